@@ -15,10 +15,15 @@ readers without this package (docs/verify.md).
 
 import zlib
 from collections.abc import Sequence
-from typing import Final
+from typing import Any, Final
 
+from msgspec.structs import astuple
+
+from standfast.errors import Corruption
+from standfast.ledger.chain import Entry
 from standfast.limits import MAX_VALUE_BYTES
-from standfast.store.protocol import Version
+from standfast.store.protocol import AppliedCommit, Buffer, Version
+from standfast.vocabulary import ActionType, BufferState
 
 BASE_BAND: Final = "LEDGER"
 SECOND_BAND: Final = "ACTIVE"
@@ -135,3 +140,52 @@ def references_to(versions: Sequence[Version]) -> list[tuple[str, str, int, byte
         if one.content is not None and (borrowed := borrowed_by(one.content)) is not None:
             found.append((one.namespace, second, one.memory_snapshot_id, packed(borrowed)))
     return found
+
+
+# Rows of both databases.
+
+_ACTIONS: Final = (ActionType.EXPIRE, ActionType.WRITE, ActionType.MERGE)
+ACTION_NUMBERS: Final = {action: number for number, action in enumerate(_ACTIONS)}
+
+
+def version_of(row: Any, snapshot: int, content: bytes | None) -> Version:
+    """The version in a row of namespace, key, its place, action, fingerprint, content and ``erased_by``."""
+    namespace, key, _, action, digest, _, erased_by = row
+    if not 0 <= action < len(_ACTIONS):
+        what = f"{namespace}/{key} in snapshot {snapshot}"
+        raise Corruption(what=what, problem=f"{action!r} is not an action")
+    fingerprint = None if digest is None else digest.hex()
+    return Version(namespace, key, snapshot, _ACTIONS[action], fingerprint, content, erased_by)
+
+
+def row_of_entry(entry: Entry) -> tuple[int, bytes, bytes]:
+    """The row of a ledger entry."""
+    return entry.seq, packed(entry.content), bytes.fromhex(entry.hash)
+
+
+def entry_of(row: Any) -> Entry:
+    """The ledger entry in a row of its columns."""
+    seq, content, digest = row
+    return Entry(seq=seq, content=unpacked(content), hash=digest.hex())
+
+
+def row_of_applied(applied: AppliedCommit) -> tuple[Any, ...]:
+    """The row of a commit."""
+    snapshot, commit_id, run_id, payload, at, seq, digest = astuple(applied)
+    from_hex = bytes.fromhex
+    return snapshot, from_hex(commit_id), run_id, from_hex(payload), at, seq, from_hex(digest)
+
+
+def applied_of(row: Any) -> AppliedCommit:
+    """The commit in a row of its columns."""
+    snapshot, commit_id, run_id, payload, at, seq, digest = row
+    return AppliedCommit(snapshot, commit_id.hex(), run_id, payload.hex(), at, seq, digest.hex())
+
+
+def buffer_of(row: Any) -> Buffer:
+    """The buffer in a row of its columns."""
+    commit_id, run_id, payload, state, *rest = row
+    try:
+        return Buffer(commit_id, run_id, payload, BufferState(state), *rest)
+    except ValueError as error:
+        raise Corruption(what=f"the buffer of commit {commit_id}", problem=str(error)) from None

@@ -13,7 +13,7 @@ from psycopg import conninfo, errors
 
 from standfast.clock import Clock, seeded
 from standfast.errors import CannotOpen, Corruption, OutcomeUnknown, StoreBusy, StoreError, StoreFailed
-from standfast.limits import MAX_ATTEMPTS, MAX_BUSY_SECONDS, MAX_RECONNECT_SECONDS
+from standfast.limits import MAX_ATTEMPTS, MAX_BUSY_SECONDS, MAX_IDLE_READERS, MAX_RECONNECT_SECONDS
 from standfast.store.packing import DICTIONARY
 
 Connection = psycopg.Connection[tuple[Any, ...]]
@@ -367,6 +367,38 @@ class ServerConnection:
             connection.close()
             with suppress(psycopg.Error):
                 self._mode.close()
+
+
+class ConnectionPool:
+    """Connections that execute one statement each, on their own, and wait for the next. Threads may share it."""
+
+    def __init__(self, server: Server, *, read_only: bool) -> None:
+        self._server = server
+        self._read_only = read_only
+        self._idle: list[ServerConnection] = []
+
+    def execute(self, statement: Statement) -> list[Row]:
+        """The rows of one statement. It is executed again if the connection was lost, so it must bear that."""
+        try:
+            connection = self._idle.pop()
+        except IndexError:
+            connection = ServerConnection(self._server, read_only=self._read_only)
+        try:
+            (rows,) = connection.execute_with_retry([statement])
+        except BaseException:
+            connection.close()
+            raise
+        if len(self._idle) < MAX_IDLE_READERS:
+            self._idle.append(connection)
+        else:
+            connection.close()
+        return rows
+
+    def close(self) -> None:
+        """Close all connections."""
+        with suppress(IndexError):
+            while True:
+                self._idle.pop().close()
 
 
 def message_of(error: psycopg.Error) -> str:

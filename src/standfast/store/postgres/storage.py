@@ -15,12 +15,25 @@ from msgspec.structs import astuple
 from standfast.clock import Clock, IdSource
 from standfast.errors import Corruption, StoreError, StoreFailed
 from standfast.ledger.chain import Branch, Entry, Tip
-from standfast.limits import LEASE_SECONDS, MAX_ATTEMPTS, MAX_CLOCK_SKEW_SECONDS, MAX_IDLE_READERS
-from standfast.store.packing import packed, packed_contents, references_to, second_key, unpacked
+from standfast.limits import LEASE_SECONDS, MAX_ATTEMPTS, MAX_CLOCK_SKEW_SECONDS
+from standfast.store.packing import (
+    ACTION_NUMBERS,
+    applied_of,
+    buffer_of,
+    entry_of,
+    packed_contents,
+    references_to,
+    row_of_applied,
+    row_of_entry,
+    second_key,
+    unpacked,
+    version_of,
+)
 from standfast.store.postgres.server import (
     BEGIN_LOCKED,
     COMMIT,
     SCHEMA,
+    ConnectionPool,
     Row,
     SerializationConflict,
     Server,
@@ -40,7 +53,6 @@ from standfast.store.protocol import (
     Version,
     VersionQuery,
 )
-from standfast.vocabulary import ActionType, BufferState
 
 EVER: Final = 2**63 - 1
 TABLES: Final = (
@@ -65,8 +77,6 @@ def _insert(table: str, kind: type[msgspec.Struct], types: str) -> str:
     return f"INSERT INTO {table} ({', '.join(kind.__struct_fields__)}) SELECT * FROM unnest({arrays})"
 
 
-_ACTIONS: Final = (ActionType.EXPIRE, ActionType.WRITE, ActionType.MERGE)
-_ACTION_NUMBERS: Final = {action: number for number, action in enumerate(_ACTIONS)}
 _APPLIED: Final = ", ".join(AppliedCommit.__struct_fields__)
 _BUFFER: Final = ", ".join(Buffer.__struct_fields__)
 
@@ -183,7 +193,7 @@ class PostgresStorage:
         self._lock = threading.Lock()
         self._writer = ServerConnection(self._server, read_only=False)
         self._writer.open(self._server.connect(read_only=False))
-        self._readers: list[ServerConnection] = []
+        self._readers = ConnectionPool(self._server, read_only=True)
         self.temporary = PostgresTemporaryRows(self._server)
         self.segments = PostgresSegments(self._rows, self.transaction)
 
@@ -204,20 +214,7 @@ class PostgresStorage:
 
     def _rows(self, sql: str, *parameters: Any) -> list[Row]:
         """The rows of one statement, on a connection that can't write."""
-        try:
-            connection = self._readers.pop()
-        except IndexError:
-            connection = ServerConnection(self._server, read_only=True)
-        try:
-            (rows,) = connection.execute_with_retry([(sql, parameters)])
-        except BaseException:
-            connection.close()
-            raise
-        if len(self._readers) < MAX_IDLE_READERS:
-            self._readers.append(connection)
-        else:
-            connection.close()
-        return rows
+        return self._readers.execute((sql, parameters))
 
     def head(self) -> int:
         """The newest snapshot."""
@@ -246,13 +243,13 @@ class PostgresStorage:
     def commits(self, *, after: int, limit: int) -> list[AppliedCommit]:
         """Commits in snapshot order."""
         sql = f"SELECT {_APPLIED} FROM commits WHERE memory_snapshot_id > %s ORDER BY memory_snapshot_id LIMIT %s"
-        return [_applied(row) for row in self._rows(sql, after, limit)]
+        return [applied_of(row) for row in self._rows(sql, after, limit)]
 
     def entries(self, *, after: int, limit: int) -> list[Entry]:
         """Ledger entries in order."""
         sql = "SELECT seq, content, hash FROM ledger WHERE seq > %s ORDER BY seq LIMIT %s"
         rows = self._rows(sql, after, limit)
-        return [Entry(seq=seq, content=unpacked(content), hash=digest.hex()) for seq, content, digest in rows]
+        return [entry_of(row) for row in rows]
 
     def branches(self) -> list[Branch]:
         """The store's identity and its branches."""
@@ -308,9 +305,7 @@ class PostgresStorage:
     def close(self) -> None:
         """Close all connections."""
         self.temporary.close()
-        with suppress(IndexError):
-            while True:
-                self._readers.pop().close()
+        self._readers.close()
         with self._lock:
             self._writer.close()
 
@@ -348,8 +343,8 @@ class PostgresTransaction:
             now=now,
             head=head,
             tip=Tip() if seq is None else Tip(seq=seq, hash=digest.hex()),
-            applied={one.commit_id: one for one in map(_applied, applied)},
-            buffers={row[0]: _buffer(row) for rows in (buffers, *abandoned) for row in rows},
+            applied={one.commit_id: one for one in map(applied_of, applied)},
+            buffers={row[0]: buffer_of(row) for rows in (buffers, *abandoned) for row in rows},
             latest={row[:2]: _version(row) for row in latest},
             commit_of=self._commit_of,
         )
@@ -378,8 +373,8 @@ class PostgresTransaction:
             self.load(StateQuery())
         versions, buffers = changes.versions, {one.commit_id: one for one in changes.buffers}
         statements: tuple[tuple[str, list[Row]], ...] = (
-            (_INSERT_ENTRIES, [_row_of_entry(one) for one in changes.entries]),
-            (_INSERT_APPLIED, [_row_of_applied(one) for one in changes.applied]),
+            (_INSERT_ENTRIES, [row_of_entry(one) for one in changes.entries]),
+            (_INSERT_APPLIED, [row_of_applied(one) for one in changes.applied]),
             (_INSERT_VERSIONS, list(map(_row_of_version, versions, packed_contents(versions)))),
             (_INSERT_VECTORS, list(map(astuple, changes.vectors))),
             (_REFER, references_to(versions)),
@@ -439,38 +434,14 @@ def _versions_in_range(query: VersionQuery) -> tuple[Any, ...]:
     return sql, *parameters, limit
 
 
-def _row_of_entry(entry: Entry) -> Row:
-    return entry.seq, packed(entry.content), bytes.fromhex(entry.hash)
-
-
-def _row_of_applied(applied: AppliedCommit) -> Row:
-    snapshot, commit_id, run_id, payload, at, seq, digest = astuple(applied)
-    from_hex = bytes.fromhex
-    return snapshot, from_hex(commit_id), run_id, from_hex(payload), at, seq, from_hex(digest)
-
-
-def _applied(row: Row) -> AppliedCommit:
-    snapshot, commit_id, run_id, payload, at, seq, digest = row
-    return AppliedCommit(snapshot, commit_id.hex(), run_id, payload.hex(), at, seq, digest.hex())
-
-
 def _row_of_version(version: Version, content: bytes | None) -> Row:
     namespace, key, snapshot, action, digest, _, erased_by = astuple(version)
     fingerprint = None if digest is None else bytes.fromhex(digest)
-    return namespace, key, snapshot, _ACTION_NUMBERS[action], fingerprint, content, erased_by
+    return namespace, key, snapshot, ACTION_NUMBERS[action], fingerprint, content, erased_by
 
 
 def _version(row: Row) -> Version:
-    namespace, key, snapshot, action, digest, content, erased_by = row
-    return Version(
-        namespace,
-        key,
-        snapshot,
-        _ACTIONS[action],
-        None if digest is None else digest.hex(),
-        None if content is None else unpacked(content),
-        erased_by,
-    )
+    return version_of(row, row[2], None if row[5] is None else unpacked(row[5]))
 
 
 def _row_of_take_over(erasure: Erasure) -> Row | None:
@@ -478,8 +449,3 @@ def _row_of_take_over(erasure: Erasure) -> Row | None:
     if second is None:
         return None
     return erasure.namespace, erasure.key, second, erasure.memory_snapshot_id
-
-
-def _buffer(row: Row) -> Buffer:
-    commit_id, run_id, payload, state, *rest = row
-    return Buffer(commit_id, run_id, payload, BufferState(state), *rest)

@@ -4,13 +4,12 @@ Temporary rows need no lock of the store: each statement is a transaction of its
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager, suppress
+from contextlib import AbstractContextManager
 from typing import Any, Final, Protocol
 
 from msgspec.structs import astuple
 
-from standfast.limits import MAX_IDLE_READERS
-from standfast.store.postgres.server import Row, Server, ServerConnection, Statement
+from standfast.store.postgres.server import ConnectionPool, Row, Server, Statement
 from standfast.store.protocol import (
     BEHIND_ALL_KEYS,
     Erasure,
@@ -160,18 +159,17 @@ class PostgresTemporaryRows:
     """The table ``temporary`` of a database. Rows live by the server's clock."""
 
     def __init__(self, server: Server) -> None:
-        self._server = server
-        self._idle: list[ServerConnection] = []
+        self._connections = ConnectionPool(server, read_only=False)
 
     def get(self, kind: str, row_id: str) -> TemporaryRow | None:
         """Return a row, or None."""
-        rows = self._execute((_GET, (kind, row_id)))
+        rows = self._connections.execute((_GET, (kind, row_id)))
         return _row_of(rows[0]) if rows else None
 
     def scan(self, kind: str, prefix: str, *, after: str = "", limit: int) -> list[TemporaryRow]:
         """Return the first rows behind ``after``."""
         bounds = (kind, prefix, prefix + BEHIND_ALL_KEYS, after, limit)
-        return [_row_of(row) for row in self._execute((_SCAN, bounds))]
+        return [_row_of(row) for row in self._connections.execute((_SCAN, bounds))]
 
     def put(self, row: TemporaryRow, *, replaces: int | None, extra: Sequence[TemporaryRow] = ()) -> bool:
         """Write all rows, or none."""
@@ -184,43 +182,24 @@ class PostgresTemporaryRows:
             values = row.version, row.content, row.keep_seconds, row.keep_seconds
             values = *values, row.kind, row.row_id, replaces
         if not extra:
-            return self._execute((first, values)) == [(1,)]
+            return self._connections.execute((first, values)) == [(1,)]
         columns = [(one.kind, one.row_id, one.version, one.content, one.keep_seconds) for one in extra]
         arrays = tuple(list(column) for column in zip(*columns, strict=True))
         sql = f"WITH first AS ({first}), added AS ({_EXTRA}) SELECT 1 FROM first"
-        return self._execute((sql, (*values, *arrays))) == [(1,)]
+        return self._connections.execute((sql, (*values, *arrays))) == [(1,)]
 
     def remove(self, kind: str, prefix: str) -> None:
         """Remove rows by the prefix of their ids."""
-        self._execute((_REMOVE, (kind, prefix, prefix + BEHIND_ALL_KEYS)))
+        self._connections.execute((_REMOVE, (kind, prefix, prefix + BEHIND_ALL_KEYS)))
 
     def expire(self) -> int:
         """Remove the rows whose time is over."""
-        ((status,),) = self._execute((_EXPIRE, ()))
+        ((status,),) = self._connections.execute((_EXPIRE, ()))
         return int(str(status).rpartition(" ")[2])
-
-    def _execute(self, statement: Statement) -> list[Row]:
-        """The rows of one statement. It is executed again if the connection was lost, as all of them may be."""
-        try:
-            connection = self._idle.pop()
-        except IndexError:
-            connection = ServerConnection(self._server, read_only=False)
-        try:
-            (rows,) = connection.execute_with_retry([statement])
-        except BaseException:
-            connection.close()
-            raise
-        if len(self._idle) < MAX_IDLE_READERS:
-            self._idle.append(connection)
-        else:
-            connection.close()
-        return rows
 
     def close(self) -> None:
         """Close all connections."""
-        with suppress(IndexError):
-            while True:
-                self._idle.pop().close()
+        self._connections.close()
 
 
 def _row_of(row: Row) -> TemporaryRow:

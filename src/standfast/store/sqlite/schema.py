@@ -6,22 +6,20 @@ from operator import itemgetter
 from typing import Any, Final
 
 import apsw
-from msgspec.structs import astuple
 
-from standfast.errors import Corruption
-from standfast.ledger.chain import Branch, Entry
+from standfast.ledger.chain import Branch
 from standfast.limits import MAX_COMMIT_WRITES
+from standfast.store import packing
 from standfast.store.packing import (
+    ACTION_NUMBERS,
     DICTIONARY,
     REFERENCE,
     borrowed_by,
-    packed,
     packed_contents,
     second_key,
     unpacked,
 )
 from standfast.store.protocol import AppliedCommit, Buffer, Vector, VectorQuery, Version, VersionQuery
-from standfast.vocabulary import ActionType, BufferState
 
 FIRST_VERSION: Final = 10
 """The version of the schema that the first migration makes. Older stores had other tables and can't be read."""
@@ -144,8 +142,6 @@ MIGRATIONS: Final = (
 _SNAPSHOT_SHIFT: Final = 16
 assert 1 << _SNAPSHOT_SHIFT > MAX_COMMIT_WRITES, "a version's number in its commit fits into its id"
 _LAST_SNAPSHOT: Final = (1 << 63 - _SNAPSHOT_SHIFT) - 2
-_ACTIONS: Final = (ActionType.EXPIRE, ActionType.WRITE, ActionType.MERGE)
-_ACTION_NUMBERS: Final = {action: number for number, action in enumerate(_ACTIONS)}
 
 _APPLIED: Final = ", ".join(AppliedCommit.__struct_fields__)
 _BUFFER: Final = ", ".join(Buffer.__struct_fields__)
@@ -280,20 +276,7 @@ def version_of(row: Any) -> Version:
 
 
 def _version_with(row: Any, content: bytes | None) -> Version:
-    namespace, key, number, action, digest, _, erased_by = row
-    snapshot = number >> _SNAPSHOT_SHIFT
-    if not 0 <= action < len(_ACTIONS):
-        what = f"{namespace}/{key} in snapshot {snapshot}"
-        raise Corruption(what=what, problem=f"{action!r} is not an action")
-    return Version(
-        namespace,
-        key,
-        snapshot,
-        _ACTIONS[action],
-        None if digest is None else digest.hex(),
-        content,
-        erased_by,
-    )
+    return packing.version_of(row, row[2] >> _SNAPSHOT_SHIFT, content)
 
 
 def rows_of_versions(versions: Sequence[Version], next_ids: dict[int, int]) -> Iterator[tuple[Any, ...]]:
@@ -306,44 +289,11 @@ def rows_of_versions(versions: Sequence[Version], next_ids: dict[int, int]) -> I
             number,
             version.namespace,
             version.key,
-            _ACTION_NUMBERS[version.action],
+            ACTION_NUMBERS[version.action],
             None if digest is None else bytes.fromhex(digest),
             content,
             version.erased_by,
         )
-
-
-def row_of_entry(entry: Entry) -> tuple[int, bytes, bytes]:
-    """The row of a ledger entry."""
-    return entry.seq, packed(entry.content), bytes.fromhex(entry.hash)
-
-
-def entry_of(row: Any) -> Entry:
-    """The ledger entry in a row of its columns."""
-    seq, content, digest = row
-    return Entry(seq=seq, content=unpacked(content), hash=digest.hex())
-
-
-def row_of_applied(applied: AppliedCommit) -> tuple[Any, ...]:
-    """The row of a commit."""
-    snapshot, commit_id, run_id, payload, at, seq, digest = astuple(applied)
-    from_hex = bytes.fromhex
-    return snapshot, from_hex(commit_id), run_id, from_hex(payload), at, seq, from_hex(digest)
-
-
-def applied_of(row: Any) -> AppliedCommit:
-    """The commit in a row of its columns."""
-    snapshot, commit_id, run_id, payload, at, seq, digest = row
-    return AppliedCommit(snapshot, commit_id.hex(), run_id, payload.hex(), at, seq, digest.hex())
-
-
-def buffer_of(row: Any) -> Buffer:
-    """The buffer in a row of its columns."""
-    commit_id, run_id, payload, state, *rest = row
-    try:
-        return Buffer(commit_id, run_id, payload, BufferState(state), *rest)
-    except ValueError as error:
-        raise Corruption(what=f"the buffer of commit {commit_id}", problem=str(error)) from None
 
 
 def problems_of_schema(connection: apsw.Connection) -> Iterator[str]:

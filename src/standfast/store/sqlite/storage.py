@@ -13,7 +13,15 @@ from standfast.clock import Clock, IdSource
 from standfast.errors import Corruption, OutcomeUnknown, ReadOnlyStore, StoreBusy, StoreFailed
 from standfast.ledger.chain import Branch, Entry, Tip
 from standfast.limits import LEASE_SECONDS, MAX_CLOCK_SKEW_SECONDS
-from standfast.store.packing import references_to, second_key
+from standfast.store.packing import (
+    applied_of,
+    buffer_of,
+    entry_of,
+    references_to,
+    row_of_applied,
+    row_of_entry,
+    second_key,
+)
 from standfast.store.protocol import (
     AppliedCommit,
     Changes,
@@ -250,13 +258,13 @@ class SQLiteStorage:
         """Commits in snapshot order."""
         with _Reading(self) as connection:
             rows = connection.execute(schema.APPLIED_AFTER, (after, limit))
-            return [schema.applied_of(row) for row in rows]
+            return [applied_of(row) for row in rows]
 
     def entries(self, *, after: int, limit: int) -> list[Entry]:
         """Ledger entries in order."""
         with _Reading(self) as connection:
             rows = connection.execute(schema.ENTRIES_AFTER, (after, limit))
-            return [schema.entry_of(row) for row in rows]
+            return [entry_of(row) for row in rows]
 
     def branches(self) -> list[Branch]:
         """The store's identity and its branches."""
@@ -365,10 +373,8 @@ class SQLiteTransaction:
             now=now,
             head=ends.head,
             tip=ends.tip,
-            applied={
-                one.commit_id: one for one in map(schema.applied_of, select(schema.APPLIED_BY_ID, commit_ids))
-            },
-            buffers={row[0]: schema.buffer_of(row) for row in buffers},
+            applied={one.commit_id: one for one in map(applied_of, select(schema.APPLIED_BY_ID, commit_ids))},
+            buffers={row[0]: buffer_of(row) for row in buffers},
             latest={row[:2]: schema.version_of(row) for row in select(schema.LATEST, query.record_keys)},
             commit_of=self._commit_of,
         )
@@ -381,8 +387,8 @@ class SQLiteTransaction:
     def append(self, changes: Changes) -> None:
         """Add the rows, parents before children."""
         many = self._execute_many
-        many(schema.INSERT_ENTRY, schema.row_of_entry, changes.entries)
-        many(schema.INSERT_APPLIED, schema.row_of_applied, changes.applied)
+        many(schema.INSERT_ENTRY, row_of_entry, changes.entries)
+        many(schema.INSERT_APPLIED, row_of_applied, changes.applied)
         if changes.versions:
             next_ids = self._next_ids(changes)
             rows = schema.rows_of_versions(changes.versions, next_ids)
