@@ -11,7 +11,7 @@ from standfast.client import AsyncClient, Client
 from standfast.memory import AsyncMemory, Memory
 from standfast.recall.filters import Filter
 from standfast.server.http.endpoints import ENDPOINTS
-from standfast.server.mcp.server import all_tools
+from standfast.server.mcp.server import ALL_TOOLS
 from tests.project.cli_reference import contexts
 
 
@@ -49,7 +49,20 @@ SAME = {
 }
 # What a surface has for itself: where the store is, pages, and what a person at a terminal needs.
 OWN = {
-    *("self", "context", "namespace", "workflow", "agent", "limit", "cursor", "store", "json", "yes", "help"),
+    *(
+        "self",
+        "context",
+        "place",
+        "namespace",
+        "workflow",
+        "agent",
+        "limit",
+        "cursor",
+        "store",
+        "json",
+        "yes",
+        "help",
+    ),
     *("explain", "max_origin", "progress", "bands", "band"),
 }
 DIFFERENCES = {
@@ -88,7 +101,7 @@ def arguments() -> dict[str, dict[str, set[str]]]:
     """The arguments of each verb by surface, under the names that ``Memory`` has for them."""
     commands = {one.command_path.partition(" ")[2]: one.command for one in contexts(main, "standfast")}
     endpoints = {one.name: one for one in ENDPOINTS}
-    tools = {one.name: one.function for one in all_tools(_NoAuth())}  # type: ignore[arg-type]
+    tools = {one.name: one.function for one in ALL_TOOLS}
     found: dict[str, dict[str, set[str]]] = {}
     for verb in VERBS:
         by: dict[str, set[str]] = {}
@@ -104,13 +117,6 @@ def arguments() -> dict[str, dict[str, set[str]]]:
             by["MCP"] = _of_function(tools[verb.tool])
         found[verb.name] = by
     return found
-
-
-class _NoAuth:
-    """Enough of ``ToolAuth`` to list the tools."""
-
-    def call(self, *_: Any) -> Any:
-        """Nothing is called."""
 
 
 def _of_function(function: Callable[..., Any]) -> set[str]:

@@ -57,7 +57,7 @@ def command() -> None:
     help="The budget of that policy, in bytes.",
 )
 @json_option
-def generate(  # noqa: PLR0917  # One argument for each option.
+def generate(
     folder: str,
     regime: str,
     steps: int,
@@ -69,9 +69,9 @@ def generate(  # noqa: PLR0917  # One argument for each option.
     as_json: bool,
 ) -> None:
     """Write synthetic episodes into FOLDER. The same settings give the same bytes on every machine."""
-    from standfast import bench  # noqa: PLC0415  # Help must not wait for the benchmark.
-    from standfast.bench.episodes import file_hash  # noqa: PLC0415  # As above.
-    from standfast.bench.sources.synthetic import synthetic_name  # noqa: PLC0415  # As above.
+    from standfast import bench
+    from standfast.bench.episodes import file_hash
+    from standfast.bench.sources.synthetic import synthetic_name
 
     if (regime == "adversarial") != (against is not None):
         raise click.UsageError("--regime adversarial and --against go together")
@@ -136,7 +136,7 @@ command.add_command(import_command)
     help="Run a few units, print what the grid will cost, and stop; they count as done.",
 )
 @json_option
-def run(  # noqa: PLR0917  # One argument for each option.
+def run(
     sources: tuple[str, ...],
     out: str,
     policies: tuple[str, ...],
@@ -158,12 +158,12 @@ def run(  # noqa: PLR0917  # One argument for each option.
     continues where it stopped when it is called again. One worker or many give the same results, to the byte. A grid of a
     thousand units or more begins with an estimate of its time and space.
     """
-    from standfast import bench  # noqa: PLC0415  # Help must not wait for the benchmark.
-    from standfast.bench.grid import PRIMARY_BUDGETS  # noqa: PLC0415  # As above.
-    from standfast.bench.sources.synthetic import default_files, episode_files  # noqa: PLC0415  # As above.
-    from standfast.cli.options import progress_bar  # noqa: PLC0415  # As above.
-    from standfast.clock import SystemClock  # noqa: PLC0415  # As above.
-    from standfast.policies import ByteModel, policy_names  # noqa: PLC0415  # As above.
+    from standfast import bench
+    from standfast.bench.grid import PRIMARY_BUDGETS
+    from standfast.bench.sources.synthetic import default_files, episode_files
+    from standfast.cli.options import progress_bar
+    from standfast.clock import SystemClock
+    from standfast.policies import ByteModel, policy_names
 
     if (engine == "dask") != (scheduler is not None):
         raise click.UsageError("--engine dask and --scheduler go together")
@@ -220,8 +220,8 @@ def _print_estimate(found: "GridEstimate", workers: int, *, as_json: bool) -> No
 
 def _print_summary(out: str) -> None:
     """Print the means of a grid: at most twenty policies and six budgets, so that it fits a screen."""
-    from standfast.bench import summarise_grid  # noqa: PLC0415  # As above.
-    from standfast.bench.leaderboard import size_name  # noqa: PLC0415  # As above.
+    from standfast.bench import summarise_grid
+    from standfast.bench.leaderboard import size_name
 
     summary = summarise_grid(out)
     budgets = sorted({size for own in summary.means.values() for size in own})[:6]
@@ -260,7 +260,7 @@ def _print_summary(out: str) -> None:
     help="The band, for --deploy.",
 )
 @json_option
-def leaderboard(  # noqa: PLR0917  # One argument for each option.
+def leaderboard(
     results: str,
     budget: int | None,
     form: str,
@@ -277,7 +277,7 @@ def leaderboard(  # noqa: PLR0917  # One argument for each option.
     With --deploy NAME, print the lines for standfast.toml that make production use the policy that was graded: with its settings,
     its budget, the grid's byte model and the grid's seed. Policies that need labels are refused.
     """
-    from standfast.bench.leaderboard import deployment_settings  # noqa: PLC0415  # As above.
+    from standfast.bench.leaderboard import deployment_settings
 
     if deploy is not None:
         lines = deployment_settings(results, deploy, band=band, max_bytes=budget)
@@ -290,8 +290,8 @@ def leaderboard(  # noqa: PLR0917  # One argument for each option.
 
 
 def _print_leaderboard(results: str, budget: int | None, form: str, by: str | None, *, as_json: bool) -> None:
-    from standfast.bench import leaderboard as tables  # noqa: PLC0415  # As above.
-    from standfast.bench.grid import read_results  # noqa: PLC0415  # As above.
+    from standfast.bench import leaderboard as tables
+    from standfast.bench.grid import read_results
 
     rows = read_results(results)
     max_bytes = tables.leaderboard_budget(rows, budget)
@@ -316,8 +316,8 @@ def _print_leaderboard(results: str, budget: int | None, form: str, by: str | No
 
 
 def _print_table(title: str, headings: Sequence[str], lines: list[list[str]]) -> None:
-    from rich.console import Console  # noqa: PLC0415  # As above.
-    from rich.table import Table  # noqa: PLC0415  # As above.
+    from rich.console import Console
+    from rich.table import Table
 
     table = Table(title=title or None, title_justify="left", box=None, padding=(0, 1, 0, 0))
     for number, heading in enumerate(headings):
@@ -344,7 +344,7 @@ def report(results: str, out: str | None, budget: int | None, as_json: bool) -> 
     Under the plain condition each policy gets recall_at_budget.csv, confusion_matrix.csv, utility_per_kb.json and
     regret_curve.png. Leaderboards are CSV and Markdown, plots SVG and PDF; pairs.csv compares all policies in pairs.
     """
-    from standfast.bench.report import write_report  # noqa: PLC0415  # As above.
+    from standfast.bench.report import write_report
 
     folder = out or str(Path(results) / "report")
     written = write_report(results, folder, max_bytes=budget)
@@ -360,7 +360,7 @@ def report(results: str, out: str | None, budget: int | None, as_json: bool) -> 
 @json_option
 def manifest(folder: str, write: bool, as_json: bool) -> None:
     """Compare the episode files in FOLDER with the hashes in its MANIFEST.json; exit code 1 if one differs."""
-    from standfast.bench.episodes import MANIFEST, check_manifest, manifest_of  # noqa: PLC0415  # As above.
+    from standfast.bench.episodes import MANIFEST, check_manifest, manifest_of
 
     if write:
         text = json.dumps(manifest_of(folder), indent=1) + "\n"
@@ -380,7 +380,7 @@ def manifest(folder: str, write: bool, as_json: bool) -> None:
 @json_option
 def policies(as_json: bool) -> None:
     """List all policies with their tracks: the shipped ones, and those of installed packages."""
-    from standfast.policies import PolicySpec, policy_names  # noqa: PLC0415  # As above.
+    from standfast.policies import PolicySpec, policy_names
 
     specs = [PolicySpec.parse(name) for name in policy_names()]
     about = {str(spec): "".join((spec.kind.__doc__ or "").strip().splitlines()[:1]) for spec in specs}
@@ -403,10 +403,10 @@ def labels(episodes: tuple[str, ...], before: bool, as_json: bool) -> None:
     The sample has ids and labels, no texts. With EPISODES, which were imported as that page says, the rule's answers are taken
     from them; without, they are the answers that were recorded with the sample.
     """
-    import msgspec  # noqa: PLC0415  # As above.
+    import msgspec
 
-    from standfast.bench.sources import labelling  # noqa: PLC0415  # As above.
-    from standfast.errors import BadFile  # noqa: PLC0415  # As above.
+    from standfast.bench.sources import labelling
+    from standfast.errors import BadFile
 
     if episodes and before:
         raise click.UsageError("--before is for the recorded answers; leave EPISODES out")
@@ -457,11 +457,11 @@ def verify(
     A submission has a pyproject.toml with an entry point, a lock file, the code, and results/ (see docs/bench-submit.md). Nothing
     is installed or imported: each run is in a process of its own, which sees one step at a time and no labels.
     """
-    import msgspec  # noqa: PLC0415  # As above.
+    import msgspec
 
-    from standfast.bench import process_pool  # noqa: PLC0415  # As above.
-    from standfast.bench.submission import submission_hash, verify_submission  # noqa: PLC0415  # As above.
-    from standfast.cli.options import progress_bar  # noqa: PLC0415  # As above.
+    from standfast.bench import process_pool
+    from standfast.bench.submission import submission_hash, verify_submission
+    from standfast.cli.options import progress_bar
 
     with progress_bar("verifying", quiet=as_json) as progress:
         check = verify_submission(
@@ -512,7 +512,7 @@ def verify(
     help="For the scripted provider: its rules.",
 )
 @json_option
-def ask(  # noqa: PLR0917  # One argument for each option.
+def ask(
     episodes: tuple[str, ...],
     policies: tuple[str, ...],
     budget: int,
@@ -528,13 +528,13 @@ def ask(  # noqa: PLR0917  # One argument for each option.
     The questions, the recall and its token budget are those of the condition 'answers'; the share that the reader without a model
     answers is given beside the model's. Excerpts of the episodes are sent to the provider, one request for each question and policy.
     """
-    import msgspec  # noqa: PLC0415  # As above.
+    import msgspec
 
-    from standfast.bench import Entrant, PricedEpisode, ask_model, load_jsonl  # noqa: PLC0415  # As above.
-    from standfast.bench.sources.synthetic import episode_files  # noqa: PLC0415  # As above.
-    from standfast.cli.options import progress_bar  # noqa: PLC0415  # As above.
-    from standfast.optimize.providers.adapter import ChatMessage, MessageRole, ModelRequest  # noqa: PLC0415  # As above.
-    from standfast.wiring import open_provider  # noqa: PLC0415  # As above.
+    from standfast.bench import Entrant, PricedEpisode, ask_model, load_jsonl
+    from standfast.bench.sources.synthetic import episode_files
+    from standfast.cli.options import progress_bar
+    from standfast.optimize.providers.adapter import ChatMessage, MessageRole, ModelRequest
+    from standfast.wiring import open_provider
 
     adapter = open_provider(provider, model=model, base_url=base_url, script=script)
 

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import click
+import msgspec
 
 from standfast.cli.options import progress_bar
 from standfast.cli.output import json_option, print_json
@@ -69,7 +70,7 @@ class _Skipped:
 def _write_episode(
     episode: "Episode", out: str, *, as_json: bool, skipped: Sequence[dict[str, str]] = ()
 ) -> None:
-    from standfast.bench.episodes import file_hash, write_jsonl  # noqa: PLC0415  # Help must not wait for it.
+    from standfast.bench.episodes import file_hash, write_jsonl
 
     write_jsonl(out, [episode])
     steps, critical = len(episode.steps), len(episode.labels.critical_steps)
@@ -99,7 +100,7 @@ def _versions(
     progress: Callable[[int, int], None],
 ) -> "Iterator[SourceVersion]":
     """Yield versions from files or folders, or from a repository."""
-    from standfast.bench.sources.git_history import file_version, git_versions  # noqa: PLC0415  # As above.
+    from standfast.bench.sources.git_history import file_version, git_versions
 
     if repository is not None and path is not None:
         yield from git_versions(
@@ -115,21 +116,22 @@ def _check_origin(versions: Sequence[str], repository: str | None, path: str | N
         raise click.UsageError(f"give {what}, or --git and --path")
 
 
-def _import_interface(  # noqa: PLR0917  # As the commands.
-    form: str,
-    versions: tuple[str, ...],
-    out: str,
-    source: str,
-    repository: str | None,
-    path: str | None,
-    most: int,
-    redundancy: float,
-    seed: int,
-    *,
-    with_host: bool = False,
-    as_json: bool,
-) -> None:
-    from standfast.bench.sources import descriptions, idl, interfaces  # noqa: PLC0415  # As above.
+class InterfaceOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """The options of the commands that import the versions of an interface, as click passes them."""
+
+    versions: tuple[str, ...]
+    out: str
+    source: str
+    repository: str | None
+    path: str | None
+    most: int
+    redundancy: float
+    seed: int
+    as_json: bool
+
+
+def _import_interface(form: str, options: InterfaceOptions, *, with_host: bool = False) -> None:
+    from standfast.bench.sources import descriptions, idl, interfaces
 
     read, suffixes = {
         "openapi": (descriptions.read_openapi, (".json", ".yaml", ".yml")),
@@ -140,19 +142,21 @@ def _import_interface(  # noqa: PLR0917  # As the commands.
     }[form]
     if with_host:
         read = descriptions.read_openapi_with_host
-    _check_origin(versions, repository, path, "two or more VERSIONS")
+    repository, path, source = options.repository, options.path, options.source
+    _check_origin(options.versions, repository, path, "two or more VERSIONS")
     skipped = _Skipped()
-    with progress_bar("reading versions", quiet=as_json) as progress:
+    with progress_bar("reading versions", quiet=options.as_json) as progress:
+        versions = _versions(
+            options.versions,
+            repository,
+            path,
+            suffixes=suffixes,
+            most=options.most,
+            skipped=skipped,
+            progress=progress,
+        )
         found = interfaces.interface_versions(
-            _versions(
-                versions,
-                repository,
-                path,
-                suffixes=suffixes,
-                most=most,
-                skipped=skipped,
-                progress=progress,
-            ),
+            versions,
             read,
             source=source,
             by_file=form not in ("graphql", "protobuf"),
@@ -160,9 +164,14 @@ def _import_interface(  # noqa: PLR0917  # As the commands.
             skipped=skipped if repository is not None else None,
         )
         episode = interfaces.interface_episode(
-            found, source=source, mode=form, redundancy=redundancy, seed=seed, skipped=skipped
+            found,
+            source=source,
+            mode=form,
+            redundancy=options.redundancy,
+            seed=options.seed,
+            skipped=skipped,
         )
-    _write_episode(episode, out, as_json=as_json, skipped=skipped.found)
+    _write_episode(episode, options.out, as_json=options.as_json, skipped=skipped.found)
 
 
 def _interface_options(function: _F) -> _F:
@@ -193,36 +202,13 @@ def _interface_options(function: _F) -> _F:
 @click.option(
     "--host/--no-host", default=False, show_default=True, help="Put the server's host into endpoints' names."
 )
-def openapi(  # noqa: PLR0917  # One argument for each option.
-    versions: tuple[str, ...],
-    out: str,
-    source: str,
-    repository: str | None,
-    path: str | None,
-    most: int,
-    redundancy: float,
-    seed: int,
-    as_json: bool,
-    host: bool,
-) -> None:
+def openapi(host: bool, **options: Any) -> None:
     """Import what changed between VERSIONS of an OpenAPI description, oldest first; JSON or YAML, OpenAPI 3 or Swagger 2.
 
     A version is a file, or a folder of descriptions. With --git and --path, the versions are the last of each day in that
     repository's history. Versions that can't be read, or that lost most of their operations, are left out and reported.
     """
-    _import_interface(
-        "openapi",
-        versions,
-        out,
-        source,
-        repository,
-        path,
-        most,
-        redundancy,
-        seed,
-        with_host=host,
-        as_json=as_json,
-    )
+    _import_interface("openapi", InterfaceOptions(**options), with_host=host)
 
 
 def _interface_command(form: str, title: str) -> None:
@@ -232,20 +218,8 @@ def _interface_command(form: str, title: str) -> None:
         "--path, the versions are the last of each day in that repository's history. What can't be read is reported.",
     )
     @_interface_options
-    def run(  # noqa: PLR0917  # One argument for each option.
-        versions: tuple[str, ...],
-        out: str,
-        source: str,
-        repository: str | None,
-        path: str | None,
-        most: int,
-        redundancy: float,
-        seed: int,
-        as_json: bool,
-    ) -> None:
-        _import_interface(
-            form, versions, out, source, repository, path, most, redundancy, seed, as_json=as_json
-        )
+    def run(**options: Any) -> None:
+        _import_interface(form, InterfaceOptions(**options))
 
 
 _interface_command("asyncapi", "an AsyncAPI description (2 or 3; JSON or YAML)")
@@ -261,12 +235,12 @@ _interface_command("json-schema", "a JSON Schema")
 @_GIT
 @_path_option("the changelog's file")
 @json_option
-def changelog(  # noqa: PLR0917  # One argument for each option.
+def changelog(
     file: str | None, out: str, source: str, repository: str | None, path: str | None, as_json: bool
 ) -> None:
     """Import the notes of a Markdown changelog, oldest release first: a FILE, or the newest one of a repository."""
-    from standfast.bench.sources.git_history import git_file  # noqa: PLC0415  # As above.
-    from standfast.bench.sources.markdown import changelog_episode  # noqa: PLC0415  # As above.
+    from standfast.bench.sources.git_history import git_file
+    from standfast.bench.sources.markdown import changelog_episode
 
     _check_origin([file] if file is not None else [], repository, path, "FILE")
     if repository is not None and path is not None:
@@ -288,7 +262,7 @@ def changelog(  # noqa: PLR0917  # One argument for each option.
 @_path_option("the documentation's folder")
 @_MOST
 @json_option
-def docs(  # noqa: PLR0917  # One argument for each option.
+def docs(
     folders: tuple[str, ...],
     out: str,
     source: str,
@@ -302,7 +276,7 @@ def docs(  # noqa: PLR0917  # One argument for each option.
     With --git and --path, the versions are the last of each day in that repository's history. Pages that can't be read are
     reported and count as unchanged.
     """
-    from standfast.bench.sources.markdown import SUFFIXES, docs_episode  # noqa: PLC0415  # As above.
+    from standfast.bench.sources.markdown import SUFFIXES, docs_episode
 
     _check_origin(folders, repository, path, "two or more FOLDERS")
     skipped = _Skipped()
@@ -325,7 +299,7 @@ def conversation(file: str, out: str, source: str, as_json: bool) -> None:
     A message has a role (or speaker) and a content (or text). Where a conversation has questions with evidence, the messages that
     they cite are critical.
     """
-    from standfast.bench.sources.conversations import conversation_episode  # noqa: PLC0415  # As above.
+    from standfast.bench.sources.conversations import conversation_episode
 
     skipped = _Skipped()
     episode = conversation_episode(

@@ -122,7 +122,7 @@ def judging(tour: Tour, memory: Memory) -> None:
 
 def sealing(tour: Tour, memory: Memory) -> None:
     """A proposed rule waits until a person signs it."""
-    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey  # noqa: PLC0415  # Slow to import.
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
     tour.chapter(
         "3. Law needs a person", "The agent proposes a rule. Only a person's signature makes it law."
@@ -255,7 +255,7 @@ def _known_states(policy: str) -> int:
 
 def tampering(tour: Tour, memory: Memory, folder: Path) -> None:
     """A row is edited in the database, and ``verify`` names it."""
-    import apsw  # noqa: PLC0415  # Loaded by the store already.
+    import apsw
 
     tour.chapter("7. Tampering", "A row is edited in the database, with its triggers removed.")
     tour.claim("before the edit, everything verifies", list(memory.verify()) == [])

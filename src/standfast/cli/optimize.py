@@ -170,7 +170,7 @@ def run(  # One parameter per option of the command.
     as_json: bool,
 ) -> None:
     """Optimize a prompt; the command's help is ``_RUN_HELP``."""
-    from standfast import optimize  # noqa: PLC0415  # Imported late, as above.
+    from standfast import optimize
 
     template, samples = read_prompt(prompt), optimize.read_dataset(dataset, inputs=inputs)
     gate = _gate(margin, least_gain, level, remove_untested=remove_untested)
@@ -205,7 +205,7 @@ def run(  # One parameter per option of the command.
 def _limits(
     max_calls: int | None, max_cost: float | None, input_price: float, output_price: float
 ) -> "SpendingLimits":
-    from standfast.optimize import SpendingLimits  # noqa: PLC0415  # Imported late, as above.
+    from standfast.optimize import SpendingLimits
 
     return SpendingLimits(
         max_calls=max_calls, max_cost=max_cost, input_price=input_price, output_price=output_price
@@ -234,7 +234,7 @@ def report(file: str, html: str | None, as_json: bool) -> None:
     """Show the report in FILE."""
     loaded = _read_report(file)
     if html is not None:
-        from standfast.optimize import html_report  # noqa: PLC0415  # Imported late, as above.
+        from standfast.optimize import html_report
 
         with click.open_file(html, "w", encoding="utf-8") as page:
             page.write(html_report(loaded))
@@ -255,7 +255,7 @@ def apply(
 
     The store's ledger records the change before and after it is made.
     """
-    from standfast.optimize import apply_report  # noqa: PLC0415  # Imported late, as above.
+    from standfast.optimize import apply_report
 
     loaded = _read_report(file)
     if not loaded.has_modifications:
@@ -288,7 +288,7 @@ def roll_back(
     prompt: str, *, overrides_url: str, tag: str, to_version: int | None, store_url: str | None, as_json: bool
 ) -> None:
     """Restore an earlier version of PROMPT's tag. Without --to-version, a second rollback undoes the first."""
-    from standfast.optimize import rollback  # noqa: PLC0415  # Imported late, as above.
+    from standfast.optimize import rollback
 
     with _sealer(store_url) as sealer:
         restored = rollback(
@@ -338,7 +338,7 @@ def _print_estimate(
     tag: str,
     as_json: bool,
 ) -> None:
-    from standfast.optimize import estimate_optimization  # noqa: PLC0415  # Imported late, as above.
+    from standfast.optimize import estimate_optimization
 
     estimated = estimate_optimization(
         template, samples, strategies=strategies, overrides_store=overrides, gate=gate, tag=tag
@@ -368,20 +368,20 @@ def _print_spending(spending: "ModelSpending", limits: "SpendingLimits") -> None
 
 
 def _gate(margin: float, least_gain: float, level: float, *, remove_untested: bool) -> "GateSettings":
-    from standfast.optimize import GateSettings  # noqa: PLC0415  # Imported late, as above.
+    from standfast.optimize import GateSettings
 
     return GateSettings(margin=margin, least_gain=least_gain, level=level, remove_untested=remove_untested)
 
 
 def _default_evaluator(samples: "Dataset[Any, Any]") -> list[str]:
-    from standfast.optimize import is_graded_by_assertions  # noqa: PLC0415  # Imported late, as above.
+    from standfast.optimize import is_graded_by_assertions
 
     return ["assertions" if is_graded_by_assertions(samples) else "exact"]
 
 
 def _recalls(template: "PromptTemplate", samples: "Dataset[Any, Any]") -> bool:
     """Return whether a memory section recalls from the store."""
-    from standfast.optimize.prompts.template import MEMORY  # noqa: PLC0415  # Imported late, as above.
+    from standfast.optimize.prompts.template import MEMORY
 
     has_memory_section = any(section.recall_tokens for section in template.descriptor.sections)
     return has_memory_section and not all(MEMORY in sample.params for sample in samples)
@@ -412,16 +412,16 @@ def _memory(recalls: bool, store_url: str | None, namespace: str | None) -> "Ite
 @contextmanager
 def _sealer(store_url: str | None) -> Iterator["LedgerSealer"]:
     """Open the store whose ledger records the change. The store is created if it does not exist."""
-    from standfast.optimize import LedgerSealer  # noqa: PLC0415  # Imported late, as above.
+    from standfast.optimize import LedgerSealer
 
     with opened_store(store_url, create=True) as store:
         yield LedgerSealer(store)
 
 
 def _read_report(file: str) -> "OptimizationReport":
-    import json  # noqa: PLC0415  # Imported late, as above.
+    import json
 
-    from standfast.optimize import OptimizationReport  # noqa: PLC0415  # As above.
+    from standfast.optimize import OptimizationReport
 
     try:
         with click.open_file(file, "rb") as source:
@@ -431,14 +431,14 @@ def _read_report(file: str) -> "OptimizationReport":
 
 
 def _write_report(report: "OptimizationReport", file: str) -> None:
-    from standfast.canon import canonical_bytes  # noqa: PLC0415  # Imported late, as above.
+    from standfast.canon import canonical_bytes
 
     with click.open_file(file, "wb") as target:
         target.write(canonical_bytes(report.as_json()) + b"\n")
 
 
 def _print_report(report: "OptimizationReport", *, as_json: bool) -> None:
-    from standfast.optimize.loops.report import summary_lines  # noqa: PLC0415  # Imported late, as above.
+    from standfast.optimize.loops.report import summary_lines
 
     if as_json:
         print_json(report.as_json())

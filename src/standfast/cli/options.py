@@ -96,8 +96,8 @@ def progress_bar(title: str, *, quiet: bool = False) -> Iterator[Callable[[int, 
 
     Yields a function that takes the number done and the total.
     """
-    from rich.console import Console  # noqa: PLC0415  # Only commands with a bar load it.
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn  # noqa: PLC0415  # As above.
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     console = Console(stderr=True)

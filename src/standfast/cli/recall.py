@@ -402,7 +402,7 @@ def eval_recall_command(
     A FILE has JSON lines: records (memory_id, text, …) and questions (question, evidence: ids of records); or it is a conversation
     of LoCoMo. Without a FILE, a small set that ships with Standfast is used. Intervals are 95 % bootstraps over questions.
     """
-    from standfast.bench import recall_eval  # noqa: PLC0415  # Help stays fast.
+    from standfast.bench import recall_eval
 
     form = Path(plot_path).suffix.removeprefix(".") if plot_path else "svg"
     if form not in ("svg", "png", "pdf"):

@@ -91,10 +91,10 @@ def serve_command(
     key (see `standfast keys`).
     """
     try:
-        from standfast.server import app  # noqa: PLC0415  # An optional dependency, slow to import.
-        from standfast.server.logs import LogFormat, logging_to  # noqa: PLC0415  # As above.
-        from standfast.server.operations.gateway import Gateway  # noqa: PLC0415  # As above.
-        from standfast.server.operations.telemetry import exporting_spans  # noqa: PLC0415  # As above.
+        from standfast.server import app
+        from standfast.server.logs import LogFormat, logging_to
+        from standfast.server.operations.gateway import Gateway
+        from standfast.server.operations.telemetry import exporting_spans
     except ImportError as error:
         raise MissingExtra(feature="standfast serve", extra="server") from error
     settings = load_settings(store_url=store_url)
@@ -168,10 +168,10 @@ def mcp_command(
     variable STANDFAST_API_KEY holds an API key, that key decides instead. docs/mcp.md shows how to configure clients.
     """
     try:
-        from standfast.server.logs import logging_to  # noqa: PLC0415  # As below.
-        from standfast.server.mcp.server import run_stdio, stdio_authenticator  # noqa: PLC0415  # An optional dependency, slow to import.
-        from standfast.server.operations.gateway import Gateway  # noqa: PLC0415  # As above.
-        from standfast.server.operations.telemetry import exporting_spans  # noqa: PLC0415  # As above.
+        from standfast.server.logs import logging_to
+        from standfast.server.mcp.server import run_stdio, stdio_authenticator
+        from standfast.server.operations.gateway import Gateway
+        from standfast.server.operations.telemetry import exporting_spans
     except ImportError as error:
         raise MissingExtra(feature="standfast mcp", extra="mcp") from error
     settings = load_settings(store_url=store_url, namespace=namespace)

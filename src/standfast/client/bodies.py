@@ -7,12 +7,13 @@ from typing import Any
 import msgspec
 
 from standfast.errors import InvalidValue
-from standfast.limits import MAX_BODY_BYTES, MAX_RUN_ITEMS
+from standfast.limits import DEFAULT_MAX_ITEMS, DEFAULT_RECALL_TOKENS, MAX_BODY_BYTES, MAX_RUN_ITEMS
 from standfast.memory.conversations import AddedMessages
 from standfast.memory.erasing import ForgetRequest
 from standfast.memory.messages import read_messages
 from standfast.origins import Origin
 from standfast.recall.filters import Filter, Where
+from standfast.recall.registry import DEFAULT_CONTROLLER
 from standfast.remember_request import instant_text
 from standfast.server.operations import schemas
 from standfast.server.operations.schemas import AddBody
@@ -22,20 +23,20 @@ from standfast.vocabulary import JsonScalar
 def remember_body(
     text: str,
     *,
-    subject: str | None,
-    source: Mapping[str, Any] | None,
-    tags: Sequence[str],
-    refs: Sequence[Mapping[str, Any]],
-    propose: bool,
-    hold: str | None,
-    scope: str | None,
-    metadata: Mapping[str, JsonScalar] | None,
-    session: str | None,
-    position: int | None,
-    speaker: str | None,
-    valid_from: str | datetime | None,
-    valid_until: str | datetime | None,
-    supersedes: str | Sequence[str],
+    subject: str | None = None,
+    source: Mapping[str, Any] | None = None,
+    tags: Sequence[str] = (),
+    refs: Sequence[Mapping[str, Any]] = (),
+    propose: bool = False,
+    hold: str | None = None,
+    scope: str | None = None,
+    metadata: Mapping[str, JsonScalar] | None = None,
+    session: str | None = None,
+    position: int | None = None,
+    speaker: str | None = None,
+    valid_from: str | datetime | None = None,
+    valid_until: str | datetime | None = None,
+    supersedes: str | Sequence[str] = (),
 ) -> schemas.RememberBody:
     """The body of a request to remember, from the arguments of ``Client.remember``."""
     return schemas.RememberBody.from_json(
@@ -62,25 +63,23 @@ def remember_body(
 def recall_body(
     query: str,
     *,
-    tokens: int,
-    max_items: int,
-    at: int | None = None,
-    scope: str | None,
-    scopes: Sequence[str] | None,
-    where: Filter | Where | None,
-    controller: str,
-    now_utc: str | None,
-    least_origin: Origin | str | None,
-    include_unreviewed: bool,
+    tokens: int = DEFAULT_RECALL_TOKENS,
+    max_items: int = DEFAULT_MAX_ITEMS,
+    scope: str | None = None,
+    scopes: Sequence[str] | None = None,
+    where: Filter | Where | None = None,
+    controller: str = DEFAULT_CONTROLLER,
+    now_utc: str | None = None,
+    least_origin: Origin | str | None = None,
+    include_unreviewed: bool = False,
     explain: bool = False,
 ) -> schemas.RecallBody:
-    """The body of a request to recall, from the arguments of ``Client.recall``."""
+    """The body of a request to recall, from the arguments of ``Client.recall``, but for ``at``."""
     return schemas.RecallBody.from_json(
         {
             "query": query,
             "tokens": tokens,
             "max_items": max_items,
-            "at": at,
             "scope": scope,
             "scopes": scopes,
             "where": Filter.of(where).at_least(least_origin).as_json() or None,

@@ -261,7 +261,6 @@ class Client:
             query,
             tokens=tokens,
             max_items=max_items,
-            at=at,
             scope=scope,
             scopes=scopes,
             where=where,
@@ -271,6 +270,7 @@ class Client:
             include_unreviewed=include_unreviewed,
             explain=explain,
         )
+        body = schemas.RecallBody.from_json({**body.as_json(), "at": at})
         return self._calls.post("/recall", schemas.RecallResponse, body, safe=True)
 
     def recall_batch(self, items: Sequence[schemas.RecallBody]) -> list[schemas.RecallResponse]:

@@ -3,22 +3,40 @@
 Each writing call of a run has an idempotency key, so that any server of the store can answer a retry.
 """
 
-from collections.abc import Mapping, Sequence
+import inspect
+from collections.abc import Callable
 from contextlib import suppress
-from datetime import datetime
 from types import TracebackType
-from typing import Any, Self
+from typing import Concatenate, ParamSpec, Self, TypeVar
 
 from standfast.client.bodies import recall_body, remember_body
 from standfast.client.transport import ApiCalls
 from standfast.clock import IdSource
 from standfast.errors import StandfastError
-from standfast.limits import DEFAULT_MAX_ITEMS, DEFAULT_RECALL_TOKENS
-from standfast.origins import Origin
-from standfast.recall.filters import Filter, Where
-from standfast.recall.registry import DEFAULT_CONTROLLER
 from standfast.server.operations import schemas
-from standfast.vocabulary import JsonScalar, Receipt
+from standfast.vocabulary import Receipt
+
+_P = ParamSpec("_P")
+_Owner = TypeVar("_Owner")
+_Body = TypeVar("_Body")
+_Answer = TypeVar("_Answer")
+
+
+def _verb(
+    body_of: Callable[_P, _Body], send: Callable[[_Owner, _Body], _Answer]
+) -> Callable[Concatenate[_Owner, _P], _Answer]:
+    """A method with the parameters of the function that makes its body, and the docstring of the one that sends it."""
+
+    def call(self: _Owner, /, *args: _P.args, **kwargs: _P.kwargs) -> _Answer:
+        return send(self, body_of(*args, **kwargs))
+
+    own, owner = inspect.signature(body_of), inspect.signature(send).parameters["self"]
+    returns = inspect.signature(send).return_annotation
+    call.__doc__ = send.__doc__
+    vars(call)["__signature__"] = own.replace(
+        parameters=[owner, *own.parameters.values()], return_annotation=returns
+    )
+    return call
 
 
 class RemoteRun:
@@ -36,75 +54,17 @@ class RemoteRun:
         """The id of the run."""
         return self.response.run_id
 
-    def recall(
-        self,
-        query: str,
-        *,
-        tokens: int = DEFAULT_RECALL_TOKENS,
-        max_items: int = DEFAULT_MAX_ITEMS,
-        scope: str | None = None,
-        scopes: Sequence[str] | None = None,
-        where: Filter | Where | None = None,
-        controller: str = DEFAULT_CONTROLLER,
-        now_utc: str | None = None,
-        least_origin: Origin | str | None = None,
-        include_unreviewed: bool = False,
-    ) -> schemas.RecallResponse:
-        """Recall from the run's snapshot."""
-        body = recall_body(
-            query,
-            tokens=tokens,
-            max_items=max_items,
-            scope=scope,
-            scopes=scopes,
-            where=where,
-            controller=controller,
-            now_utc=now_utc,
-            least_origin=least_origin,
-            include_unreviewed=include_unreviewed,
-        )
+    def _recall(self, body: schemas.RecallBody) -> schemas.RecallResponse:
+        """Recall from the run's snapshot; see ``Client.recall``."""
         return self._calls.post(self._path("/recall"), schemas.RecallResponse, body, safe=True)
 
-    def remember(
-        self,
-        text: str,
-        *,
-        subject: str | None = None,
-        source: Mapping[str, Any] | None = None,
-        tags: Sequence[str] = (),
-        refs: Sequence[Mapping[str, Any]] = (),
-        propose: bool = False,
-        hold: str | None = None,
-        scope: str | None = None,
-        metadata: Mapping[str, JsonScalar] | None = None,
-        session: str | None = None,
-        position: int | None = None,
-        speaker: str | None = None,
-        valid_from: str | datetime | None = None,
-        valid_until: str | datetime | None = None,
-        supersedes: str | Sequence[str] = (),
-    ) -> schemas.RememberResponse:
+    def _remember(self, body: schemas.RememberBody) -> schemas.RememberResponse:
         """Judge one text and buffer it until the run commits; see ``Client.remember``."""
-        body = remember_body(
-            text,
-            subject=subject,
-            source=source,
-            tags=tags,
-            refs=refs,
-            propose=propose,
-            hold=hold,
-            scope=scope,
-            metadata=metadata,
-            session=session,
-            position=position,
-            speaker=speaker,
-            valid_from=valid_from,
-            valid_until=valid_until,
-            supersedes=supersedes,
-        )
-        return self._calls.post(
-            self._path("/remember"), schemas.RememberResponse, body, request_key=self._ids.new_id()
-        )
+        key = self._ids.new_id()
+        return self._calls.post(self._path("/remember"), schemas.RememberResponse, body, request_key=key)
+
+    recall = _verb(recall_body, _recall)
+    remember = _verb(remember_body, _remember)
 
     def forget(self, subject: str, *, reason: str, scope: str | None = None) -> schemas.ForgetResponse:
         """Forget a subject (or memory id) when the run commits, and erase its content."""
@@ -151,34 +111,9 @@ class RemoteSnapshot:
         self._calls = calls
         self.snapshot = snapshot
 
-    def recall(
-        self,
-        query: str,
-        *,
-        tokens: int = DEFAULT_RECALL_TOKENS,
-        max_items: int = DEFAULT_MAX_ITEMS,
-        scope: str | None = None,
-        scopes: Sequence[str] | None = None,
-        where: Filter | Where | None = None,
-        controller: str = DEFAULT_CONTROLLER,
-        now_utc: str | None = None,
-        least_origin: Origin | str | None = None,
-        include_unreviewed: bool = False,
-        explain: bool = False,
-    ) -> schemas.RecallResponse:
-        """Recall from the snapshot within a token budget."""
-        body = recall_body(
-            query,
-            tokens=tokens,
-            max_items=max_items,
-            at=self.snapshot,
-            scope=scope,
-            scopes=scopes,
-            where=where,
-            controller=controller,
-            now_utc=now_utc,
-            least_origin=least_origin,
-            include_unreviewed=include_unreviewed,
-            explain=explain,
-        )
+    def _recall(self, body: schemas.RecallBody) -> schemas.RecallResponse:
+        """Recall from the snapshot within a token budget; see ``Client.recall``."""
+        body = schemas.RecallBody.from_json({**body.as_json(), "at": self.snapshot})
         return self._calls.post("/recall", schemas.RecallResponse, body, safe=True)
+
+    recall = _verb(recall_body, _recall)

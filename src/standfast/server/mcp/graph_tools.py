@@ -22,8 +22,8 @@ from standfast.errors import InvalidValue, NotFound
 from standfast.scopes import scoped_key
 from standfast.server.access.permissions import Permission
 from standfast.server.access.scope_limits import own_scope
-from standfast.server.mcp.mem0_tools import ForeignShape, forget_together, require
-from standfast.server.mcp.tools import WORKFLOW, Answer, AnyContext, McpTool, Namespace, Place, ToolAuth
+from standfast.server.mcp.mem0_tools import forget_together, require
+from standfast.server.mcp.tools import WORKFLOW, Answer, Place, tool
 from standfast.server.operations import memory_operations
 from standfast.server.operations.schemas import (
     ForgetBody,
@@ -39,7 +39,6 @@ _OBSERVATION: Final = f"{_GRAPH}observation/"
 _RELATION: Final = f"{_GRAPH}relation/"
 _MAX_NAME_CHARS: Final = 60
 _DIGEST_CHARS: Final = 32
-_DELETED: Final = {"Entities", "Observations", "Relations"}
 
 
 class Entity(BaseModel):
@@ -95,222 +94,133 @@ class _Node:
     observations: list[str] = field(default_factory=list)
 
 
-class GraphTools:
-    """The tools of the reference memory server. Their writes are judged, and may be refused, like all others."""
+@tool("Create entities", Permission.REMEMBER)
+def create_entities(place: Place, entities: list[Entity]) -> Answer:
+    """Create entities with their observations, in one commit. An entity whose name exists is left as it is."""
+    require(place, Permission.REMEMBER)
+    graph = _Graph.read(place)
+    new = {one.name: one for one in reversed(entities) if one.name not in graph.nodes}
+    ordered = [new[name] for name in dict.fromkeys(one.name for one in entities) if name in new]
+    bodies = [body for one in ordered for body in _bodies_of(one)]
+    refused = _remember(place, bodies)
+    made = [
+        {
+            "name": one.name,
+            "entityType": one.entityType,
+            "observations": [
+                text
+                for text in dict.fromkeys(one.observations)
+                if _observation_subject(one.name, text) not in refused
+            ],
+        }
+        for one in ordered
+        if _ENTITY + _quoted(one.name) not in refused
+    ]
+    return {"entities": made, **_told(refused)}
 
-    def __init__(self, auth: ToolAuth) -> None:
-        self._call = auth.call
 
-    def tools(self) -> tuple[McpTool, ...]:
-        """All tools of this class."""
-        reads = {"is_read_only": True, "is_idempotent": True}
-        deletes = {"is_destructive": True, "is_idempotent": True}
-        listing, forgetting = Permission.LIST_RECORDS, Permission.FORGET
-        return (
-            McpTool(
-                "create_entities", "Create entities", Permission.REMEMBER, self.create_entities, ForeignShape
-            ),
-            McpTool(
-                "create_relations",
-                "Create relations",
-                Permission.REMEMBER,
-                self.create_relations,
-                ForeignShape,
-            ),
-            McpTool(
-                "add_observations",
-                "Add observations",
-                Permission.REMEMBER,
-                self.add_observations,
-                ForeignShape,
-            ),
-            McpTool(
-                "delete_entities",
-                "Delete entities",
-                forgetting,
-                self.delete_entities,
-                ForeignShape,
-                **deletes,
-            ),
-            McpTool(
-                "delete_observations",
-                "Delete observations",
-                forgetting,
-                self.delete_observations,
-                ForeignShape,
-                **deletes,
-            ),
-            McpTool(
-                "delete_relations",
-                "Delete relations",
-                forgetting,
-                self.delete_relations,
-                ForeignShape,
-                **deletes,
-            ),
-            McpTool("read_graph", "Read graph", listing, self.read_graph, ForeignShape, **reads),
-            McpTool("search_nodes", "Search nodes", listing, self.search_nodes, ForeignShape, **reads),
-            McpTool("open_nodes", "Open nodes", listing, self.open_nodes, ForeignShape, **reads),
-        )
+@tool("Create relations", Permission.REMEMBER)
+def create_relations(place: Place, relations: list[Relation]) -> Answer:
+    """Create relations between entities, in active voice and in one commit. One that exists is not created again."""
+    require(place, Permission.REMEMBER)
+    graph = _Graph.read(place)
+    new = [edge for edge in dict.fromkeys(map(_edge_of, relations)) if edge not in graph.edges]
+    refused = _remember(place, [_relation_body(edge) for edge in new])
+    made = [edge.as_json() for edge in new if _relation_subject(edge) not in refused]
+    return {"relations": made, **_told(refused)}
 
-    def create_entities(
-        self, entities: list[Entity], context: AnyContext, namespace: Namespace = None
-    ) -> Answer:
-        """Create entities with their observations, in one commit. An entity whose name exists is left as it is."""
 
-        def created(place: Place) -> ForeignShape:
-            require(place, Permission.REMEMBER)
-            graph = _Graph.read(place)
-            new = {one.name: one for one in reversed(entities) if one.name not in graph.nodes}
-            ordered = [new[name] for name in dict.fromkeys(one.name for one in entities) if name in new]
-            bodies = [body for one in ordered for body in _bodies_of(one)]
-            refused = _remember(place, bodies)
-            made = [
-                {
-                    "name": one.name,
-                    "entityType": one.entityType,
-                    "observations": [
-                        text
-                        for text in dict.fromkeys(one.observations)
-                        if _observation_subject(one.name, text) not in refused
-                    ],
-                }
-                for one in ordered
-                if _ENTITY + _quoted(one.name) not in refused
-            ]
-            return ForeignShape(plain={"entities": made, **_told(refused)})
+@tool("Add observations", Permission.REMEMBER)
+def add_observations(place: Place, observations: list[Observations]) -> Answer:
+    """Add observations to entities that exist, in one commit. If one does not exist, nothing is added."""
+    require(place, Permission.REMEMBER)
+    graph = _Graph.read(place)
+    new: dict[str, list[str]] = {}
+    for one in observations:
+        if one.entityName not in graph.nodes:
+            raise NotFound(what=f"entity with name {one.entityName!r:.80}")
+        known = graph.nodes[one.entityName].observations
+        texts = new.setdefault(one.entityName, [])
+        texts += [text for text in dict.fromkeys(one.contents) if text not in (*known, *texts)]
+    refused = _remember(
+        place, [_observation_body(name, text) for name, texts in new.items() for text in texts]
+    )
+    results = [
+        {
+            "entityName": name,
+            "addedObservations": [text for text in texts if _observation_subject(name, text) not in refused],
+        }
+        for name, texts in new.items()
+    ]
+    return {"results": results, **_told(refused)}
 
-        return self._call(context, Permission.REMEMBER, namespace, created)
 
-    def create_relations(
-        self, relations: list[Relation], context: AnyContext, namespace: Namespace = None
-    ) -> Answer:
-        """Create relations between entities, in active voice and in one commit. One that exists is not created again."""
+@tool("Delete entities", Permission.FORGET, deletes=True, is_idempotent=True)
+def delete_entities(
+    place: Place,
+    entityNames: list[str],  # noqa: N803  # The argument of that server.
+) -> Answer:
+    """Delete entities with their observations and relations, and erase their content."""
+    require(place, Permission.FORGET)
+    graph, names = _Graph.read(place), set(entityNames)
+    subjects = [
+        graph.subjects[key]
+        for key in graph.subjects
+        if (isinstance(key, _Edge) and not names.isdisjoint(key[:2]))
+        or (not isinstance(key, _Edge) and key[0] in names)
+    ]
+    return _forgotten(place, subjects, "Entities")
 
-        def created(place: Place) -> ForeignShape:
-            require(place, Permission.REMEMBER)
-            graph = _Graph.read(place)
-            new = [edge for edge in dict.fromkeys(map(_edge_of, relations)) if edge not in graph.edges]
-            refused = _remember(place, [_relation_body(edge) for edge in new])
-            made = [edge.as_json() for edge in new if _relation_subject(edge) not in refused]
-            return ForeignShape(plain={"relations": made, **_told(refused)})
 
-        return self._call(context, Permission.REMEMBER, namespace, created)
+@tool("Delete observations", Permission.FORGET, deletes=True, is_idempotent=True)
+def delete_observations(place: Place, deletions: list[Deletion]) -> Answer:
+    """Delete observations of entities, and erase their content."""
+    require(place, Permission.FORGET)
+    graph = _Graph.read(place)
+    keys = dict.fromkeys((one.entityName, text) for one in deletions for text in one.observations)
+    return _forgotten(place, [graph.subjects[key] for key in keys if key in graph.subjects], "Observations")
 
-    def add_observations(
-        self, observations: list[Observations], context: AnyContext, namespace: Namespace = None
-    ) -> Answer:
-        """Add observations to entities that exist, in one commit. If one does not exist, nothing is added."""
 
-        def added(place: Place) -> ForeignShape:
-            require(place, Permission.REMEMBER)
-            graph = _Graph.read(place)
-            new: dict[str, list[str]] = {}
-            for one in observations:
-                if one.entityName not in graph.nodes:
-                    raise NotFound(what=f"entity with name {one.entityName!r:.80}")
-                known = graph.nodes[one.entityName].observations
-                texts = new.setdefault(one.entityName, [])
-                texts += [text for text in dict.fromkeys(one.contents) if text not in (*known, *texts)]
-            refused = _remember(
-                place, [_observation_body(name, text) for name, texts in new.items() for text in texts]
-            )
-            results = [
-                {
-                    "entityName": name,
-                    "addedObservations": [
-                        text for text in texts if _observation_subject(name, text) not in refused
-                    ],
-                }
-                for name, texts in new.items()
-            ]
-            return ForeignShape(plain={"results": results, **_told(refused)})
+@tool("Delete relations", Permission.FORGET, deletes=True, is_idempotent=True)
+def delete_relations(place: Place, relations: list[Relation]) -> Answer:
+    """Delete relations."""
+    require(place, Permission.FORGET)
+    graph = _Graph.read(place)
+    edges = [edge for edge in dict.fromkeys(map(_edge_of, relations)) if edge in graph.subjects]
+    return _forgotten(place, [graph.subjects[edge] for edge in edges], "Relations")
 
-        return self._call(context, Permission.REMEMBER, namespace, added)
 
-    def delete_entities(
-        self,
-        entityNames: list[str],  # noqa: N803  # The argument of that server.
-        context: AnyContext,
-        namespace: Namespace = None,
-    ) -> Answer:
-        """Delete entities with their observations and relations, and erase their content."""
+@tool("Read graph", Permission.LIST_RECORDS, reads=True)
+def read_graph(place: Place) -> Answer:
+    """Read the whole graph: all entities with their observations, and all relations."""
+    return _Graph.read(place).as_json()
 
-        def deleted(place: Place) -> ForeignShape:
-            require(place, Permission.FORGET)
-            graph, names = _Graph.read(place), set(entityNames)
-            subjects = [
-                graph.subjects[key]
-                for key in graph.subjects
-                if (isinstance(key, _Edge) and not names.isdisjoint(key[:2]))
-                or (not isinstance(key, _Edge) and key[0] in names)
-            ]
-            return _forgotten(place, subjects, "Entities")
 
-        return self._call(context, Permission.FORGET, namespace, deleted)
+@tool("Search nodes", Permission.LIST_RECORDS, reads=True)
+def search_nodes(place: Place, query: str) -> Answer:
+    """Search for entities whose name, type or an observation contains the query, in any case, with their relations.
 
-    def delete_observations(
-        self, deletions: list[Deletion], context: AnyContext, namespace: Namespace = None
-    ) -> Answer:
-        """Delete observations of entities, and erase their content."""
+    To search by words and not by an exact phrase, use memory_read.
+    """
+    graph, wanted = _Graph.read(place), lowered(query)
+    names = [
+        name
+        for name, node in graph.nodes.items()
+        if any(wanted in lowered(text) for text in (name, node.kind, *node.observations))
+    ]
+    return graph.as_json(names)
 
-        def deleted(place: Place) -> ForeignShape:
-            require(place, Permission.FORGET)
-            graph = _Graph.read(place)
-            keys = dict.fromkeys((one.entityName, text) for one in deletions for text in one.observations)
-            return _forgotten(
-                place, [graph.subjects[key] for key in keys if key in graph.subjects], "Observations"
-            )
 
-        return self._call(context, Permission.FORGET, namespace, deleted)
+@tool("Open nodes", Permission.LIST_RECORDS, reads=True)
+def open_nodes(place: Place, names: list[str]) -> Answer:
+    """Return entities by name with all their observations, and the relations that start or end at one of them."""
+    return _Graph.read(place).as_json(names)
 
-    def delete_relations(
-        self, relations: list[Relation], context: AnyContext, namespace: Namespace = None
-    ) -> Answer:
-        """Delete relations."""
 
-        def deleted(place: Place) -> ForeignShape:
-            require(place, Permission.FORGET)
-            graph = _Graph.read(place)
-            edges = [edge for edge in dict.fromkeys(map(_edge_of, relations)) if edge in graph.subjects]
-            return _forgotten(place, [graph.subjects[edge] for edge in edges], "Relations")
-
-        return self._call(context, Permission.FORGET, namespace, deleted)
-
-    def read_graph(self, context: AnyContext, namespace: Namespace = None) -> Answer:
-        """Read the whole graph: all entities with their observations, and all relations."""
-        return self._call(
-            context,
-            Permission.LIST_RECORDS,
-            namespace,
-            lambda place: ForeignShape(plain=_Graph.read(place).as_json()),
-        )
-
-    def search_nodes(self, query: str, context: AnyContext, namespace: Namespace = None) -> Answer:
-        """Search for entities whose name, type or an observation contains the query, in any case, with their relations.
-
-        To search by words and not by an exact phrase, use memory_read.
-        """
-
-        def found(place: Place) -> ForeignShape:
-            graph, wanted = _Graph.read(place), lowered(query)
-            names = [
-                name
-                for name, node in graph.nodes.items()
-                if any(wanted in lowered(text) for text in (name, node.kind, *node.observations))
-            ]
-            return ForeignShape(plain=graph.as_json(names))
-
-        return self._call(context, Permission.LIST_RECORDS, namespace, found)
-
-    def open_nodes(self, names: list[str], context: AnyContext, namespace: Namespace = None) -> Answer:
-        """Return entities by name with all their observations, and the relations that start or end at one of them."""
-        return self._call(
-            context,
-            Permission.LIST_RECORDS,
-            namespace,
-            lambda place: ForeignShape(plain=_Graph.read(place).as_json(names)),
-        )
+GRAPH_TOOLS: Final = (
+    *(create_entities, create_relations, add_observations, delete_entities, delete_observations),
+    *(delete_relations, read_graph, search_nodes, open_nodes),
+)
 
 
 class _Graph:
@@ -394,14 +304,13 @@ def _told(refused: dict[str, dict[str, Any]]) -> dict[str, Any]:
     return {"refused": list(refused.values())} if refused else {}
 
 
-def _forgotten(place: Place, subjects: Iterable[str], what: str) -> ForeignShape:
-    assert what in _DELETED, "one of the three kinds"
+def _forgotten(place: Place, subjects: Iterable[str], what: str) -> Answer:
     scope = own_scope(place[1], Permission.FORGET, None)
     forget_together(
         place,
         [ForgetBody(subject=one, reason="deleted on request", scope=scope) for one in subjects],
     )
-    return ForeignShape(plain={"success": True, "message": f"{what} deleted successfully"})
+    return {"success": True, "message": f"{what} deleted successfully"}
 
 
 def _bodies_of(entity: Entity) -> list[RememberBody]:

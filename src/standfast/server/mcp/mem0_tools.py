@@ -28,7 +28,7 @@ from standfast.recall.store_index import key_at
 from standfast.scopes import scope_in
 from standfast.server.access.permissions import Permission
 from standfast.server.access.scope_limits import narrowed_scopes
-from standfast.server.mcp.tools import WORKFLOW, Answer, AnyContext, McpTool, Namespace, Place, ToolAuth
+from standfast.server.mcp.tools import WORKFLOW, Answer, Place, tool
 from standfast.server.operations import memory_operations
 from standfast.server.operations.schemas import (
     ForgetBody,
@@ -39,7 +39,7 @@ from standfast.server.operations.schemas import (
     RememberBody,
     RememberResponse,
 )
-from standfast.vocabulary import Band, JsonScalar, Record, Value, VisibilityMode
+from standfast.vocabulary import Band, JsonScalar, Record, VisibilityMode
 
 _SEARCH_TOKENS: Final = 100_000
 _DELETED_AT_ONCE: Final = 500
@@ -67,247 +67,163 @@ class ConversationMessage(BaseModel):
     name: str | None = None
 
 
-class ForeignShape(Value, frozen=True, kw_only=True):
-    """A response in the shape of another server."""
+@tool("Add memory", Permission.REMEMBER)
+def add_memory(
+    place: Place,
+    text: Annotated[str | None, Field(description="What to remember, as one statement.")] = None,
+    messages: Annotated[
+        list[ConversationMessage] | None, Field(description="A conversation, instead of `text`.")
+    ] = None,
+    user_id: UserId = None,
+    agent_id: AgentId = None,
+    run_id: RunId = None,
+    metadata: Annotated[
+        dict[str, str | int | float | bool | None] | None, Field(description="Fields to filter by.")
+    ] = None,
+) -> Answer:
+    """Remember a statement, or each message of a conversation, for a user, an agent or a run. Each is judged first.
 
-    plain: dict[str, Any]
-
-    def as_json(self) -> dict[str, Any]:
-        """The response itself."""
-        return self.plain
-
-
-class Mem0Tools:
-    """The tools of mem0's server. Their writes are judged, and may be refused, like all others."""
-
-    def __init__(self, auth: ToolAuth) -> None:
-        self._call = auth.call
-
-    def tools(self) -> tuple[McpTool, ...]:
-        """All tools of this class."""
-        reads = {"is_read_only": True, "is_idempotent": True}
-        deletes = {"is_destructive": True}
-        return (
-            McpTool("add_memory", "Add memory", Permission.REMEMBER, self.add_memory, ForeignShape),
-            McpTool(
-                "search_memories",
-                "Search memories",
-                Permission.RECALL,
-                self.search_memories,
-                ForeignShape,
-                **reads,
-            ),
-            McpTool(
-                "get_memories",
-                "List memories",
-                Permission.LIST_RECORDS,
-                self.get_memories,
-                ForeignShape,
-                **reads,
-            ),
-            McpTool(
-                "get_memory", "Get memory", Permission.GET_RECORD, self.get_memory, ForeignShape, **reads
-            ),
-            McpTool("update_memory", "Update memory", Permission.REMEMBER, self.update_memory, ForeignShape),
-            McpTool(
-                "delete_memory",
-                "Delete memory",
-                Permission.FORGET,
-                self.delete_memory,
-                ForeignShape,
-                **deletes,
-            ),
-            McpTool(
-                "delete_all_memories",
-                "Delete all",
-                Permission.FORGET,
-                self.delete_all_memories,
-                ForeignShape,
-                **deletes,
-            ),
+    `event` says what happened. ADD: it is in memory. NONE: it is known already. PENDING: it waits for review by a person.
+    REJECTED: it was refused, and `reasons` say why; do not send it again unchanged.
+    """
+    ids = EntityIds.of(user_id=user_id, agent_id=agent_id, run_id=run_id)
+    said = _said(text, messages)
+    items = tuple(
+        RememberBody(
+            text=one.content,
+            scope=ids.scope,
+            speaker=one.role,
+            metadata=stored_metadata(metadata, ids.given, role=one.role, actor_id=one.name),
         )
+        for one in said
+    )
+    responses = memory_operations.remember_batch(
+        *place, RememberBatchBody(items=items), workflow=WORKFLOW
+    ).items
+    results = [_added(one, response, ids.scope) for one, response in zip(said, responses, strict=True)]
+    return {"results": results}
 
-    def add_memory(  # noqa: PLR0917  # The SDK calls by name.
-        self,
-        context: AnyContext,
-        text: Annotated[str | None, Field(description="What to remember, as one statement.")] = None,
-        messages: Annotated[
-            list[ConversationMessage] | None, Field(description="A conversation, instead of `text`.")
-        ] = None,
-        user_id: UserId = None,
-        agent_id: AgentId = None,
-        run_id: RunId = None,
-        metadata: Annotated[
-            dict[str, str | int | float | bool | None] | None, Field(description="Fields to filter by.")
-        ] = None,
-        namespace: Namespace = None,
-    ) -> Answer:
-        """Remember a statement, or each message of a conversation, for a user, an agent or a run. Each is judged first.
 
-        `event` says what happened. ADD: it is in memory. NONE: it is known already. PENDING: it waits for review by a person.
-        REJECTED: it was refused, and `reasons` say why; do not send it again unchanged.
-        """
+@tool("Search memories", Permission.RECALL, reads=True)
+def search_memories(
+    place: Place,
+    query: str,
+    user_id: UserId = None,
+    agent_id: AgentId = None,
+    run_id: RunId = None,
+    filters: Filters = None,
+    limit: Annotated[int, Field(ge=1, le=MAX_PAGE_ITEMS)] = 10,
+) -> Answer:
+    """Search the memories of a user, an agent or a run; best matches first."""
+    ids, metadata = _filtered(filters, user_id=user_id, agent_id=agent_id, run_id=run_id)
+    body = RecallBody(
+        query=query,
+        tokens=_SEARCH_TOKENS,
+        max_items=limit,
+        scopes=narrowed_scopes(place[1], Permission.RECALL, ids.read_scopes),
+        where=Filter(metadata={**ids.read_metadata, **metadata}),
+    )
+    response = memory_operations.recall(*place, body)
+    results = []
+    for item in response.selected:
+        name = item["memory_id"]
+        scope = scope_in(key_at(place[2], item["store_path"], name))
+        one = RecordQuery(memory_id=name, scope=scope, at=response.memory_snapshot_id)
+        record = memory_operations.get_record(*place, one).records[0]
+        results.append(as_memory(record, item["score"]))
+    return {"results": results}
 
-        def added(place: Place) -> ForeignShape:
-            ids = EntityIds.of(user_id=user_id, agent_id=agent_id, run_id=run_id)
-            said = _said(text, messages)
-            items = tuple(
-                RememberBody(
-                    text=one.content,
-                    scope=ids.scope,
-                    speaker=one.role,
-                    metadata=stored_metadata(metadata, ids.given, role=one.role, actor_id=one.name),
-                )
-                for one in said
-            )
-            responses = memory_operations.remember_batch(
-                *place, RememberBatchBody(items=items), workflow=WORKFLOW
-            ).items
-            results = [
-                _added(one, response, ids.scope) for one, response in zip(said, responses, strict=True)
-            ]
-            return ForeignShape(plain={"results": results})
 
-        return self._call(context, Permission.REMEMBER, namespace, added)
+@tool("List memories", Permission.LIST_RECORDS, reads=True)
+def get_memories(
+    place: Place,
+    user_id: UserId = None,
+    agent_id: AgentId = None,
+    run_id: RunId = None,
+    filters: Filters = None,
+    page: Annotated[int, Field(ge=1)] = 1,
+    page_size: Annotated[int, Field(ge=1, le=MAX_PAGE_ITEMS)] = 50,
+) -> Answer:
+    """List the memories of a user, an agent or a run, page by page."""
+    ids, metadata = _filtered(filters, user_id=user_id, agent_id=agent_id, run_id=run_id)
+    start = (page - 1) * page_size
+    records = list(islice(_records(place, ids, metadata), start, start + page_size + 1))
+    return {
+        "results": [as_memory(record) for record in records[:page_size]],
+        "page": page,
+        "has_more": len(records) > page_size,
+    }
 
-    def search_memories(  # noqa: PLR0917  # The SDK calls by name.
-        self,
-        query: str,
-        context: AnyContext,
-        user_id: UserId = None,
-        agent_id: AgentId = None,
-        run_id: RunId = None,
-        filters: Filters = None,
-        limit: Annotated[int, Field(ge=1, le=MAX_PAGE_ITEMS)] = 10,
-        namespace: Namespace = None,
-    ) -> Answer:
-        """Search the memories of a user, an agent or a run; best matches first."""
 
-        def found(place: Place) -> ForeignShape:
-            ids, metadata = _filtered(filters, user_id=user_id, agent_id=agent_id, run_id=run_id)
-            body = RecallBody(
-                query=query,
-                tokens=_SEARCH_TOKENS,
-                max_items=limit,
-                scopes=narrowed_scopes(place[1], Permission.RECALL, ids.read_scopes),
-                where=Filter(metadata={**ids.read_metadata, **metadata}),
-            )
-            response = memory_operations.recall(*place, body)
-            results = []
-            for item in response.selected:
-                name = item["memory_id"]
-                scope = scope_in(key_at(place[2], item["store_path"], name))
-                one = RecordQuery(memory_id=name, scope=scope, at=response.memory_snapshot_id)
-                record = memory_operations.get_record(*place, one).records[0]
-                results.append(as_memory(record, item["score"]))
-            return ForeignShape(plain={"results": results})
+@tool("Get memory", Permission.GET_RECORD, reads=True)
+def get_memory(place: Place, memory_id: str) -> Answer:
+    """Return one memory by its id."""
+    return as_memory(_record(place, memory_id))
 
-        return self._call(context, Permission.RECALL, namespace, found)
 
-    def get_memories(  # noqa: PLR0917  # The SDK calls by name.
-        self,
-        context: AnyContext,
-        user_id: UserId = None,
-        agent_id: AgentId = None,
-        run_id: RunId = None,
-        filters: Filters = None,
-        page: Annotated[int, Field(ge=1)] = 1,
-        page_size: Annotated[int, Field(ge=1, le=MAX_PAGE_ITEMS)] = 50,
-        namespace: Namespace = None,
-    ) -> Answer:
-        """List the memories of a user, an agent or a run, page by page."""
+@tool("Update memory", Permission.REMEMBER)
+def update_memory(place: Place, memory_id: str, text: str) -> Answer:
+    """Replace the text of a memory. The new text is judged first; the history shows the old one."""
+    require(place, Permission.REMEMBER)
+    record = _record(place, memory_id)
+    body = RememberBody(
+        text=text,
+        subject=record.memory_id,
+        scope=record.scope,
+        tags=record.tags,
+        metadata=metadata_of_update(record, None),
+    )
+    response = memory_operations.remember(*place, body, workflow=WORKFLOW)
+    event = "UPDATE" if response.verdict in _EVENTS and response.known is None else _event(response)
+    event = "REJECTED" if response.verdict == "VOID" else event
+    one = {"id": memory_id, "memory": text, "event": event, "reasons": response.reasons}
+    return {"results": [one]}
 
-        def listed(place: Place) -> ForeignShape:
-            ids, metadata = _filtered(filters, user_id=user_id, agent_id=agent_id, run_id=run_id)
-            start = (page - 1) * page_size
-            records = list(islice(_records(place, ids, metadata), start, start + page_size + 1))
-            return ForeignShape(
-                plain={
-                    "results": [as_memory(record) for record in records[:page_size]],
-                    "page": page,
-                    "has_more": len(records) > page_size,
-                }
-            )
 
-        return self._call(context, Permission.LIST_RECORDS, namespace, listed)
+@tool("Delete memory", Permission.FORGET, deletes=True)
+def delete_memory(
+    place: Place,
+    memory_id: str,
+    reason: Annotated[str, Field(description="It is recorded in the ledger.")] = "deleted on request",
+) -> Answer:
+    """Delete one memory by its id and erase its content."""
+    scope, name = MemoryPlace.of(memory_id)
+    body = ForgetBody(subject=name, reason=reason, scope=scope)
+    memory_operations.forget(*place, body, workflow=WORKFLOW)
+    return {"message": "Memory deleted successfully!"}
 
-    def get_memory(self, memory_id: str, context: AnyContext, namespace: Namespace = None) -> Answer:
-        """Return one memory by its id."""
-        return self._call(
-            context,
-            Permission.GET_RECORD,
-            namespace,
-            lambda place: ForeignShape(plain=as_memory(_record(place, memory_id))),
-        )
 
-    def update_memory(
-        self, memory_id: str, text: str, context: AnyContext, namespace: Namespace = None
-    ) -> Answer:
-        """Replace the text of a memory. The new text is judged first; the history shows the old one."""
+@tool("Delete all", Permission.FORGET, deletes=True)
+def delete_all_memories(
+    place: Place,
+    user_id: UserId = None,
+    agent_id: AgentId = None,
+    run_id: RunId = None,
+    reason: Annotated[str, Field(description="It is recorded in the ledger.")] = "deleted on request",
+) -> Answer:
+    """Delete every memory of a user, an agent or a run and erase its content."""
+    require(place, Permission.FORGET)
+    ids = EntityIds.of(user_id=user_id, agent_id=agent_id, run_id=run_id)
+    count = 0
+    if ids.is_one_scope:
+        body = ForgetBody(scope=ids.scope, reason=reason)
+        count = memory_operations.forget(*place, body, workflow=WORKFLOW).records
+    while records := list(islice(_records(place, ids, {}), _DELETED_AT_ONCE)):
+        bodies = [
+            ForgetBody(subject=record.memory_id, reason=reason, scope=record.scope) for record in records
+        ]
+        forget_together(place, bodies)
+        count += len(records)
+    return {"message": "Memories deleted successfully!", "deleted": count}
 
-        def updated(place: Place) -> ForeignShape:
-            require(place, Permission.REMEMBER)
-            record = _record(place, memory_id)
-            body = RememberBody(
-                text=text,
-                subject=record.memory_id,
-                scope=record.scope,
-                tags=record.tags,
-                metadata=metadata_of_update(record, None),
-            )
-            response = memory_operations.remember(*place, body, workflow=WORKFLOW)
-            event = "UPDATE" if response.verdict in _EVENTS and response.known is None else _event(response)
-            event = "REJECTED" if response.verdict == "VOID" else event
-            one = {"id": memory_id, "memory": text, "event": event, "reasons": response.reasons}
-            return ForeignShape(plain={"results": [one]})
 
-        return self._call(context, Permission.REMEMBER, namespace, updated)
-
-    def delete_memory(
-        self,
-        memory_id: str,
-        context: AnyContext,
-        reason: Annotated[str, Field(description="It is recorded in the ledger.")] = "deleted on request",
-        namespace: Namespace = None,
-    ) -> Answer:
-        """Delete one memory by its id and erase its content."""
-
-        def deleted(place: Place) -> ForeignShape:
-            scope, name = MemoryPlace.of(memory_id)
-            body = ForgetBody(subject=name, reason=reason, scope=scope)
-            memory_operations.forget(*place, body, workflow=WORKFLOW)
-            return ForeignShape(plain={"message": "Memory deleted successfully!"})
-
-        return self._call(context, Permission.FORGET, namespace, deleted)
-
-    def delete_all_memories(  # noqa: PLR0917  # The SDK calls by name.
-        self,
-        context: AnyContext,
-        user_id: UserId = None,
-        agent_id: AgentId = None,
-        run_id: RunId = None,
-        reason: Annotated[str, Field(description="It is recorded in the ledger.")] = "deleted on request",
-        namespace: Namespace = None,
-    ) -> Answer:
-        """Delete every memory of a user, an agent or a run and erase its content."""
-
-        def deleted(place: Place) -> ForeignShape:
-            require(place, Permission.FORGET)
-            ids = EntityIds.of(user_id=user_id, agent_id=agent_id, run_id=run_id)
-            count = 0
-            if ids.is_one_scope:
-                body = ForgetBody(scope=ids.scope, reason=reason)
-                count = memory_operations.forget(*place, body, workflow=WORKFLOW).records
-            while records := list(islice(_records(place, ids, {}), _DELETED_AT_ONCE)):
-                bodies = [
-                    ForgetBody(subject=record.memory_id, reason=reason, scope=record.scope)
-                    for record in records
-                ]
-                forget_together(place, bodies)
-                count += len(records)
-            return ForeignShape(plain={"message": "Memories deleted successfully!", "deleted": count})
-
-        return self._call(context, Permission.FORGET, namespace, deleted)
+MEM0_TOOLS: Final = (
+    *(add_memory, search_memories, get_memories, get_memory, update_memory),
+    *(
+        delete_memory,
+        delete_all_memories,
+    ),
+)
 
 
 def require(place: Place, permission: Permission) -> Memory:

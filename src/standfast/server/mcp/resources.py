@@ -33,7 +33,7 @@ from standfast.server.operations.schemas import (
     encode_cursor,
 )
 from standfast.store.protocol import BEHIND_ALL_KEYS
-from standfast.vocabulary import Band
+from standfast.vocabulary import Band, Value
 
 _JSON: Final = "application/json"
 _NEWEST: Final = "newest"
@@ -69,49 +69,40 @@ class MemoryResources:
 
     def record(self, namespace: str, memory_id: str, context: AnyContext, scope: str = "") -> str:
         """One record, by its id or subject, from each band that holds it."""
-        query = {"memory_id": memory_id, "scope": scope or None}
-        return self._read(
-            context,
-            Permission.GET_RECORD,
-            namespace,
-            lambda place: memory_operations.get_record(*place, RecordQuery.from_json(query)),
-        )
+        read, query = memory_operations.get_record, {"memory_id": memory_id, "scope": scope or None}
+        return self._read(context, Permission.GET_RECORD, namespace, read, RecordQuery, **query)
 
     def history(self, namespace: str, subject: str, context: AnyContext, scope: str = "") -> str:
         """The versions of a subject, oldest first."""
-        query = {"subject": subject, "scope": scope or None}
-        return self._read(
-            context,
-            Permission.HISTORY,
-            namespace,
-            lambda place: memory_operations.history(*place, HistoryQuery.from_json(query)),
-        )
+        read, query = memory_operations.history, {"subject": subject, "scope": scope or None}
+        return self._read(context, Permission.HISTORY, namespace, read, HistoryQuery, **query)
 
     def session(self, namespace: str, session: str, context: AnyContext, scope: str = "") -> str:
         """The first messages of a conversation."""
-        query = {"session": session, "scope": scope or None}
-        return self._read(
-            context,
-            Permission.LIST_RECORDS,
-            namespace,
-            lambda place: memory_operations.session(*place, SessionQuery.from_json(query)),
-        )
+        read, query = memory_operations.session, {"session": session, "scope": scope or None}
+        return self._read(context, Permission.LIST_RECORDS, namespace, read, SessionQuery, **query)
 
     def snapshot(self, namespace: str, snapshot: str, context: AnyContext, scope: str = "") -> str:
         """The first records of a snapshot, given by its number or as 'newest'."""
         at = int(snapshot) if snapshot.isascii() and snapshot.isdigit() and len(snapshot) < 16 else None
-        query = {"at": at, "scope": scope or None}
+        read = memory_operations.list_records
         return self._read(
-            context,
-            Permission.LIST_RECORDS,
-            namespace,
-            lambda place: memory_operations.list_records(*place, RecordsQuery.from_json(query)),
+            context, Permission.LIST_RECORDS, namespace, read, RecordsQuery, at=at, scope=scope or None
         )
 
     def _read(
-        self, context: AnyContext, permission: Permission, namespace: str, operation: ToolOperation
+        self,
+        context: AnyContext,
+        permission: Permission,
+        namespace: str,
+        operation: Callable[..., Value],
+        kind: type[Value],
+        **query: str | int | None,
     ) -> str:
-        return json.dumps(self._auth.read(context, permission, namespace, operation))
+        answer = self._auth.read(
+            context, permission, namespace, lambda place: operation(*place, kind.from_json(query))
+        )
+        return json.dumps(answer)
 
 
 class Completions:
