@@ -37,7 +37,7 @@ from standfast.canon import canonical_bytes, fingerprint, fingerprint_of_bytes
 from standfast.entity_ids import as_memory
 from standfast.errors import InvalidValue, MessageConflict
 from standfast.limits import IMPORT_PART_FACTS, MAX_IMPORT_PROBLEMS, READ_CHUNK_BYTES
-from standfast.memory import Memory, Run
+from standfast.memory import Memory
 from standfast.memory.messages import read_messages
 from standfast.scopes import ALL_SCOPES, SHARED, checked_scope
 from standfast.vocabulary import Band, Record, Remembered, Value, Verdict, VisibilityMode
@@ -198,7 +198,7 @@ class _Importer:
             run_id=None if self._dry_run else f"{self._run_prefix}-{self._part}",
         )
         with run:
-            answers = [_remembered(run, fact) for fact in facts]
+            answers = [run.remember_request(fact.request) for fact in facts]
             if self._dry_run:
                 run.discard()
         if run.receipt is not None and run.receipt.replayed:
@@ -281,25 +281,6 @@ class _Importer:
 
 
 _STRICTEST_FIRST: Final = {Verdict.VOID: 0, Verdict.HOLD: 1, Verdict.PARTIAL: 2}
-
-
-def _remembered(run: Run, fact: ImportedFact) -> Remembered:
-    asked = fact.request
-    return run.remember(
-        asked.text,
-        subject=asked.subject,
-        source=asked.source,
-        tags=asked.tags,
-        refs=asked.refs,
-        propose=asked.propose,
-        scope=asked.scope,
-        metadata=asked.metadata,
-        session=asked.session,
-        position=asked.position,
-        speaker=asked.speaker,
-        valid_from=asked.valid_from,
-        valid_until=asked.valid_until,
-    )
 
 
 def _batches(

@@ -17,14 +17,7 @@ from contextlib import ExitStack, suppress
 from datetime import datetime, timedelta
 from typing import Final
 
-from standfast.adapters.langgraph_items import (
-    ItemPath,
-    StoredItem,
-    exact_json,
-    ref_of,
-    subject_of,
-    text_of,
-)
+from standfast.adapters.langgraph_items import ItemPath, StoredItem, exact_json, ref_of, subject_of, text_of
 from standfast.canon import utc_text
 from standfast.errors import CommitAborted, InvalidValue, MissingExtra, PutRefused, StandfastError
 from standfast.memory import Memory

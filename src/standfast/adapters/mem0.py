@@ -11,7 +11,8 @@ waits for review is PENDING, of a rejected one REJECTED, with the reasons. No mo
 whatever ``infer`` is.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+import operator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import date
 from itertools import islice
 from types import TracebackType
@@ -44,6 +45,18 @@ _DELETED_AT_ONCE: Final = 500
 _UNSET: Final = "unset"
 _REVISION: Final = "revision-"
 _LOGICAL: Final = ("AND", "OR", "NOT")
+_OPERATORS: Final[Mapping[str, Callable[[Any, Any], object]]] = {
+    "eq": operator.eq,
+    "ne": operator.ne,
+    "in": lambda value, other: value in other,
+    "nin": lambda value, other: value not in other,
+    "gt": operator.gt,
+    "gte": operator.ge,
+    "lt": operator.lt,
+    "lte": operator.le,
+    "contains": operator.contains,
+    "icontains": lambda value, other: str(other).lower() in str(value).lower(),
+}
 
 
 class Mem0Memory:
@@ -366,7 +379,7 @@ def _meets(metadata: Mapping[str, Any], conditions: Mapping[str, Any]) -> bool:
             if not {"AND": all(met), "OR": any(met), "NOT": not any(met)}[name]:
                 return False
         elif isinstance(wanted, Mapping):
-            if not all(_holds(metadata.get(name), operator, other) for operator, other in wanted.items()):
+            if not all(_holds(metadata.get(name), *condition) for condition in wanted.items()):
                 return False
         elif wanted == "*":
             if name not in metadata:
@@ -376,33 +389,14 @@ def _meets(metadata: Mapping[str, Any], conditions: Mapping[str, Any]) -> bool:
     return True
 
 
-def _holds(value: Any, operator: str, other: Any) -> bool:
+def _holds(value: Any, name: str, other: Any) -> bool:
+    if name not in _OPERATORS:
+        raise InvalidValue(what="filters", problem=f"{name!r:.40} is not an operator")
     try:
-        match operator:
-            case "eq":
-                return bool(value == other)
-            case "ne":
-                return bool(value != other)
-            case "in":
-                return value in other
-            case "nin":
-                return value not in other
-            case "gt":
-                return bool(value > other)
-            case "gte":
-                return bool(value >= other)
-            case "lt":
-                return bool(value < other)
-            case "lte":
-                return bool(value <= other)
-            case "contains":
-                return other in value
-            case "icontains":
-                return str(other).lower() in str(value).lower()
+        return bool(_OPERATORS[name](value, other))
     except TypeError:
         # A field that is not there, or of another kind, is neither greater nor smaller.
         return False
-    raise InvalidValue(what="filters", problem=f"{operator!r:.40} is not an operator")
 
 
 def _count(top_k: object) -> int:

@@ -14,7 +14,6 @@ from functools import wraps
 from types import TracebackType
 from typing import Any, Concatenate, Generic, ParamSpec, Self, TypeVar
 
-from standfast.govern.approvals.queue import ApprovalQueue
 from standfast.limits import MAX_RETRIES
 from standfast.memory.embedding import MemoryVectors
 from standfast.memory.erasing import ErasurePlan, Forgotten
@@ -24,8 +23,7 @@ from standfast.memory.snapshot_view import SnapshotView
 from standfast.store.store import Store
 from standfast.traces.artifact import ToolProfile, Trace
 from standfast.traces.recorder import Recorder
-from standfast.traces.recording import EventDraft, Lane
-from standfast.traces.shapes import Shape
+from standfast.traces.recording import EventDraft
 from standfast.vocabulary import Receipt, Remembered, RunIdentity, VisibilityMode
 
 _P = ParamSpec("_P")
@@ -65,14 +63,28 @@ def _listed(verb: Callable[Concatenate[_S, _P], Iterator[_R]]) -> _Coroutine[_S,
     return call
 
 
+def _forwarded(verb: Callable[Concatenate[_S, _P], _R]) -> Callable[Concatenate[_Wrapper[_S], _P], _R]:
+    """A verb that does not block, as it is. ``approvals`` returns a queue whose methods do."""
+
+    @wraps(verb)
+    def call(self: _Wrapper[_S], /, *args: _P.args, **kwargs: _P.kwargs) -> _R:
+        return verb(self._wrapped, *args, **kwargs)
+
+    return call
+
+
 class AsyncRun(_Wrapper[Run]):
     """A run whose verbs are coroutines. ``AsyncMemory.run`` opens it."""
 
     recall = _awaited(Run.recall)
     remember = _awaited(Run.remember)
+    remember_request = _awaited(Run.remember_request)
     forget = _awaited(Run.forget)
     commit = _awaited(Run.commit)
     discard = _awaited(Run.discard)
+    lane = _forwarded(Run.lane)
+    guardrail = _forwarded(Run.guardrail)
+    output = _forwarded(Run.output)
 
     @property
     def identity(self) -> RunIdentity:
@@ -107,23 +119,11 @@ class AsyncRun(_Wrapper[Run]):
         with self._wrapped.event(role=role, interceptor=interceptor, decision_type=decision_type) as event:
             yield event
 
-    def lane(self) -> Lane:
-        """Create a lane for the events of a parallel task: ``with lane:`` in the task."""
-        return self._wrapped.lane()
-
     def tool(
         self, *, profile: ToolProfile | None = None, effects: Callable[[Any], object] | None = None
     ) -> Callable[[Callable[_P, _R]], Callable[_P, _R]]:
         """Return a decorator that records each call of a function or an ``async def``; see ``Recorder.tool``."""
         return self._wrapped.tool(profile=profile, effects=effects)
-
-    def guardrail(self, guardrail_id: str) -> None:
-        """Record that a guardrail was triggered."""
-        self._wrapped.guardrail(guardrail_id)
-
-    def output(self, shape: Shape | dict[str, Any]) -> None:
-        """Record the shape of the run's output."""
-        self._wrapped.output(shape)
 
 
 class AsyncSnapshotView(_Wrapper[SnapshotView]):
@@ -198,6 +198,8 @@ class AsyncMemory(_Wrapper[Memory]):
     checkpoint = _awaited(Memory.checkpoint)
     receipt = _awaited(Memory.receipt)
     close = _awaited(Memory.close)
+    require_readable = _forwarded(Memory.require_readable)
+    approvals = _forwarded(Memory.approvals)
 
     @property
     def store(self) -> Store:
@@ -228,14 +230,6 @@ class AsyncMemory(_Wrapper[Memory]):
     def warnings(self) -> list[str]:
         """What failed after something was applied; see ``Memory.warnings``."""
         return self._wrapped.warnings
-
-    def require_readable(self, operation: str) -> None:
-        """Raise if the ceiling forbids to read; see ``Memory.require_readable``."""
-        self._wrapped.require_readable(operation)
-
-    def approvals(self) -> ApprovalQueue:
-        """Return the queue of proposals. Its methods block: call them with ``asyncio.to_thread``."""
-        return self._wrapped.approvals()
 
     async def at(self, snapshot: int) -> AsyncSnapshotView:
         """Return memory as of a snapshot; see ``Memory.at``."""

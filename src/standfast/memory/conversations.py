@@ -282,10 +282,7 @@ class Conversations:
                     [one for group in judged.values() for one in group],
                     {},
                     run=run,
-                    extra_writes=lambda attempt: [
-                        *rows,
-                        *self._idempotency_rows(request, start, attempt),
-                    ],
+                    extra_writes=lambda attempt: [*rows, *self._idempotency_rows(request, start, attempt)],
                 )
         return [answers[position] for position, _ in page], receipt
 
@@ -422,9 +419,7 @@ class Conversations:
         return [record.write({"start": start}, attempt)]
 
 
-def pages_of(
-    placed: Sequence[tuple[int, ReadMessage]],
-) -> Iterator[list[tuple[int, ReadMessage]]]:
+def pages_of(placed: Sequence[tuple[int, ReadMessage]]) -> Iterator[list[tuple[int, ReadMessage]]]:
     """Messages in pages that fit one commit each."""
     page: list[tuple[int, ReadMessage]] = []
     passages = 0

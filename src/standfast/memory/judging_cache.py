@@ -133,12 +133,7 @@ class RunJudgingContext:
         self._any_refused = next(rejected, None) is not None
 
     def for_claim(
-        self,
-        claim: Claim,
-        *,
-        recalled: Sequence[tuple[str, str]],
-        forgotten: frozenset[str],
-        today: str,
+        self, claim: Claim, *, recalled: Sequence[tuple[str, str]], forgotten: frozenset[str], today: str
     ) -> JudgingContext:
         """Return the context of one claim.
 

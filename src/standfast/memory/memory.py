@@ -36,14 +36,7 @@ from standfast.scopes import SHARED
 from standfast.store.store import Store, open_store
 from standfast.traces.artifact import ModelConfig
 from standfast.traces.folder import TraceFolder
-from standfast.vocabulary import (
-    CommitPolicy,
-    JsonScalar,
-    Remembered,
-    RunIdentity,
-    VisibilityMode,
-    member_of,
-)
+from standfast.vocabulary import CommitPolicy, JsonScalar, Remembered, RunIdentity, VisibilityMode, member_of
 
 _T = TypeVar("_T")
 _log: Final = logging.getLogger("standfast.memory")

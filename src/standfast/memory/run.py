@@ -40,15 +40,7 @@ from standfast.store.commit import Commit, Write
 from standfast.traces.artifact import ModelConfig, Trace
 from standfast.traces.recorder import Recorder, RecordingRun
 from standfast.traces.replay import ReplayedRun
-from standfast.vocabulary import (
-    Band,
-    JsonScalar,
-    Receipt,
-    Remembered,
-    RunIdentity,
-    Verdict,
-    VisibilityMode,
-)
+from standfast.vocabulary import Band, JsonScalar, Receipt, Remembered, RunIdentity, Verdict, VisibilityMode
 
 _A = TypeVar("_A", bound=Remembered | None)
 
@@ -225,10 +217,11 @@ class Run(RecordingRun):
             valid_until=valid_until,
             supersedes=supersedes,
         )
-        self._require_writable("remember")
-        return self._judge_once(request)
+        return self.remember_request(request)
 
-    def _judge_once(self, request: RememberRequest) -> Remembered:
+    def remember_request(self, request: RememberRequest) -> Remembered:
+        """Judge a request that was checked before and buffer it; see ``remember``."""
+        self._require_writable("remember")
         screened = claim_of(request)
         redacted = redacted_request(request, screened)
         return self.recorder.remember(

@@ -2,7 +2,8 @@
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from datetime import datetime
-from typing import Any
+from functools import wraps
+from typing import Any, ParamSpec
 
 from standfast.canon import fingerprint
 from standfast.errors import AboveCeiling, NoSuchSnapshot
@@ -45,6 +46,8 @@ from standfast.store.records import (
 from standfast.store.store import Store
 from standfast.traces.artifact import RetrievalBudget, SelectedRecord
 from standfast.vocabulary import Band, Record, VisibilityMode
+
+_P = ParamSpec("_P")
 
 
 class SnapshotReader:
@@ -180,6 +183,17 @@ class SnapshotReader:
         ]
 
 
+def _package_of(explain: Callable[_P, RecallAnswer]) -> Callable[_P, Package]:
+    """``recall``, which has the parameters of ``explain`` and returns only the package."""
+
+    @wraps(explain)
+    def recall(*args: _P.args, **kwargs: _P.kwargs) -> Package:
+        return explain(*args, **kwargs).package
+
+    recall.__doc__ = "Return the best excerpts for a query within a token budget; the same bytes every time. The parameters are those of ``Memory.recall``."
+    return recall
+
+
 class SnapshotView:
     """What one snapshot holds. ``Memory.at`` gives it."""
 
@@ -187,7 +201,7 @@ class SnapshotView:
         self._reader = reader
         self.memory_snapshot_id = memory_snapshot_id
 
-    def recall(
+    def explain(
         self,
         query: str,
         *,
@@ -202,8 +216,8 @@ class SnapshotView:
         where: Filter | Where | None = None,
         least_origin: Origin | str | None = None,
         include_unreviewed: bool = False,
-    ) -> Package:
-        """Return the best excerpts for a query within a token budget; the same bytes every time.
+    ) -> RecallAnswer:
+        """Recall, and say why each record was chosen and how far it may be trusted.
 
         Args:
             tokens: The token budget. It bounds the whole text; ``phase6-v1`` bounds the excerpts with it.
@@ -229,42 +243,19 @@ class SnapshotView:
             where=Filter.of(where).at_least(least_origin),
             include_unreviewed=include_unreviewed,
         )
-        return self.answer(request, controller=controller, token_counter=token_counter).package
-
-    def explain(
-        self,
-        query: str,
-        *,
-        tokens: int = DEFAULT_RECALL_TOKENS,
-        max_items: int = DEFAULT_MAX_ITEMS,
-        bands: Sequence[Band | str] = RECALLED_BANDS,
-        now_utc: str | None = None,
-        controller: str = DEFAULT_CONTROLLER,
-        token_counter: TokenCounter | None = None,
-        scope: str | None = None,
-        scopes: Sequence[str] | None = None,
-        where: Filter | Where | None = None,
-        least_origin: Origin | str | None = None,
-        include_unreviewed: bool = False,
-    ) -> RecallAnswer:
-        """Recall, and say why each record was chosen and how far it may be trusted."""
-        request = RecallRequest(
-            query=query,
-            tokens=tokens,
-            max_items=max_items,
-            bands=named_bands(bands),
-            now_utc=now_utc,
-            scopes=recalled_scopes(scope, scopes),
-            where=Filter.of(where).at_least(least_origin),
-            include_unreviewed=include_unreviewed,
-        )
         answer = self.answer(request, controller=controller, token_counter=token_counter)
         now = self._now(request)
-        ceilings = [
-            item.ceiling or self._ceiling(item.store_path, item.memory_id, now)
-            for item in answer.explanation.items
-        ]
-        return RecallAnswer(answer.package, answer.explanation.with_ceilings(ceilings))
+
+        def explanation() -> Explanation:
+            found = answer.explanation
+            ceilings = [
+                item.ceiling or self._ceiling(item.store_path, item.memory_id, now) for item in found.items
+            ]
+            return found.with_ceilings(ceilings)
+
+        return RecallAnswer(answer.package, explanation)
+
+    recall = _package_of(explain)
 
     def answer(
         self,

@@ -6,7 +6,6 @@ recorder.py       the Recorder that a run has, over recording.py: events in lane
 equivalence.py    the trace contract, and the comparison of two traces
 replay.py         a run played again from its artifact
 folder.py         where artifacts are stored, with the journals of runs that go on
-chat_messages.py  records an agent from its chat messages
 schemas/          the JSON Schemas, for other programs
 """
 
@@ -20,7 +19,6 @@ from standfast.traces.artifact import (
     Trace,
     ranked,
 )
-from standfast.traces.chat_messages import ChatRecorder, record_messages
 from standfast.traces.equivalence import (
     ClaimVerdict,
     Comparison,
@@ -51,7 +49,6 @@ from standfast.traces.shapes import (
 )
 
 __all__ = [
-    "ChatRecorder",
     "ChoiceShape",
     "ClaimVerdict",
     "CodePatchShape",
@@ -83,7 +80,6 @@ __all__ = [
     "compare_artifacts",
     "json_shape",
     "ranked",
-    "record_messages",
     "shortfalls",
     "text_shape",
 ]

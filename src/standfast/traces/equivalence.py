@@ -109,11 +109,7 @@ def _check_complete(trace: Trace) -> _Findings:
     for number, gap in enumerate(metadata.gaps):
         yield ShortfallCode.INCOMPLETE, f"metadata.gaps[{number}]", f"{gap.code}: {gap.problem}"
     if not metadata.gaps and (metadata.gap_count or not (metadata.complete or metadata.truncated)):
-        yield (
-            ShortfallCode.INCOMPLETE,
-            "metadata.complete",
-            "the trace says that something is missing",
-        )
+        yield (ShortfallCode.INCOMPLETE, "metadata.complete", "the trace says that something is missing")
     for field in ("model_config_id", "model_config", "output"):
         if getattr(trace, field) is None:
             yield ShortfallCode.MISSING_FIELD, field, f"{field} is null; pass it to the recorder"
@@ -212,11 +208,8 @@ def _check_output(trace: Trace) -> _Findings:
         problem = f"the shape is a {output_type(output.output_shape)}"
         yield ShortfallCode.OUTPUT_SHAPE_MISMATCH, "output.output_type", problem
     if output.output_shape_hash != output_shape_hash(output.output_shape):
-        yield (
-            ShortfallCode.OUTPUT_SHAPE_MISMATCH,
-            "output.output_shape_hash",
-            "it is not the hash of the shape",
-        )
+        problem = "it is not the hash of the shape"
+        yield ShortfallCode.OUTPUT_SHAPE_MISMATCH, "output.output_shape_hash", problem
 
 
 class ReasonCode(StrEnum):
@@ -348,40 +341,30 @@ def verdict_of(first: Difference) -> ClaimVerdict:
     return ClaimVerdict.ERASED if first.code is ReasonCode.ERASED_SINCE else ClaimVerdict.DIFFERENT
 
 
-_Field = tuple[ReasonCode, str]
-_ENVELOPE: Final[tuple[_Field, ...]] = (
-    (ReasonCode.WORKFLOW_ID, "workflow_id"),
-    (ReasonCode.MODEL_CONFIG_ID, "model_config_id"),
-    (ReasonCode.POLICY_SET_ID, "policy_set_id"),
-    (ReasonCode.MEMORY_SNAPSHOT_ID, "memory_snapshot_id"),
-)
-_EVENT: Final[tuple[_Field, ...]] = (
-    (ReasonCode.ROLE, "role"),
-    (ReasonCode.INTERCEPTOR, "interceptor"),
-    (ReasonCode.DECISION_TYPE, "decision_type"),
-)
-_RETRIEVAL: Final[tuple[_Field, ...]] = (
-    (ReasonCode.RETRIEVAL_POLICY_ID, "policy_id"),
-    (ReasonCode.RETRIEVAL_POLICY_VERSION, "policy_version"),
-    (ReasonCode.QUERY_NORMALIZATION_VERSION, "query_normalization_version"),
-    (ReasonCode.QUERY_FINGERPRINT, "query_fingerprint"),
-    (ReasonCode.RETRIEVAL_MODE, "retrieval_mode"),
-    (ReasonCode.NAMESPACE, "namespace"),
-    (ReasonCode.SCOPES, "scopes"),
-    (ReasonCode.FILTERS, "filters"),
-)
-_CALL: Final[tuple[_Field, ...]] = (
-    (ReasonCode.TOOL_NAME, "tool_name"),
-    (ReasonCode.TOOL_PROFILE_VERSION, "tool_profile_version"),
-    (ReasonCode.NORMALIZED_ARGS, "normalized_args"),
-    (ReasonCode.TOOL_OUTCOME, "outcome"),
-    (ReasonCode.TOOL_RESULT, "tool_result_fingerprint"),
-    (ReasonCode.SIDE_EFFECT, "side_effect_fingerprint"),
-)
-_OUTPUT: Final[tuple[_Field, ...]] = (
-    (ReasonCode.OUTPUT_TYPE, "output_type"),
-    (ReasonCode.OUTPUT_SHAPE, "output_shape_hash"),
-)
+_Fields = dict[str, ReasonCode]
+
+
+def _named(*fields: str) -> _Fields:
+    """Fields whose reason code has their name."""
+    return {field: ReasonCode(field) for field in fields}
+
+
+# The fields that are compared, in order.
+_ENVELOPE: Final = _named("workflow_id", "model_config_id", "policy_set_id", "memory_snapshot_id")
+_EVENT: Final = _named("role", "interceptor")
+_DECISION: Final = _named("decision_type")
+_RETRIEVAL: Final = {
+    "policy_id": ReasonCode.RETRIEVAL_POLICY_ID,
+    "policy_version": ReasonCode.RETRIEVAL_POLICY_VERSION,
+    **_named("query_normalization_version", "query_fingerprint", "retrieval_mode"),
+    **_named("namespace", "scopes", "filters"),
+}
+_CALL: Final = {
+    **_named("tool_name", "tool_profile_version", "normalized_args"),
+    "outcome": ReasonCode.TOOL_OUTCOME,
+    **_named("tool_result_fingerprint", "side_effect_fingerprint"),
+}
+_OUTPUT: Final = _named("output_type", "output_shape_hash")
 
 
 def _differences(left: Trace, right: Trace) -> Iterator[Difference]:
@@ -392,7 +375,9 @@ def _differences(left: Trace, right: Trace) -> Iterator[Difference]:
         place = f"events[{index}]"
         # An event that ended before its decision diverged by what it did, so that is listed first.
         broke_off = UNDECIDED in (one.decision_type, other.decision_type)
-        yield from _fields(_EVENT[:2] if broke_off else _EVENT, one, other, index, f"{place}.")
+        yield from _fields(_EVENT, one, other, index, f"{place}.")
+        if not broke_off:
+            yield from _fields(_DECISION, one, other, index, f"{place}.")
         yield from _reads(_linked(one, left_reads), _linked(other, right_reads), index, place)
         yield from _calls(one.tool_calls, other.tool_calls, index, place)
         # Only the ids are compared, not how often or in which order they were triggered.
@@ -404,7 +389,7 @@ def _differences(left: Trace, right: Trace) -> Iterator[Difference]:
             f"{place}.guardrails_triggered",
         )
         if broke_off:
-            yield from _fields(_EVENT[2:], one, other, index, f"{place}.")
+            yield from _fields(_DECISION, one, other, index, f"{place}.")
     # If one run has more events, the first additional one is where they diverged.
     counts = len(left.events), len(right.events)
     yield from _unequal(ReasonCode.EVENT_COUNT, *counts, min(counts), "events")
@@ -413,9 +398,9 @@ def _differences(left: Trace, right: Trace) -> Iterator[Difference]:
 
 
 def _fields(
-    fields: Sequence[_Field], left: object, right: object, index: int | None, place: str
+    fields: _Fields, left: object, right: object, index: int | None, place: str
 ) -> Iterator[Difference]:
-    for code, field in fields:
+    for field, code in fields.items():
         yield from _unequal(code, getattr(left, field), getattr(right, field), index, f"{place}{field}")
 
 

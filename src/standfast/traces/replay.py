@@ -176,23 +176,22 @@ class ReplayedRun(RecordingRun):
         """Read memory as of the run's snapshot, and record what was returned. None leaves an option to ``memory``."""
         if self._memory is None:
             self._needs_memory()
+        within = recalled_scopes(scope, scopes, default=self.scope)
         options: dict[str, Any] = {
             "max_items": max_items,
-            "bands": bands,
             "now_utc": now_utc,
             "controller": controller,
             "token_counter": token_counter,
         }
-        within = recalled_scopes(scope, scopes, default=self.scope)
-        place: dict[str, Any] = {"scopes": None if within == (SHARED,) else within, "where": where}
-        place = {name: value for name, value in place.items() if value is not None}
-        if least_origin is not None:
-            place["where"] = {**(where or {}), "least_origin": least_origin}
-        if include_unreviewed:
-            place["include_unreviewed"] = True
-        chosen = {name: value for name, value in options.items() if value is not None}
-        package = self._memory.recall(query, tokens=tokens, **chosen, **place)
-        self.recorder.retrieval(**self._memory.retrieval_facts(package, bands=bands, **place))
+        chosen: dict[str, Any] = {
+            "bands": bands,
+            "scopes": None if within == (SHARED,) else within,
+            "where": where if least_origin is None else {**(where or {}), "least_origin": least_origin},
+            "include_unreviewed": include_unreviewed or None,
+        }
+        options, chosen = _given(options), _given(chosen)
+        package = self._memory.recall(query, tokens=tokens, **options, **chosen)
+        self.recorder.retrieval(**self._memory.retrieval_facts(package, **chosen))
         return package
 
     def remember(
@@ -302,6 +301,10 @@ def replay(
         failed = error
     again = recorder.finish(error=failed)
     return Replay(trace=again, comparison=compare(trace, again), error=failed)
+
+
+def _given(options: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in options.items() if value is not None}
 
 
 def _calls(trace: Trace) -> Iterator[ToolCall]:
