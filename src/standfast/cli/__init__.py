@@ -85,7 +85,7 @@ assert set(COMMANDS) == {name for section in SECTIONS.values() for name in secti
     cls=RootGroup,
     commands_at=COMMANDS,
     sections=SECTIONS,
-    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100, "show_default": True},
     epilog="Exit codes: 0 done; 1 the answer is no; 2 wrong arguments, input, settings or store; 130 interrupted. "
     'Shell completion: eval "$(_STANDFAST_COMPLETE=bash_source standfast)", or zsh_source, fish_source.',
 )

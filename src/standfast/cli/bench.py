@@ -43,18 +43,14 @@ def command() -> None:
 
 @command.command("generate")
 @click.argument("folder", type=click.Path(file_okay=False))
-@click.option("--regime", type=click.Choice(REGIMES), default="default", show_default=True)
-@click.option("--steps", type=click.IntRange(1, MAX_EPISODE_STEPS), default=100, show_default=True)
-@click.option("--episodes", type=click.IntRange(1, MAX_GENERATED_EPISODES), default=10, show_default=True)
-@click.option("--seed", type=int, default=0, show_default=True)
-@click.option("--drift-rate", type=click.FloatRange(0, 1), default=0.12, show_default=True)
+@click.option("--regime", type=click.Choice(REGIMES), default="default")
+@click.option("--steps", type=click.IntRange(1, MAX_EPISODE_STEPS), default=100)
+@click.option("--episodes", type=click.IntRange(1, MAX_GENERATED_EPISODES), default=10)
+@click.option("--seed", type=int, default=0)
+@click.option("--drift-rate", type=click.FloatRange(0, 1), default=0.12)
 @click.option("--against", default=None, help="The policy that adversarial drift is made against.")
 @click.option(
-    "--against-budget",
-    type=click.IntRange(1),
-    default=10_240,
-    show_default=True,
-    help="The budget of that policy, in bytes.",
+    "--against-budget", type=click.IntRange(1), default=10_240, help="The budget of that policy, in bytes."
 )
 @json_option
 def generate(
@@ -97,7 +93,7 @@ command.add_command(import_command)
 
 @command.command("run")
 @click.argument("sources", nargs=-1, type=click.Path(exists=True))
-@click.option("--out", default="bench-results", show_default=True, help="Folder for the results.")
+@click.option("--out", default="bench-results", help="Folder for the results.")
 @click.option("--policy", "policies", multiple=True, help="A policy by name; repeatable; by default all.")
 @click.option(
     "--budget",
@@ -106,12 +102,11 @@ command.add_command(import_command)
     type=int,
     help="Bytes; repeatable; by default 1 KB, 10 KB, 100 KB and 1 MB.",
 )
-@click.option("--byte-model", type=click.Choice(BYTE_MODELS), default="spec-v0", show_default=True)
+@click.option("--byte-model", type=click.Choice(BYTE_MODELS), default="spec-v0")
 @click.option(
     "--condition",
     type=click.Choice(CONDITIONS),
     default="plain",
-    show_default=True,
     help="The document's own condition, or one of its extensions.",
 )
 @click.option(
@@ -120,14 +115,11 @@ command.add_command(import_command)
     type=int,
     multiple=True,
     default=(0,),
-    show_default=True,
     help="For policies that use random numbers; repeatable. An episode's figure is the mean over seeds.",
 )
-@click.option(
-    "--curves/--no-curves", default=True, show_default=True, help="Regret after every step, for the plots."
-)
+@click.option("--curves/--no-curves", default=True, help="Regret after every step, for the plots.")
 @click.option("--workers", type=click.IntRange(1), default=None, help="Processes; by default one per core.")
-@click.option("--engine", type=click.Choice(["processes", "dask"]), default="processes", show_default=True)
+@click.option("--engine", type=click.Choice(["processes", "dask"]), default="processes")
 @click.option("--scheduler", default=None, help="Address of the Dask scheduler, for --engine dask.")
 @click.option("--fresh", is_flag=True, help="Discard the results of another grid in the folder.")
 @click.option(
@@ -240,9 +232,7 @@ def _print_summary(out: str) -> None:
 @command.command("leaderboard")
 @click.argument("results", default="bench-results")
 @click.option("--budget", type=int, default=None, help="Rank at this budget; by default 10 KB.")
-@click.option(
-    "--format", "form", type=click.Choice(["table", "csv", "markdown"]), default="table", show_default=True
-)
+@click.option("--format", "form", type=click.Choice(["table", "csv", "markdown"]), default="table")
 @click.option(
     "--by",
     type=click.Choice(GROUPINGS),
@@ -256,18 +246,11 @@ def _print_summary(out: str) -> None:
     "--band",
     type=click.Choice(["LEDGER", "ACTIVE", "WITNESS"]),
     default="LEDGER",
-    show_default=True,
     help="The band, for --deploy.",
 )
 @json_option
 def leaderboard(
-    results: str,
-    budget: int | None,
-    form: str,
-    by: str | None,
-    deploy: str | None,
-    band: str,
-    as_json: bool,
+    results: str, budget: int | None, form: str, by: str | None, deploy: str | None, band: str, as_json: bool
 ) -> None:
     """Rank the policies of RESULTS by recall, or by the metric of their condition.
 
@@ -492,17 +475,9 @@ def verify(
 @command.command("ask")
 @click.argument("episodes", nargs=-1, required=True, type=click.Path(exists=True))
 @click.option("--policy", "policies", multiple=True, required=True, help="A policy by name; repeatable.")
-@click.option("--budget", type=click.IntRange(1), default=10_240, show_default=True, help="Bytes.")
-@click.option(
-    "--questions",
-    type=click.IntRange(1),
-    default=10,
-    show_default=True,
-    help="At most so many of each episode.",
-)
-@click.option(
-    "--provider", type=click.Choice(["openai", "anthropic", "scripted"]), default="openai", show_default=True
-)
+@click.option("--budget", type=click.IntRange(1), default=10_240, help="Bytes.")
+@click.option("--questions", type=click.IntRange(1), default=10, help="At most so many of each episode.")
+@click.option("--provider", type=click.Choice(["openai", "anthropic", "scripted"]), default="openai")
 @click.option("--model", default=None, help="The model's name.")
 @click.option("--base-url", default=None, help="The URL of a server with the provider's API.")
 @click.option(

@@ -35,15 +35,12 @@ _MOST: Final = click.option(
     "--most",
     type=click.IntRange(2, 10_000),
     default=10_000,
-    show_default=True,
     help="With --git: how many versions to use. If there are more, they are chosen evenly.",
 )
 
 
 def _source_option(default: str) -> Callable[[_F], _F]:
-    return click.option(
-        "--source", default=default, show_default=True, help="The prefix of endpoints' names."
-    )
+    return click.option("--source", default=default, help="The prefix of endpoints' names.")
 
 
 def _path_option(what: str) -> Callable[[_F], _F]:
@@ -164,12 +161,7 @@ def _import_interface(form: str, options: InterfaceOptions, *, with_host: bool =
             skipped=skipped if repository is not None else None,
         )
         episode = interfaces.interface_episode(
-            found,
-            source=source,
-            mode=form,
-            redundancy=options.redundancy,
-            seed=options.seed,
-            skipped=skipped,
+            found, source=source, mode=form, redundancy=options.redundancy, seed=options.seed, skipped=skipped
         )
     _write_episode(episode, options.out, as_json=options.as_json, skipped=skipped.found)
 
@@ -186,10 +178,9 @@ def _interface_options(function: _F) -> _F:
             "--redundancy",
             type=click.FloatRange(0, 100),
             default=0.0,
-            show_default=True,
             help="How many unchanged observations are added for each change.",
         ),
-        click.option("--seed", type=int, default=0, show_default=True, help="For the choice of those."),
+        click.option("--seed", type=int, default=0, help="For the choice of those."),
         json_option,
     )
     for option in reversed(options):
@@ -199,9 +190,7 @@ def _interface_options(function: _F) -> _F:
 
 @command.command("openapi")
 @_interface_options
-@click.option(
-    "--host/--no-host", default=False, show_default=True, help="Put the server's host into endpoints' names."
-)
+@click.option("--host/--no-host", default=False, help="Put the server's host into endpoints' names.")
 def openapi(host: bool, **options: Any) -> None:
     """Import what changed between VERSIONS of an OpenAPI description, oldest first; JSON or YAML, OpenAPI 3 or Swagger 2.
 

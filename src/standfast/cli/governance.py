@@ -280,11 +280,7 @@ def _decision_command(decision: Decision, text: str) -> click.Command:
         "--agent-key", type=click.Path(), help="Public key file of a key in ssh-agent or in hardware."
     )
     @click.option(
-        "--minutes",
-        type=click.IntRange(1, 1_440),
-        default=10,
-        show_default=True,
-        help="How long the signature is valid.",
+        "--minutes", type=click.IntRange(1, 1_440), default=10, help="How long the signature is valid."
     )
     @click.option("--yes", is_flag=True, help="Do not ask before signing.")
     @store_option
@@ -406,12 +402,7 @@ def list_patterns(store_url: str | None, namespace: str | None, as_json: bool) -
 @patterns_command.command("lift")
 @click.argument("source")
 @click.option("--reason", required=True, help="Why; recorded in the ledger.")
-@click.option(
-    "--scope",
-    default=ALL_SCOPES,
-    show_default=True,
-    help="Lift it in this scope with all below it; * for all.",
-)
+@click.option("--scope", default=ALL_SCOPES, help="Lift it in this scope with all below it; * for all.")
 @store_option
 @namespace_option
 @json_option

@@ -39,12 +39,9 @@ _OVERRIDES: Final = click.option(
     "--overrides",
     "overrides_url",
     default="overrides",
-    show_default=True,
     help="Where overrides are stored: a folder, redis://… or s3://bucket/prefix.",
 )
-_TAG: Final = click.option(
-    "--tag", default="stable", show_default=True, help="The tag that production renders."
-)
+_TAG: Final = click.option("--tag", default="stable", help="The tag that production renders.")
 
 
 _RUN_HELP: Final = """Optimize the prompt in file PROMPT (TOML or JSON) on the samples in file DATASET (JSON lines).
@@ -60,9 +57,7 @@ def command() -> None:
 @command.command("run", help=_RUN_HELP)
 @click.argument("prompt", type=_FILE)
 @click.argument("dataset", type=_FILE)
-@click.option(
-    "--provider", type=click.Choice(["openai", "anthropic", "scripted"]), default="openai", show_default=True
-)
+@click.option("--provider", type=click.Choice(["openai", "anthropic", "scripted"]), default="openai")
 @click.option("--model", default=None, help="The model's name.")
 @click.option("--base-url", default=None, help="The URL of a server with the provider's API.")
 @click.option(
@@ -88,29 +83,17 @@ def command() -> None:
     type=click.Choice(STRATEGY_NAMES),
     multiple=True,
     default=STRATEGY_NAMES[:4],
-    show_default=True,
     help="recall looks for the smallest recall budget of a memory section; compress asks the model.",
 )
-@click.option(
-    "--margin",
-    type=float,
-    default=GATE_MARGIN,
-    show_default=True,
-    help="The share of passes that must not be lost.",
-)
+@click.option("--margin", type=float, default=GATE_MARGIN, help="The share of passes that must not be lost.")
 @click.option(
     "--least-gain",
     type=float,
     default=GATE_LEAST_GAIN,
-    show_default=True,
     help="By how much a prompt that is not shorter must raise the pass rate.",
 )
 @click.option(
-    "--level",
-    type=float,
-    default=GATE_LEVEL,
-    show_default=True,
-    help="The risk of reporting a prompt that loses the margin.",
+    "--level", type=float, default=GATE_LEVEL, help="The risk of reporting a prompt that loses the margin."
 )
 @click.option(
     "--remove-untested",
@@ -124,17 +107,14 @@ def command() -> None:
 @click.option("--input-price", type=float, default=0.0, help="The price of a million input tokens.")
 @click.option("--output-price", type=float, default=0.0, help="The price of a million output tokens.")
 @click.option("--dry-run", is_flag=True, help="Print what the run would spend, and call no model.")
-@click.option("--workers", type=click.IntRange(1, 256), default=4, show_default=True)
+@click.option("--workers", type=click.IntRange(1, 256), default=4)
 @click.option(
     "--cache",
     "cache_url",
     default="eval-cache",
-    show_default=True,
     help="Where results are cached: a folder, redis://… or :memory:.",
 )
-@click.option(
-    "--out", type=_FILE, default="optimization.json", show_default=True, help="Where the report is written."
-)
+@click.option("--out", type=_FILE, default="optimization.json", help="Where the report is written.")
 @_OVERRIDES
 @_TAG
 @store_option

@@ -36,13 +36,13 @@ def namespace_option(command: _F) -> _F:
 def scope_option(command: _F) -> _F:
     """Add ``--scope`` to a command that works in one scope."""
     text = "Scope inside the namespace, a path such as user/ada."
-    return click.option("--scope", default=SHARED, show_default=True, help=text)(command)
+    return click.option("--scope", default=SHARED, help=text)(command)
 
 
 def listed_scope_option(command: _F) -> _F:
     """Add ``--scope`` to a command that lists a scope with all below it."""
     text = "List this scope with all below it; * for all."
-    return click.option("--scope", default=SHARED, show_default=True, help=text)(command)
+    return click.option("--scope", default=SHARED, help=text)(command)
 
 
 def load_settings(*, store_url: str | None = None, namespace: str | None = None) -> Settings:

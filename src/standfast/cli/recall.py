@@ -46,19 +46,15 @@ _EXPLAIN: Final = click.option(
     "--tokens",
     type=int,
     default=DEFAULT_TOKENS,
-    show_default=True,
     help="Token budget: of all excerpts for phase6-v1, of the whole text for lexical-v1.",
 )
-@click.option(
-    "--max-items", type=int, default=DEFAULT_MAX_ITEMS, show_default=True, help="At most this many excerpts."
-)
+@click.option("--max-items", type=int, default=DEFAULT_MAX_ITEMS, help="At most this many excerpts.")
 @click.option("--at", type=click.IntRange(min=0), default=None, help="The snapshot to recall from.")
 @click.option(
     "--scope",
     "scopes",
     multiple=True,
     default=(SHARED,),
-    show_default=True,
     help="Recall from this scope, such as user/ada, with all below it; repeatable.",
 )
 @click.option("--tag", help="Choose only records with this tag.")
@@ -93,7 +89,6 @@ _EXPLAIN: Final = click.option(
 @click.option(
     "--controller",
     default=DEFAULT_CONTROLLER,
-    show_default=True,
     help="The version of the controller that answers, for example phase6-v1.",
 )
 @_EXPLAIN
@@ -230,7 +225,7 @@ class ReadOptions(msgspec.Struct, frozen=True, kw_only=True):
     "--dropped",
     type=click.Choice([form.value for form in DroppedForm]),
     default=DroppedForm.COUNTS.value,
-    help="List dropped candidates as counts (the default) or in full.",
+    help="List dropped candidates as counts or in full.",
 )
 @click.option(
     "--at", type=click.IntRange(min=0), default=None, help="The snapshot of a Standfast store to read."
@@ -357,7 +352,6 @@ def eval_command() -> None:
     "controllers",
     multiple=True,
     default=(DEFAULT_CONTROLLER,),
-    show_default=True,
     help="A controller to measure; repeatable.",
 )
 @click.option(
@@ -366,14 +360,12 @@ def eval_command() -> None:
     type=click.IntRange(1, MAX_RECALL_TOKENS),
     multiple=True,
     default=(500, 1_000, 2_000),
-    show_default=True,
     help="A token budget; repeatable.",
 )
 @click.option(
     "--max-items",
     type=click.IntRange(1, MAX_RECALL_ITEMS),
     default=DEFAULT_MAX_ITEMS,
-    show_default=True,
     help="At most this many excerpts.",
 )
 @click.option(

@@ -27,13 +27,9 @@ _ROLES: Final = [role.value for role in KeyRole]
 
 
 @click.command("serve")
-@click.option("--host", default="127.0.0.1", show_default=True, help="The address to listen on.")
+@click.option("--host", default="127.0.0.1", help="The address to listen on.")
 @click.option(
-    "--port",
-    type=click.IntRange(0, 65_535),
-    default=DEFAULT_PORT,
-    show_default=True,
-    help="The port; 0 picks a free one.",
+    "--port", type=click.IntRange(0, 65_535), default=DEFAULT_PORT, help="The port; 0 picks a free one."
 )
 @click.option(
     "--behind-tls",
@@ -50,21 +46,18 @@ _ROLES: Final = [role.value for role in KeyRole]
     "--calls-per-second",
     type=click.FloatRange(min=1),
     default=CALLS_PER_SECOND,
-    show_default=True,
     help="Rate limit of each key.",
 )
 @click.option(
     "--stop-seconds",
     type=click.FloatRange(min=0.1, max=3_600),
     default=STOP_SECONDS,
-    show_default=True,
     help="How long calls in progress may take after SIGTERM or Ctrl-C. A second signal ends the server at once.",
 )
 @click.option(
     "--log-format",
     type=click.Choice(["text", "json"]),
     default="text",
-    show_default=True,
     help="The form of the log on standard error: one line a record.",
 )
 @click.option(
@@ -141,14 +134,11 @@ def _print_started(address: str, paths: list[str], token: str | None, *, as_json
 
 
 @click.command("mcp")
-@click.option(
-    "--agent", default="mcp", show_default=True, help="Name of the agent, the author of its proposals."
-)
+@click.option("--agent", default="mcp", help="Name of the agent, the author of its proposals.")
 @click.option(
     "--role",
     type=click.Choice(_ROLES),
     default=KeyRole.AGENT.value,
-    show_default=True,
     help="What the agent may do if there is no API key.",
 )
 @click.option(
@@ -198,11 +188,7 @@ def keys_command() -> None:
 @keys_command.command("create")
 @click.argument("name")
 @click.option(
-    "--role",
-    type=click.Choice(_ROLES),
-    default=KeyRole.AGENT.value,
-    show_default=True,
-    help="What the key's holder may do.",
+    "--role", type=click.Choice(_ROLES), default=KeyRole.AGENT.value, help="What the key's holder may do."
 )
 @click.option(
     "--namespace",

@@ -85,10 +85,7 @@ def backup_command(target: str, store_url: str | None, as_json: bool) -> None:
     The copy shows one moment, even while others write, and every record and ledger entry is verified. If TARGET holds an
     earlier copy of the same store, it is brought up to date.
     """
-    with (
-        opened_store(store_url) as source,
-        progress_bar("copying snapshots", quiet=as_json) as progress,
-    ):
+    with opened_store(store_url) as source, progress_bar("copying snapshots", quiet=as_json) as progress:
         copy = open_store(target, create=True, recover=False)
         try:
             before = copy.head()
@@ -104,7 +101,7 @@ def backup_command(target: str, store_url: str | None, as_json: bool) -> None:
 @click.command("restore")
 @click.argument("backup", required=False)
 @click.option("--replace", is_flag=True, help="Set a store's file that is there aside, under another name.")
-@click.option("--reason", default="restored from a backup", show_default=True, help="Goes into the ledger.")
+@click.option("--reason", default="restored from a backup", help="Goes into the ledger.")
 @store_option
 @json_option
 def restore_command(
@@ -200,7 +197,6 @@ def sweep(dry_run: bool, store_url: str | None, namespace: str | None, as_json: 
     "file_format",
     type=click.Choice(list(READERS)),
     default="jsonl",
-    show_default=True,
     help="What the file is: JSON lines, mem0's get_all, items of a LangGraph store, the export of ChatGPT or Claude "
     "(conversations.json or the ZIP file), an agent file of Letta, a Markdown note or a folder of notes.",
 )
@@ -260,12 +256,9 @@ def _print_import(report: ImportReport) -> None:
     "file_format",
     type=click.Choice(list(WRITERS)),
     default="jsonl",
-    show_default=True,
     help="The form: whole records as JSON lines, mem0's get_all, items of a LangGraph store, or a Markdown note.",
 )
-@click.option(
-    "--scope", default=ALL_SCOPES, show_default=True, help="Export this scope with all below it; * for all."
-)
+@click.option("--scope", default=ALL_SCOPES, help="Export this scope with all below it; * for all.")
 @click.option("--at", type=click.IntRange(min=0), default=None, help="The snapshot to export. [the newest]")
 @store_option
 @namespace_option

@@ -29,11 +29,7 @@ from standfast.store.restore import Restoration, restorations_of
 @store_option
 @json_option
 def verify_command(
-    receipt: str | None,
-    checkpoints: str | None,
-    public_key: str | None,
-    store_url: str | None,
-    as_json: bool,
+    receipt: str | None, checkpoints: str | None, public_key: str | None, store_url: str | None, as_json: bool
 ) -> None:
     """Verify everything: storage, ledger, signed checkpoints, commits, evidence, signatures.
 

@@ -23,10 +23,7 @@ from standfast.client.event_stream import AsyncEventStream, EventStream
 from standfast.client.remote_resources import RemoteApprovals, RemoteKeys, RemotePrompts, RemoteTraces
 from standfast.client.remote_run import RemoteRun, RemoteSnapshot
 from standfast.server.operations.event_operations import ServerEvent
-from standfast.server.operations.schemas import (
-    RecallBody,
-    RememberBody,
-)
+from standfast.server.operations.schemas import RecallBody, RememberBody
 
 __all__ = [
     "AsyncClient",

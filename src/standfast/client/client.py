@@ -36,12 +36,7 @@ from standfast.origins import Origin
 from standfast.recall.filters import Filter, Where
 from standfast.recall.registry import DEFAULT_CONTROLLER
 from standfast.server.operations import schemas, store_schemas
-from standfast.server.operations.schemas import (
-    SessionPage,
-    SessionQuery,
-    SessionsPage,
-    SessionsQuery,
-)
+from standfast.server.operations.schemas import SessionPage, SessionQuery, SessionsPage, SessionsQuery
 from standfast.server.operations.store_schemas import BenchQuery, BenchResponse
 from standfast.settings import KEY_VARIABLE
 from standfast.store.records import HistoryEntry, RecordChange

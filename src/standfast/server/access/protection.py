@@ -42,12 +42,7 @@ class RateLimiter:
     """
 
     def __init__(
-        self,
-        clock: Clock,
-        *,
-        per_second: float,
-        burst: float,
-        max_names: int = MAX_RATE_LIMITED_NAMES,
+        self, clock: Clock, *, per_second: float, burst: float, max_names: int = MAX_RATE_LIMITED_NAMES
     ) -> None:
         self._clock = clock
         self._per_second = per_second

@@ -162,7 +162,7 @@ def _compared(left_text: bytes, right_text: bytes) -> RunComparison:
         compared.envelope.append(_part(comparison, name, getattr(left, name), getattr(right, name), None))
     for index in range(max(len(left.events), len(right.events))):
         compared.events.append(
-            _part(comparison, f"event {index}", _at(left, index), _at(right, index), index),
+            _part(comparison, f"event {index}", _at(left, index), _at(right, index), index)
         )
     if left.output is not None or right.output is not None:
         compared.output = _part(comparison, "output", left.output, right.output, None)

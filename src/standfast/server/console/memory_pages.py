@@ -26,13 +26,7 @@ from standfast.server.operations.event_operations import (
     events_after,
     last_entry,
 )
-from standfast.server.operations.schemas import (
-    DiffQuery,
-    PageQuery,
-    RecallBody,
-    RecordsQuery,
-    encode_cursor,
-)
+from standfast.server.operations.schemas import DiffQuery, PageQuery, RecallBody, RecordsQuery, encode_cursor
 from standfast.store.records import RecordChange
 from standfast.vocabulary import ActionType, Band, Snapshot, Value, Verdict
 

@@ -16,11 +16,7 @@ from standfast.server.console.rendering import Page, PageRequest, link
 from standfast.server.console.search import USER_SCOPE, Search, SearchKind, SearchQuery, SearchResults
 from standfast.server.edge.problems import status_of
 from standfast.server.operations import memory_operations
-from standfast.server.operations.schemas import (
-    ForgetBody,
-    ForgetResponse,
-    RememberBody,
-)
+from standfast.server.operations.schemas import ForgetBody, ForgetResponse, RememberBody
 from standfast.store.records import record_of
 from standfast.vocabulary import Band, Record, Value
 

@@ -27,11 +27,7 @@ from standfast.server.access.scope_limits import listed_scopes
 from standfast.server.console.record_pages import CommitNotes, JudgeReason, notes_of
 from standfast.server.console.rendering import Page, PageRequest
 from standfast.server.operations.memory_operations import readable_bands
-from standfast.server.operations.schemas import (
-    decode_name,
-    encode_cursor,
-    wrong_cursor,
-)
+from standfast.server.operations.schemas import decode_name, encode_cursor, wrong_cursor
 from standfast.store.protocol import Version
 from standfast.vocabulary import Band, Record, Value, Verdict
 

@@ -22,13 +22,7 @@ from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from standfast.clock import Clock, IdSource
-from standfast.limits import (
-    BODY_SECONDS,
-    MAX_BODIES_BYTES,
-    MAX_BODY_BYTES,
-    MAX_HEADER_BYTES,
-    SEND_SECONDS,
-)
+from standfast.limits import BODY_SECONDS, MAX_BODIES_BYTES, MAX_BODY_BYTES, MAX_HEADER_BYTES, SEND_SECONDS
 from standfast.server.edge.problems import INTERNAL_ERROR, plain_problem
 from standfast.server.logs import REQUEST_LOG
 from standfast.server.operations.telemetry import NamespaceMetrics

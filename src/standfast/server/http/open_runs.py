@@ -291,11 +291,7 @@ class OpenRuns:
         return self._use(row_id, memory, once, request)
 
     def _use(
-        self,
-        row_id: str,
-        memory: Memory,
-        work: Callable[[_OpenRun], _T],
-        request: _Request | None = None,
+        self, row_id: str, memory: Memory, work: Callable[[_OpenRun], _T], request: _Request | None = None
     ) -> _T:
         """Do something with an open run of the caller, and journal what it did before it is answered."""
         for _ in range(MAX_ATTEMPTS):

@@ -25,11 +25,7 @@ from standfast.server.access.scope_limits import own_scope
 from standfast.server.mcp.mem0_tools import forget_together, require
 from standfast.server.mcp.tools import WORKFLOW, Answer, Place, tool
 from standfast.server.operations import memory_operations
-from standfast.server.operations.schemas import (
-    ForgetBody,
-    RememberBatchBody,
-    RememberBody,
-)
+from standfast.server.operations.schemas import ForgetBody, RememberBatchBody, RememberBody
 from standfast.store.records import record_of
 from standfast.vocabulary import Band, Record
 
@@ -307,8 +303,7 @@ def _told(refused: dict[str, dict[str, Any]]) -> dict[str, Any]:
 def _forgotten(place: Place, subjects: Iterable[str], what: str) -> Answer:
     scope = own_scope(place[1], Permission.FORGET, None)
     forget_together(
-        place,
-        [ForgetBody(subject=one, reason="deleted on request", scope=scope) for one in subjects],
+        place, [ForgetBody(subject=one, reason="deleted on request", scope=scope) for one in subjects]
     )
     return {"success": True, "message": f"{what} deleted successfully"}
 

@@ -219,10 +219,7 @@ def delete_all_memories(
 
 MEM0_TOOLS: Final = (
     *(add_memory, search_memories, get_memories, get_memory, update_memory),
-    *(
-        delete_memory,
-        delete_all_memories,
-    ),
+    *(delete_memory, delete_all_memories),
 )
 
 

@@ -35,12 +35,7 @@ from standfast.server.logs import handlers_kept
 from standfast.server.mcp.graph_tools import GRAPH_TOOLS
 from standfast.server.mcp.mem0_tools import MEM0_TOOLS
 from standfast.server.mcp.resources import Completions, MemoryPrompts, MemoryResources
-from standfast.server.mcp.tools import (
-    OWN_TOOLS,
-    AnyContext,
-    Authenticate,
-    ToolAuth,
-)
+from standfast.server.mcp.tools import OWN_TOOLS, AnyContext, Authenticate, ToolAuth
 from standfast.server.operations.gateway import Gateway
 from standfast.server.operations.schemas import response_schema
 from standfast.server.operations.telemetry import VERSION

@@ -437,12 +437,7 @@ def memory_add(
 
 @tool("Read a session", Permission.LIST_RECORDS, reads=True)
 def memory_session(
-    place: Place,
-    session: str,
-    scope: ToolScope = None,
-    at: At = None,
-    limit: int = 50,
-    cursor: Cursor = None,
+    place: Place, session: str, scope: ToolScope = None, at: At = None, limit: int = 50, cursor: Cursor = None
 ) -> SessionPage:
     """Read a conversation back, in order. A message that was not accepted has no text, but its verdict."""
     query = {"session": session, "scope": scope, "at": at, "limit": limit, "cursor": cursor}

@@ -27,10 +27,7 @@ from standfast.optimize.prompts.overrides import PromptOverride, PromptOverrides
 from standfast.optimize.prompts.template import PromptTemplate
 from standfast.server.access.permissions import Caller, Permission
 from standfast.server.operations.gateway import Gateway
-from standfast.server.operations.schemas import (
-    decode_name,
-    paginate,
-)
+from standfast.server.operations.schemas import decode_name, paginate
 from standfast.server.operations.store_schemas import (
     BenchQuery,
     BenchResponse,

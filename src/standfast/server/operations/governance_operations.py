@@ -19,11 +19,7 @@ from standfast.server.access.scope_limits import sees_key, sees_whole_commit
 from standfast.server.operations import schemas, store_schemas
 from standfast.server.operations.gateway import Gateway
 from standfast.server.operations.memory_operations import records_of
-from standfast.server.operations.schemas import (
-    decode_name,
-    decode_number,
-    paginate,
-)
+from standfast.server.operations.schemas import decode_name, decode_number, paginate
 from standfast.store.commit import COMMIT_KIND
 from standfast.store.protocol import Progress
 from standfast.vocabulary import Band, Receipt, Record
@@ -110,11 +106,7 @@ def decide(
         _found(memory, caller, body.statement.proposal_id)
     signers = gateway.signers()
     approval = Approval.of(
-        body.statement,
-        body.signature,
-        signers=signers,
-        at=gateway.clock.now(),
-        signed_list=body.signed_list,
+        body.statement, body.signature, signers=signers, at=gateway.clock.now(), signed_list=body.signed_list
     )
     return memory.approvals().decide(approval, signers=signers, agents=gateway.agents())
 

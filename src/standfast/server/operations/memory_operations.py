@@ -152,10 +152,7 @@ def _options_of(caller: Caller, body: RecallBody) -> _RecallOptions:
 
 def _recall_response(package: Package, at: int) -> RecallResponse:
     return RecallResponse(
-        memory_snapshot_id=at,
-        package_hash=package.package_hash,
-        text=package.text,
-        package=package.as_json(),
+        memory_snapshot_id=at, package_hash=package.package_hash, text=package.text, package=package.as_json()
     )
 
 
@@ -245,9 +242,7 @@ def snapshots(gateway: Gateway, caller: Caller, namespace: str, query: PageQuery
         if sees_any(caller, store, versions):
             listed.append(
                 Snapshot(
-                    memory_snapshot_id=last,
-                    commit_id=applied.commit_id,
-                    committed_at=applied.committed_at,
+                    memory_snapshot_id=last, commit_id=applied.commit_id, committed_at=applied.committed_at
                 )
             )
     head = store.head()

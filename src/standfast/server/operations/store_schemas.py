@@ -21,11 +21,7 @@ from standfast.optimize.prompts.template import PromptTemplate
 from standfast.origins import Origin
 from standfast.server.access.permissions import KeyRole
 from standfast.server.operations.schemas import Limit, Name, NameCursor, Scope
-from standfast.vocabulary import (
-    Receipt,
-    Record,
-    Value,
-)
+from standfast.vocabulary import Receipt, Record, Value
 
 # Governance.
 

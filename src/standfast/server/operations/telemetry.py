@@ -156,10 +156,7 @@ class NamespaceMetrics:
             self._seconds[label] += seconds  # type: ignore[assignment]  # A counter adds fractions too.
 
     def wrote(
-        self,
-        namespace: str,
-        verdicts: Iterable[Verdict | None] = (),
-        receipts: Iterable[Receipt | None] = (),
+        self, namespace: str, verdicts: Iterable[Verdict | None] = (), receipts: Iterable[Receipt | None] = ()
     ) -> None:
         """Count the verdicts and the commits of a call; None stands for none. What was done before is not counted again."""
         given = [receipt for receipt in receipts if receipt is not None]
