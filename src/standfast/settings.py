@@ -110,6 +110,9 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     trusted_proxies: tuple[str, ...] = ()
     """Addresses or networks (``10.0.0.0/8``) of proxies whose ``X-Forwarded-For`` says where a request came from."""
 
+    stores: dict[str, str] = {}
+    """Further stores that ``standfast serve`` serves, by the host name that each is reached by. Each has its own keys, ledger and console."""
+
     band_policies: dict[Band, str] = {}
     """The write policy of each band, by name; ``standfast bench leaderboard --deploy`` prints these lines."""
 
@@ -165,9 +168,14 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
             _refuse("origins", str(error))
 
     def _check_server(self) -> None:
-        for host in self.host_names:
+        if len({self.store, *self.stores.values()}) <= len(self.stores) or not all(self.stores.values()):
+            _refuse("stores", "a store is named twice or is empty; give each host name a store of its own")
+        if not set(self.stores).isdisjoint(self.host_names):
+            _refuse("stores", "a host name of it is in host_names too, which are those of `store`")
+        for host in (*self.host_names, *self.stores):
             if not host or not host.isascii() or any(mark in host for mark in "/ *,:@"):
-                _refuse("host_names", f"{host!r:.80} is no host name; write it without scheme, port and path")
+                name = "stores" if host in self.stores else "host_names"
+                _refuse(name, f"{host!r:.80} is no host name; write it without scheme, port and path")
         if self.trusted_proxies:
             import ipaddress  # noqa: PLC0415  # Only a server behind a proxy needs it.
 
@@ -225,6 +233,37 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
                     PolicySpec.parse(policy)
                 except UnknownPolicy as error:
                     _refuse("band_policies", str(error))
+
+    def of_store(self, store: str) -> Self:
+        """The settings for a store, given by its path, its URL or, if it is one of ``stores``, its host name.
+
+        A further store has its own log, and its own traces if ``traces`` names a folder. Prompts, their reports and benchmark results are
+        those of the main store.
+        """
+        host = (
+            store
+            if store in self.stores
+            else next((one for one, url in self.stores.items() if url == store), None)
+        )
+        if host is None:
+            return msgspec.structs.replace(self, store=store)
+        url, traces = self.stores[host], self.traces
+        if traces not in ("", "off"):
+            traces = f"{traces}/{host}"
+        elif "://" in url:
+            traces = "off"
+        return msgspec.structs.replace(
+            self,
+            store=url,
+            stores={},
+            host_names=(host,),
+            log_key="",
+            checkpoints="",
+            traces=traces,
+            bench_results="",
+            prompt_overrides="",
+            prompt_reports="",
+        )
 
     @classmethod
     def load(cls, environment: Mapping[str, str], *, file: str | os.PathLike[str] | None = None) -> Self:

@@ -23,7 +23,7 @@ _F = TypeVar("_F", bound=Callable[..., Any])
 
 def store_option(command: _F) -> _F:
     """Add ``--store``; without it, the settings decide."""
-    text = "Path of a SQLite file, or postgresql://…; default: the setting `store` (STANDFAST_STORE)."
+    text = "Path of a SQLite file, postgresql://…, or a host name of the setting `stores`; default: the setting `store` (STANDFAST_STORE)."
     return click.option("--store", "store_url", default=None, help=text)(command)
 
 
@@ -48,8 +48,9 @@ def listed_scope_option(command: _F) -> _F:
 def load_settings(*, store_url: str | None = None, namespace: str | None = None) -> Settings:
     """Settings from file and environment; a store or namespace from the command line replaces theirs."""
     settings = Settings.load(os.environ)
-    options = {"store": store_url, "namespace": namespace}
-    return msgspec.structs.replace(settings, **{name: value for name, value in options.items() if value})
+    if store_url:
+        settings = settings.of_store(store_url)
+    return msgspec.structs.replace(settings, namespace=namespace) if namespace else settings
 
 
 @contextmanager
@@ -83,7 +84,7 @@ def printed_warnings(memory: Memory) -> Iterator[Memory]:
 @contextmanager
 def opened_store(store_url: str | None, *, create: bool = False, recover: bool = True) -> Iterator[Store]:
     """Open the store a command works on, and close it afterwards."""
-    store = open_store(store_url or load_settings().store, create=create, recover=recover)
+    store = open_store(load_settings(store_url=store_url).store, create=create, recover=recover)
     try:
         yield store
     finally:

@@ -1,6 +1,8 @@
 """``standfast serve``, ``mcp`` and ``keys``."""
 
 import os
+from collections.abc import Iterable
+from contextlib import ExitStack
 from datetime import timedelta
 from typing import TYPE_CHECKING, Final
 
@@ -81,7 +83,7 @@ def serve_command(
     """Serve the HTTP API under /v1, the console under /console, and MCP at /mcp if it is installed.
 
     /openapi.json describes the API. Prints the address and, if no API key exists yet, a first one. Every request needs a
-    key (see `standfast keys`).
+    key (see `standfast keys`). The setting `stores` adds stores of their own, each under its host name.
     """
     try:
         from standfast.server import app
@@ -93,23 +95,32 @@ def serve_command(
     settings = load_settings(store_url=store_url)
     if host_names:
         settings = msgspec.structs.replace(settings, host_names=host_names)
-    with logging_to(log_format=LogFormat(log_format), requests=log_requests), exporting_spans():
-        gateway = Gateway.open(settings, create=True, calls_per_second=calls_per_second)
-        try:
-            has_keys = any(True for _ in gateway.keyring.valid())
-            app.check_bind(host, behind_tls=behind_tls, has_keys=has_keys, host_names=settings.host_names)
-            bound = app.listening(host, port)
-            address = app.address_of(bound, host)
-            token = None if has_keys else _create_first_key(gateway)
-            built, paths = app.build_full_app(gateway, behind_tls=behind_tls, settings=settings)
-            app.serve(
-                built,
-                bound,
-                started=lambda: _print_started(address, paths, token, as_json=as_json),
-                stop_seconds=stop_seconds,
-            )
-        finally:
-            gateway.close()
+    with (
+        logging_to(log_format=LogFormat(log_format), requests=log_requests),
+        exporting_spans(),
+        ExitStack() as stack,
+    ):
+        own_settings = [settings, *(settings.of_store(name) for name in settings.stores)]
+        gateways = []
+        for own in own_settings:
+            gateways.append(Gateway.open(own, create=True, calls_per_second=calls_per_second))
+            stack.callback(gateways[-1].close)
+        keyless = [gateway for gateway in gateways if not any(True for _ in gateway.keyring.valid())]
+        app.check_bind(host, behind_tls=behind_tls, has_keys=not keyless, host_names=settings.host_names)
+        bound = app.listening(host, port)
+        address = app.address_of(bound, host)
+        token = _create_first_key(gateways[0]) if gateways[0] in keyless else None
+        built = [
+            app.build_full_app(gateway, behind_tls=behind_tls, settings=own)
+            for gateway, own in zip(gateways, own_settings, strict=True)
+        ]
+        (main, paths), others = built[0], [one for one, _ in built[1:]]
+        app.serve(
+            app.StoreRouter(main, dict(zip(settings.stores, others, strict=True))) if others else main,
+            bound,
+            started=lambda: _print_started(address, paths, token, settings.stores, as_json=as_json),
+            stop_seconds=stop_seconds,
+        )
 
 
 def _create_first_key(gateway: "Gateway") -> str:
@@ -118,9 +129,11 @@ def _create_first_key(gateway: "Gateway") -> str:
     return token
 
 
-def _print_started(address: str, paths: list[str], token: str | None, *, as_json: bool) -> None:
+def _print_started(
+    address: str, paths: list[str], token: str | None, hosts: Iterable[str], *, as_json: bool
+) -> None:
     if as_json:
-        print_json({"address": address, "paths": paths, "key": token})
+        print_json({"address": address, "paths": paths, "key": token, "stores": list(hosts)})
         return
     click.echo(f"Standfast serves {address} ({', '.join(paths)}). Press Ctrl-C to stop.")
     if "/console" in paths:
@@ -130,6 +143,8 @@ def _print_started(address: str, paths: list[str], token: str | None, *, as_json
         click.echo(
             f'Try: curl -H "Authorization: Bearer {token[:6]}…" {address}/v1/namespaces/default/status'
         )
+    for host in hosts:
+        click.echo(f"Store of its own: {host}; its keys: standfast keys create NAME --store {host}")
     click.echo("More keys: standfast keys create NAME --role agent")
 
 

@@ -318,7 +318,7 @@ def index_rebuild(store_url: str | None, namespace: str | None, as_json: bool) -
 @json_option
 def index_verify(store_url: str | None, namespace: str | None, as_json: bool) -> None:
     """Compare the index with the records. Exit code 1 if they disagree."""
-    name = store_url or load_settings().store
+    name = load_settings(store_url=store_url).store
     with (
         opened_memory(store_url, namespace, sign=False) as memory,
         Console(stderr=True).status(f"comparing the index of {name} with its records …"),

@@ -36,7 +36,7 @@ def verify_command(
     It says what vouches for the newest entry, and fails if nothing does. With --receipt, check one entry's proof offline,
     with the public key alone. Exit code 1 if there is a problem.
     """
-    store = store_url or load_settings().store
+    store = load_settings(store_url=store_url).store
     if receipt is not None:
         _verify_receipt(receipt, public_key or f"{store}-log.pub", as_json=as_json)
         return
@@ -130,7 +130,7 @@ def doctor_command(store_url: str | None, rebuild: bool, as_json: bool) -> None:
 
     Exit code 1 if there is a problem.
     """
-    name = store_url or load_settings().store
+    name = load_settings(store_url=store_url).store
     problems: list[str] = []
     head = None
     try:

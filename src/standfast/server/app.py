@@ -11,7 +11,7 @@ import os
 import signal
 import socket
 import threading
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, suppress
 from types import FrameType
 from typing import Any, Final
@@ -20,6 +20,7 @@ import anyio
 import anyio.to_thread
 import uvicorn
 from starlette.applications import Starlette
+from starlette.datastructures import Headers
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
@@ -37,7 +38,7 @@ from standfast.limits import (
 )
 from standfast.server.access.replicas import Replicas
 from standfast.server.edge.context import ApiContext, WorkerThreads
-from standfast.server.edge.middleware import LOOPBACK_HOSTS, EdgeMiddleware
+from standfast.server.edge.middleware import LOOPBACK_HOSTS, EdgeMiddleware, without_port
 from standfast.server.edge.problems import INTERNAL_ERROR, plain_problem
 from standfast.server.http.api import HttpApi
 from standfast.server.operations.gateway import Gateway
@@ -297,7 +298,7 @@ def serve(
     logging.getLogger("uvicorn.error").setLevel(logging.ERROR)
     config = server_config(app, started=started, stop_seconds=stop_seconds)
     with _signals_only_stop():
-        stopping = app.stop if isinstance(app, EdgeMiddleware) else lambda: None
+        stopping = app.stop if isinstance(app, EdgeMiddleware | StoreRouter) else lambda: None
         _Server(config, stopping=stopping, stop_seconds=stop_seconds).run(sockets=[bound])
 
 
@@ -330,7 +331,7 @@ def build_app(
     threads: WorkerThreads | None = None,
     parts: Sequence[RoutesOf] = (),
     lifespans: Sequence[Lifespan] = (),
-) -> ASGIApp:
+) -> EdgeMiddleware:
     """Build the application with the API and further parts.
 
     Args:
@@ -377,7 +378,7 @@ def build_full_app(
     behind_tls: bool = False,
     settings: Settings | None = None,
     threads: WorkerThreads | None = None,
-) -> tuple[ASGIApp, list[str]]:
+) -> tuple[EdgeMiddleware, list[str]]:
     """Build the application with every part that is installed, and return it with the paths that it serves.
 
     It answers to the names of the loopback interface and to ``host_names`` of the settings.
@@ -409,6 +410,39 @@ def build_full_app(
         lifespans=lifespans,
     )
     return app, paths
+
+
+class StoreRouter:
+    """Several stores behind one address: a request goes to the application of the host that it names, or to the main one.
+
+    Nothing is shared between the stores but the process.
+    """
+
+    def __init__(self, main: EdgeMiddleware, by_host: Mapping[str, EdgeMiddleware]) -> None:
+        self._main = main
+        self._by_host = {host.lower(): app for host, app in by_host.items()}
+        self._lifespans = Starlette(lifespan=self._lifespan)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass a request on."""
+        if scope["type"] == "lifespan":
+            await self._lifespans(scope, receive, send)
+            return
+        hosts = Headers(scope=scope).getlist("host")
+        app = self._by_host.get(without_port(hosts[0]), self._main) if len(hosts) == 1 else self._main
+        await app(scope, receive, send)
+
+    @asynccontextmanager
+    async def _lifespan(self, _: Starlette) -> AsyncIterator[None]:
+        async with AsyncExitStack() as stack:
+            for app in (self._main, *self._by_host.values()):
+                await stack.enter_async_context(app.lifespan())
+            yield
+
+    def stop(self) -> None:
+        """Let responses that do not end by themselves end now."""
+        for app in (self._main, *self._by_host.values()):
+            app.stop()
 
 
 async def _keep_tidy(api: HttpApi, gateway: Gateway) -> None:

@@ -7,7 +7,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from standfast.errors import BadFile, InvalidValue, NotFound, StandfastError, TraceError, TraceFolderFailed
+from standfast.errors import (
+    BadFile,
+    InvalidValue,
+    NotConfigured,
+    NotFound,
+    StandfastError,
+    TraceError,
+    TraceFolderFailed,
+)
 from standfast.limits import (
     CONSOLE_PAGE_ITEMS,
     MAX_NAME_CHARS,
@@ -217,6 +225,10 @@ def bench(request: PageRequest) -> Page:
 def _results(folder: str) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
     from standfast.bench.grid import CURVES, RESULTS, read_results  # noqa: PLC0415  # Slow to import.
 
+    if not folder:
+        raise BadFile(
+            file="bench_results", problem="no folder is set; the main store of this server may have one"
+        )
     for name in (RESULTS, CURVES):
         file = Path(folder) / name
         if file.is_file() and file.stat().st_size > MAX_RESULTS_BYTES:
@@ -300,6 +312,8 @@ def prompts(request: PageRequest) -> Page:
     request.whole_store()
     problem: StandfastError | None = None
     try:
+        if not request.settings.prompt_overrides:
+            raise NotConfigured(what="store of prompt overrides", setting="prompt_overrides")
         overrides = open_overrides(request.settings.prompt_overrides).list()
     except StandfastError as error:
         overrides, problem = [], error
@@ -331,6 +345,8 @@ def report(request: PageRequest) -> Page:
 
 
 def _report_files(request: PageRequest) -> list[Path]:
+    if not request.settings.prompt_reports:
+        return []
     folder = Path(request.settings.prompt_reports)
     return sorted(file for file in folder.glob(REPORT_NAMES) if file.is_file())[:MAX_SHOWN_REPORTS]
 

@@ -13,13 +13,15 @@ import threading
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from contextlib import AbstractAsyncContextManager
 from typing import Any, Final
 from urllib.parse import unquote_to_bytes
 
+from starlette.applications import Starlette
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
-from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from starlette.types import Message, Receive, Scope, Send
 
 from standfast.clock import Clock, IdSource
 from standfast.limits import BODY_SECONDS, MAX_BODIES_BYTES, MAX_BODY_BYTES, MAX_HEADER_BYTES, SEND_SECONDS
@@ -164,7 +166,7 @@ class EdgeMiddleware:
 
     def __init__(
         self,
-        app: ASGIApp,
+        app: Starlette,
         *,
         clock: Clock,
         ids: IdSource,
@@ -182,6 +184,10 @@ class EdgeMiddleware:
         self._body_seconds = body_seconds
         self._buffered_bytes = 0
         self._is_stopping = False
+
+    def lifespan(self) -> AbstractAsyncContextManager[Any]:
+        """Runs the background tasks of the application inside."""
+        return self._app.router.lifespan_context(self._app)
 
     def stop(self) -> None:
         """Let responses that do not end by themselves end now."""
@@ -237,7 +243,7 @@ class EdgeMiddleware:
             raise _RequestRefused(431, f"The headers are larger than {MAX_HEADER_BYTES} bytes.")
         hosts = headers.getlist("host")
         is_checked = self._hosts is not None and scope["path"] not in HEALTH_PATHS
-        if is_checked and (len(hosts) != 1 or _without_port(hosts[0]) not in (self._hosts or ())):
+        if is_checked and (len(hosts) != 1 or without_port(hosts[0]) not in (self._hosts or ())):
             raise _RequestRefused(
                 421,
                 "This server does not answer to that host name; the setting host_names lists those it does.",
@@ -337,6 +343,7 @@ def _too_large() -> _RequestRefused:
     return _RequestRefused(413, f"The body is larger than {MAX_BODY_BYTES} bytes.")
 
 
-def _without_port(host: str) -> str:
+def without_port(host: str) -> str:
+    """The name in a ``Host`` header, in lower case."""
     name, colon, port = host.rpartition(":")
     return (name if colon and port.isdigit() else host).lower()
