@@ -6,11 +6,10 @@ import pytest
 from click.testing import CliRunner
 
 from standfast import Band, Memory, Settings
-from standfast.bench import grid as engines
 from standfast.bench.entrants import Entrant
 from standfast.bench.episodes import write_jsonl
-from standfast.bench.grid import ResultsFolder, plan_grid, run_grid
-from standfast.bench.leaderboard import deployment_settings, graded_budget
+from standfast.bench.grid import ResultsFolder, in_process, plan_grid, read_results, run_grid
+from standfast.bench.leaderboard import deployment_settings, graded_budget, select_rows
 from standfast.bench.runner import PricedEpisode
 from standfast.cli import main
 from standfast.errors import BadFile, InvalidSettings, InvalidValue, UnknownPolicy
@@ -42,7 +41,7 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> Path:
         curves=False,
     )
     ResultsFolder(folder).open(grid)
-    run_grid(grid, units, ResultsFolder(folder), engines.in_process)
+    run_grid(grid, units, ResultsFolder(folder), in_process)
     return folder
 
 
@@ -84,6 +83,12 @@ def test_the_deployed_policy_keeps_what_the_graded_one_kept(
 
     assert held == {item.step.t for item in store.items()}
     assert held or policy == "NeverWrite"
+    if not Entrant.parse(policy).seeded:
+        # Without random numbers, it is the very run that was graded.
+        (graded,) = select_rows(
+            read_results(results), policy=policy, budget_bytes=1_500, track=str(entrant.track)
+        )
+        assert (graded["retained"], graded["bytes_used"]) == (len(store.retained()), store.held_bytes)
 
 
 def test_seed_byte_model_settings_and_budget_are_carried_over(results: Path, tmp_path: Path) -> None:

@@ -13,15 +13,18 @@ import pytest
 from click.testing import CliRunner
 
 from standfast import InvalidValue, ManualClock
-from standfast.bench import grid as engines
 from standfast.bench.episodes import write_jsonl
 from standfast.bench.grid import (
+    Engine,
     Grid,
     GridUnit,
     ResultsFolder,
     code_version,
+    dask_cluster,
     estimate_grid,
+    in_process,
     plan_grid,
+    process_pool,
     read_results,
     run_grid,
     run_unit,
@@ -54,7 +57,7 @@ def files(tmp_path: Path) -> list[Path]:
     return made
 
 
-def _run(files: Sequence[Path], out: Path, engine: engines.Engine, **options: object) -> bytes:
+def _run(files: Sequence[Path], out: Path, engine: Engine, **options: object) -> bytes:
     grid, units = plan_grid(files, policies=POLICIES, budgets=(600, 6_000), **options)  # type: ignore[arg-type]
     folder = ResultsFolder(out)
     folder.open(grid)
@@ -63,15 +66,15 @@ def _run(files: Sequence[Path], out: Path, engine: engines.Engine, **options: ob
 
 
 def test_one_worker_and_many_give_the_same_bytes(files: list[Path], tmp_path: Path) -> None:
-    one = _run(files, tmp_path / "one", engines.in_process)
-    two = _run(files, tmp_path / "two", engines.process_pool(2))
+    one = _run(files, tmp_path / "one", in_process)
+    two = _run(files, tmp_path / "two", process_pool(2))
 
     assert one == two
     assert len(read_results(tmp_path / "one")) == 2 * 3 * 2 * len(POLICIES)
 
 
 def test_every_row_names_its_grid_and_episode(files: list[Path], tmp_path: Path) -> None:
-    _run(files, tmp_path / "out", engines.in_process, seeds=(7,))
+    _run(files, tmp_path / "out", in_process, seeds=(7,))
     row = read_results(tmp_path / "out")[0]
 
     assert row["seed"] == 7
@@ -82,7 +85,7 @@ def test_every_row_names_its_grid_and_episode(files: list[Path], tmp_path: Path)
 
 
 def test_several_seeds_run_what_uses_random_numbers_again(files: list[Path], tmp_path: Path) -> None:
-    _run(files, tmp_path / "out", engines.in_process, seeds=(3, 4))
+    _run(files, tmp_path / "out", in_process, seeds=(3, 4))
     rows = read_results(tmp_path / "out")
     seeds = {
         policy: {row["seed"] for row in rows if row["policy"] == policy}
@@ -100,7 +103,7 @@ def test_several_seeds_run_what_uses_random_numbers_again(files: list[Path], tmp
 
 
 def test_an_interrupted_run_continues_where_it_stopped(files: list[Path], tmp_path: Path) -> None:
-    whole = _run(files, tmp_path / "whole", engines.in_process)
+    whole = _run(files, tmp_path / "whole", in_process)
     done: list[int] = []
 
     def stops_after_two(grid: Grid, units: Sequence[GridUnit]) -> Iterator[tuple[GridUnit, bytes]]:
@@ -118,7 +121,7 @@ def test_an_interrupted_run_continues_where_it_stopped(files: list[Path], tmp_pa
 
     def counted(grid: Grid, units: Sequence[GridUnit]) -> Iterator[tuple[GridUnit, bytes]]:
         again.extend(unit.number for unit in units)
-        yield from engines.in_process(grid, units)
+        yield from in_process(grid, units)
 
     assert _run(files, tmp_path / "cut", counted) == whole
     assert not set(done) & set(again)
@@ -173,7 +176,7 @@ def test_an_estimate_extrapolates_by_size_and_keeps_what_it_ran(files: list[Path
     assert found.result_bytes > 0
     assert estimate_grid(grid, units, folder, clock).sampled == 2
     assert estimate_grid(grid, units, folder, clock).seconds == 0.0
-    assert run_grid(grid, units, folder, engines.in_process) == len(read_results(tmp_path / "out"))
+    assert run_grid(grid, units, folder, in_process) == len(read_results(tmp_path / "out"))
 
 
 class _TickingClock(ManualClock):
@@ -185,7 +188,7 @@ class _TickingClock(ManualClock):
 
 
 def test_a_summary_fits_a_screen_and_reads_row_by_row(files: list[Path], tmp_path: Path) -> None:
-    _run(files, tmp_path / "out", engines.in_process)
+    _run(files, tmp_path / "out", in_process)
     summary = summarise_grid(tmp_path / "out")
     rows = read_results(tmp_path / "out")
     own = [row["recall"] for row in rows if row["policy"] == "MergeFirst" and row["budget_bytes"] == 600]
@@ -231,9 +234,9 @@ def test_the_command_estimates_and_stops(files: list[Path], tmp_path: Path) -> N
 
 
 def test_results_of_another_grid_are_not_mixed_in(files: list[Path], tmp_path: Path) -> None:
-    _run(files, tmp_path / "out", engines.in_process)
+    _run(files, tmp_path / "out", in_process)
     with pytest.raises(OtherGrid, match="differs in seeds"):
-        _run(files, tmp_path / "out", engines.in_process, seeds=(1,))
+        _run(files, tmp_path / "out", in_process, seeds=(1,))
 
     grid, _ = plan_grid(files, policies=POLICIES, seeds=(1,))
     ResultsFolder(tmp_path / "out").open(grid, fresh=True)
@@ -281,7 +284,7 @@ def test_a_failing_policy_names_the_step_and_leaves_finished_units(
     with pytest.raises(
         PolicyFailed, match=r"Late failed at timestep 39 of default\.jsonl line 1: RuntimeError"
     ):
-        run_grid(grid, units, folder, engines.in_process)
+        run_grid(grid, units, folder, in_process)
 
 
 def test_workers_hold_one_episode_at_a_time(files: list[Path]) -> None:
@@ -295,7 +298,7 @@ def test_workers_hold_one_episode_at_a_time(files: list[Path]) -> None:
 @pytest.mark.filterwarnings("ignore")  # Dask's own are not ours to mend.
 def test_a_dask_cluster_gives_the_same_bytes(files: list[Path], tmp_path: Path) -> None:
     """A real scheduler and a real worker, on loopback, that can't see our files' folder as theirs."""
-    here = _run(files, tmp_path / "here", engines.in_process)
+    here = _run(files, tmp_path / "here", in_process)
     port = ReservedPort()
     contact = tmp_path / "scheduler.json"
     address = f"tcp://{LOOPBACK}:{port.number}"
@@ -335,7 +338,7 @@ def test_a_dask_cluster_gives_the_same_bytes(files: list[Path], tmp_path: Path) 
     scheduler.start()
     try:
         worker.start()
-        there = _run(files, tmp_path / "there", engines.dask_cluster(address))
+        there = _run(files, tmp_path / "there", dask_cluster(address))
     finally:
         worker.kill()
         scheduler.kill()
@@ -344,7 +347,7 @@ def test_a_dask_cluster_gives_the_same_bytes(files: list[Path], tmp_path: Path) 
 
 
 def test_a_missing_scheduler_is_reported(files: list[Path]) -> None:
-    engine = engines.dask_cluster(f"tcp://{LOOPBACK}:{ReservedPort().number}", wait_seconds=0.2)
+    engine = dask_cluster(f"tcp://{LOOPBACK}:{ReservedPort().number}", wait_seconds=0.2)
     grid, units = plan_grid(files, policies=["NeverWrite"])
     with pytest.raises(BadFile, match="no Dask scheduler answers"):
         next(engine(grid, units))
@@ -357,4 +360,4 @@ def test_every_real_file_runs_with_every_policy(file: Path, tmp_path: Path) -> N
     folder = ResultsFolder(tmp_path)
     folder.open(grid)
 
-    assert run_grid(grid, units, folder, engines.in_process) == len(read_results(tmp_path))
+    assert run_grid(grid, units, folder, in_process) == len(read_results(tmp_path))

@@ -7,11 +7,10 @@ from typing import Any
 
 import pytest
 
-from standfast.bench import grid as engines
 from standfast.bench.conditions import CONDITIONS, condition_named
 from standfast.bench.entrants import Entrant, foreign_code
 from standfast.bench.episodes import write_jsonl
-from standfast.bench.grid import ResultsFolder, plan_grid, read_results, run_grid
+from standfast.bench.grid import ResultsFolder, in_process, plan_grid, read_results, run_grid
 from standfast.bench.runner import PricedEpisode
 from standfast.errors import PolicyFailed, UnknownPolicy
 from standfast.policies import ByteModel, PolicySpec, Track, estimate_bytes
@@ -198,7 +197,7 @@ def test_a_policy_that_empties_steps_changes_nothing_for_those_after_it(tmp_path
         grid, units = plan_grid([tmp_path / "e.jsonl"], policies=[first, "DriftValue"], budgets=(1_500,))
         folder = ResultsFolder(tmp_path / first.replace(":", "_"))
         folder.open(grid)
-        run_grid(grid, units, folder, engines.in_process)
+        run_grid(grid, units, folder, in_process)
         figures.append([row["recall"] for row in read_results(folder.path) if row["policy"] == "DriftValue"])
 
     assert figures[0] == figures[1]

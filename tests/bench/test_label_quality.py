@@ -65,6 +65,7 @@ def test_the_recorded_figures_are_those_that_the_documentation_gives() -> None:
     assert [round(x, 2) for x in (first.precision, first.recall, first.kappa)] == [0.67, 0.88, 0.68]
     assert [round(x, 2) for x in (report["docs"].precision, report["docs"].kappa)] == [0.4, 0.37]
     assert round(report["second pass"].kappa, 2) == 0.98
+    assert (report["blind pass"].steps, round(report["blind pass"].kappa, 2)) == (126, 0.89)
 
 
 def test_answers_are_computed_anew_from_episodes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -239,6 +239,26 @@ def test_the_report_of_answers_has_their_correlations(results: Path, tmp_path: P
     assert "Rank correlation with answers" in (tmp_path / "report/report.html").read_text(encoding="utf-8")
 
 
+def test_a_column_that_only_some_episodes_have_is_a_mean_over_those() -> None:
+    rows = [
+        {
+            "condition": "hierarchical",
+            "file": "e",
+            "line": line,
+            "steps": 9,
+            "policy": "P",
+            "track": "t",
+            "budget_bytes": 9,
+        }
+        | {"balanced_recall": 0.5, "recall_docs": docs, "bytes_docs": 3}
+        for line, docs in enumerate((0.25, None, 0.75))
+    ]
+    table = result_table(rows, 9)
+
+    assert table.headings == ("Place", "Policy", "Track", "balanced_recall", "recall_docs")
+    assert table.lines == [["1", "P", "t", "0.500 [0.500, 0.500]", "0.500"]]
+
+
 def test_sizes_have_units() -> None:
     assert [size_name(n) for n in (100, 1_024, 10_240, 1 << 20)] == ["100 B", "1 KB", "10 KB", "1 MB"]
 

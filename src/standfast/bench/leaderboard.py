@@ -105,11 +105,12 @@ def group_rows(rows: Sequence[ResultRow], by: str) -> dict[str, list[ResultRow]]
 
 
 def episode_scores(rows: Iterable[ResultRow], column: Column) -> dict[tuple[str, int], float]:
-    """Return a column, or a function of a row, by episode: the mean over seeds if there are several."""
+    """Return a column, or a function of a row, by episode: the mean over seeds if there are several. A row without a value is left out."""
     read = column if callable(column) else lambda row: row[column]
     values: dict[tuple[str, int], list[float]] = {}
     for row in rows:
-        values.setdefault((row["file"], row["line"]), []).append(read(row))
+        if (value := read(row)) is not None:
+            values.setdefault((row["file"], row["line"]), []).append(value)
     return {episode: fmean(own) for episode, own in values.items()}
 
 
@@ -196,8 +197,9 @@ def result_table(rows: Sequence[ResultRow], max_bytes: int, *, group: str = POOL
         headings[:2] = [f"{heading}@{size.replace(' ', '')}" for heading in headings[:2]]
     else:
         metric = condition_named(rows[0]["condition"]).metric
+        others = [name for name in rows[0] if all(isinstance(row[name], float | None) for row in rows)]
         names = headings = [metric] + [
-            name for name in rows[0] if name != metric and all(isinstance(row[name], float) for row in rows)
+            name for name in others if name != metric and any(row[name] is not None for row in rows)
         ]
         formats = [""] + [".3f"] * (len(names) - 1)
     ranked = _ranked(rows, max_bytes, names)
@@ -336,7 +338,7 @@ def graded_budget(
     """Return the budget that spends a band's bytes as the results in ``folder`` were made.
 
     It has the grid's byte model and, for a policy that uses random numbers, the grid's first seed. On the same stream of admitted
-    observations it keeps what the benchmark keeps.
+    observations it keeps what the benchmark keeps for the policy with that seed.
 
     Args:
         folder: The folder of a finished grid.

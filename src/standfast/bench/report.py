@@ -37,10 +37,10 @@ STYLE: Final = """
 body { font: 15px/1.5 system-ui, sans-serif; color: #1a1a1a; max-width: 72rem; margin: 2rem auto; padding: 0 1rem; }
 h1 { font-size: 1.5rem } h2 { font-size: 1.15rem; margin-top: 2rem } h3 { font-size: 1rem; margin-bottom: .3rem }
 table { border-collapse: collapse; font-variant-numeric: tabular-nums } img { max-width: 100%; height: auto }
-th, td { padding: .3rem .8rem; border-bottom: 1px solid #ddd; text-align: right }
+th, td { padding: .3rem .7rem; border-bottom: 1px solid #ddd; text-align: right } th { vertical-align: bottom } td { white-space: nowrap }
 th:nth-child(-n+3), td:nth-child(-n+3) { text-align: left } tbody tr:hover { background: #f5f5f5 }
 code { background: #f3f3f3; padding: .1rem .3rem } .note { color: #555 } nav a { margin-right: 1.2rem }
-.wide { overflow-x: auto } .words th, .words td { text-align: left; vertical-align: top } figure { margin: 0 }
+.wide { overflow-x: auto } .words th, .words td { text-align: left; vertical-align: top; white-space: normal } figure { margin: 0 }
 @media print { body { margin: 0; max-width: none; font-size: 11px } nav { display: none } h2, h3 { break-after: avoid }
 table, figure, img { break-inside: avoid } th, td { padding: .15rem .4rem } }
 """
@@ -158,7 +158,12 @@ def _page(
     pictures: dict[str, bytes],
     budget: int,
 ) -> str:
-    agreement = ""
+    agreement = regret = ""
+    if plan.condition == PLAIN:
+        regret = (
+            " Regret is against the exact WRITE-only optimum; &ldquo;of best&rdquo; is the utility as a share of it, which can pass 1 "
+            "where merging beats writing."
+        )
     if plan.condition == "answers":
         said = "; ".join(f"{name} {mean}" for name, mean in answer_correlations(rows, budget).items())
         agreement = f'<p class="note">Rank correlation with answers over policies: {html.escape(said)}.</p>\n'
@@ -186,8 +191,7 @@ def _page(
         f'<p class="note">{html.escape(_facts(plan, rows))}</p>\n<nav>{navigation}</nav>\n'
         '<p class="note">Means over episodes with 95 % bootstrap intervals. A place is a range: two policies are only in an order '
         "if they differ significantly (Wilcoxon's signed-rank test over episodes, Holm's correction, 5 %); pairs.csv has all "
-        "comparisons. Regret is against the exact WRITE-only optimum; &ldquo;of best&rdquo; is the utility as a share of it, which "
-        "can pass 1 where merging beats writing.</p>\n"
+        f"comparisons.{regret}</p>\n"
         f"{agreement}{boards.pop(POOLED)}{images}{''.join(boards.values())}"
         '<h2 id="limits">What this can tell, and what not</h2>\n<table class="words"><thead><tr><th>it can tell</th>'
         f"<th>it can't tell</th></tr></thead><tbody>\n{limits}</tbody></table>\n"
@@ -222,7 +226,7 @@ def _boards(by: str, tables: Sequence[ResultTable]) -> str:
 
 
 def _table(table: ResultTable) -> str:
-    head = "".join(f"<th>{html.escape(name)}</th>" for name in table.headings)
+    head = "".join(f"<th>{html.escape(name.replace('_', ' '))}</th>" for name in table.headings)
     body = "".join(
         "<tr>" + "".join(f"<td>{html.escape(cell)}</td>" for cell in line) + "</tr>\n" for line in table.lines
     )

@@ -6,7 +6,7 @@ utility. ``priority`` is half the utility (scaled to 0 to 1) and half a hash of 
 only the privileged track sees it.
 
 How far the rule agrees with a hand is measured on a sample that ships as ids and labels, without texts (``data/hand_labels.jsonl``). An id is
-the start of the fingerprint of a step's observation. Each row has the hand's label, that of a second pass where there was one, what the rule
+the start of the fingerprint of a step's observation. Each row has the hand's label, those of a second and of a blind pass where there were, what the rule
 said when the sample was drawn (``rule_before``), and what it said after it was mended on the development half (``rule``).
 ``docs/bench-labels.md`` has the guideline and how to make the episodes again, from which the rule's answers can be computed anew.
 """
@@ -220,6 +220,7 @@ class HandLabel(msgspec.Struct, frozen=True, kw_only=True):
     half: str
     label: DriftClass
     second: DriftClass | None
+    blind: DriftClass | None
     rule: DriftClass
     rule_before: DriftClass
 
@@ -301,7 +302,7 @@ def _binary_kappas(left: npt.NDArray[np.bool_], right: npt.NDArray[np.bool_]) ->
 def label_report(
     sample: Sequence[HandLabel], answers: Mapping[str, DriftClass] | None = None, *, before: bool = False
 ) -> dict[str, Agreement]:
-    """Return the agreement of the rule with the hand: for all, by half, by format; and of the two passes of the hand.
+    """Return the agreement of the rule with the hand: for all, by half, by format; and of the passes of the hand.
 
     Args:
         sample: The hand's labels.
@@ -318,5 +319,8 @@ def label_report(
     report = {
         name: agreement([(one.label, rule[one.id]) for one in some]) for name, some in parts.items() if some
     }
-    twice = [(one.label, one.second) for one in sample if one.second is not None]
-    return {**report, "second pass": agreement(twice)}
+    passes = {
+        "second pass": [(one.label, one.second) for one in sample if one.second is not None],
+        "blind pass": [(one.label, one.blind) for one in sample if one.blind is not None],
+    }
+    return report | {name: agreement(pairs) for name, pairs in passes.items() if pairs}
