@@ -64,6 +64,12 @@ def test_a_namespace_tells_of_judge_store_queue_index_and_budgets(budgeted: Harn
     assert 0 < used <= 10_000
     assert int(told["standfast_ledger_entries"]) >= int(told["standfast_head_snapshot"])
     assert told['standfast_proposals_waiting{namespace="other"}'] == "0"
+    assert float(told["standfast_store_bytes"]) > 10_000
+    # Of the commits, one made a key, and those of the first runs of namespaces may come on top.
+    assert int(told["standfast_commit_seconds_count"]) >= 7
+    assert told["standfast_commit_seconds_count"] == told['standfast_commit_seconds_bucket{le="+Inf"}']
+    assert "store_bytes" not in own
+    assert "commit_seconds" not in own
     assert "legal" not in own
     assert "other" in own
 

@@ -18,6 +18,16 @@ def test_an_empty_store_is_at_snapshot_zero(store: Store) -> None:
     assert list(store.verify()) == []
 
 
+def test_the_size_grows_with_what_is_stored(store: Store) -> None:
+    before = store.size_bytes()
+    taken: list[float] = []
+    store.on_commit = taken.append
+    store.commit(commit("r1", *(write(f"k{number}", "text " * 20) for number in range(500))))
+
+    assert store.size_bytes() > before
+    assert [seconds >= 0 for seconds in taken] == [True]
+
+
 def test_a_commit_makes_the_next_snapshot_and_is_read_back(store: Store) -> None:
     receipt = store.commit(commit("r1", write("a", {"n": 1}), write("b", "text")))
 

@@ -142,6 +142,12 @@ class InMemoryStorage:
         with self._lock:
             return len(self._applied)
 
+    def size_bytes(self) -> int:
+        """The bytes of the records' contents and of the ledger."""
+        with self._lock:
+            contents = (len(one.content or b"") for versions in self._versions.values() for one in versions)
+            return sum(contents) + sum(len(entry.content) for entry in self._entries)
+
     def versions(self, query: VersionQuery) -> list[Version]:
         """The versions that match a query."""
         found: list[Version] = []

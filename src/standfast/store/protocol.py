@@ -393,6 +393,10 @@ class Storage(Protocol):
         """The newest snapshot; 0 if nothing was ever committed. Snapshots have no gaps."""
         ...
 
+    def size_bytes(self) -> int:
+        """How much space the store takes now, with its history, indexes and ledger."""
+        ...
+
     def versions(self, query: VersionQuery) -> list[Version]:
         """The versions that match a query, in its order. A range is read up to its limit, not beyond."""
         ...

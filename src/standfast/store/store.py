@@ -79,6 +79,8 @@ class Store:
         self._identity: StoreIdentity | None = None
         self.vector_makers: dict[str, VectorMaker] = {}
         """What gives the records of a commit their vectors, by the embedder's identity. ``Memory`` adds its embedders."""
+        self.on_commit: Callable[[float], None] | None = None
+        """Told of each commit how many seconds it took."""
         self._group: GroupCommit[Submission, CommitAnswer] = GroupCommit(self._commit_batch)
 
     @property
@@ -107,6 +109,10 @@ class Store:
     def is_shared(self) -> bool:
         """Whether processes on other machines may use it."""
         return self._storage.is_shared
+
+    def size_bytes(self) -> int:
+        """How much space the store takes now, with its history, indexes and ledger."""
+        return self._storage.size_bytes()
 
     # Reading.
 
@@ -277,9 +283,12 @@ class Store:
             StoreFailed: The storage failed; nothing was changed.
             OutcomeUnknown: The storage failed, and looking the commit up failed too.
         """
+        began = self.clock.monotonic() if self.on_commit else 0.0
         answer = self._group.submit(Submission(self._with_vectors(commit), fence))
         if isinstance(answer, StoreError):
             raise answer
+        if self.on_commit:
+            self.on_commit(self.clock.monotonic() - began)
         return answer
 
     def _with_vectors(self, commit: Commit) -> Commit:

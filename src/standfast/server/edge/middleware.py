@@ -10,7 +10,6 @@ import ipaddress
 import logging
 import re
 import threading
-from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from contextlib import AbstractAsyncContextManager
@@ -27,7 +26,7 @@ from standfast.clock import Clock, IdSource
 from standfast.limits import BODY_SECONDS, MAX_BODIES_BYTES, MAX_BODY_BYTES, MAX_HEADER_BYTES, SEND_SECONDS
 from standfast.server.edge.problems import INTERNAL_ERROR, plain_problem
 from standfast.server.logs import REQUEST_LOG
-from standfast.server.operations.telemetry import NamespaceMetrics
+from standfast.server.operations.telemetry import Histogram, NamespaceMetrics
 
 log: Final = logging.getLogger("standfast.server")
 OPERATION_IN_SCOPE: Final = "standfast.operation"
@@ -52,7 +51,6 @@ STOPPING: Final = (
     "The server is stopping; send the request again, with the same idempotency key if it has one."
 )
 METRICS_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
-BUCKETS_SECONDS: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0)
 
 
 class ServerMetrics:
@@ -65,35 +63,30 @@ class ServerMetrics:
         self._lock = threading.Lock()
         self._by_namespace = by_namespace or NamespaceMetrics()
         self._finished: Counter[tuple[str, int]] = Counter()
-        self._buckets: dict[str, list[int]] = {}
-        self._seconds: dict[str, float] = {}
+        self._durations = Histogram("request_seconds", "Duration of requests, by operation.")
         self.in_progress = 0
 
     def finished(self, operation: str, status: int, seconds: float, namespace: str | None = None) -> None:
         """Count a request that was answered. ``namespace`` is that of an authorized call."""
         if namespace is not None:
             self._by_namespace.answered(namespace, status, seconds)
+        self._durations.observe(seconds, f'operation="{operation}"')
         with self._lock:
             self._finished[operation, status] += 1
-            buckets = self._buckets.setdefault(operation, [0] * (len(BUCKETS_SECONDS) + 1))
-            buckets[bisect_left(BUCKETS_SECONDS, seconds)] += 1
-            self._seconds[operation] = self._seconds.get(operation, 0.0) + seconds
 
     def text(self, gauges: dict[str, tuple[str, float]]) -> str:
         """All metrics as text. ``gauges`` are current values, each with its description."""
         with self._lock:
-            lines = [
-                "# HELP standfast_requests_total Answered requests, by operation and status.",
-                "# TYPE standfast_requests_total counter",
-                *(
-                    f'standfast_requests_total{{operation="{operation}",status="{status}"}} {count}'
-                    for (operation, status), count in sorted(self._finished.items())
-                ),
-                "# HELP standfast_request_seconds Duration of requests, by operation.",
-                "# TYPE standfast_request_seconds histogram",
-            ]
-            for operation in sorted(self._buckets):
-                lines += self._histogram(operation)
+            finished = sorted(self._finished.items())
+        lines = [
+            "# HELP standfast_requests_total Answered requests, by operation and status.",
+            "# TYPE standfast_requests_total counter",
+            *(
+                f'standfast_requests_total{{operation="{operation}",status="{status}"}} {count}'
+                for (operation, status), count in finished
+            ),
+            *self._durations.lines(),
+        ]
         for name, (description, value) in sorted(gauges.items()):
             lines += [
                 f"# HELP standfast_{name} {description}",
@@ -101,16 +94,6 @@ class ServerMetrics:
                 f"standfast_{name} {value:g}",
             ]
         return "\n".join(lines) + "\n"
-
-    def _histogram(self, operation: str) -> list[str]:
-        lines, total = [], 0
-        label = f'operation="{operation}"'
-        for bound, count in zip([*map(str, BUCKETS_SECONDS), "+Inf"], self._buckets[operation], strict=True):
-            total += count
-            lines.append(f'standfast_request_seconds_bucket{{{label},le="{bound}"}} {total}')
-        lines.append(f"standfast_request_seconds_sum{{{label}}} {self._seconds[operation]:.6f}")
-        lines.append(f"standfast_request_seconds_count{{{label}}} {total}")
-        return lines
 
 
 class TrustedProxies:

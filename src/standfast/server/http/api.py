@@ -178,7 +178,19 @@ class HttpApi:
                 float(context.threads.in_progress),
             ),
         }
-        text = context.metrics.text(gauges) + gateway.metrics.text(gateway.open_memories(), caller.covers)
+        commits: list[str] = []
+        if caller.covers_all:
+            # What all tenants do together is for whoever may see all of them.
+            gauges["store_bytes"] = (
+                "Bytes of the store, with its history.",
+                float(gateway.store.size_bytes()),
+            )
+            commits = [*gateway.commit_seconds.lines(), ""]
+        text = (
+            context.metrics.text(gauges)
+            + "\n".join(commits)
+            + gateway.metrics.text(gateway.open_memories(), caller.covers)
+        )
         return Response(text, headers={"Content-Type": METRICS_TYPE})
 
 

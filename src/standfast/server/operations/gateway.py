@@ -24,7 +24,7 @@ from standfast.server.access.keys import Keyring
 from standfast.server.access.permissions import Caller, KeyRole, Permission, require
 from standfast.server.access.protection import AccessLog, RateLimiter, RefusedCall, is_refusal
 from standfast.server.access.replicas import Replicas
-from standfast.server.operations.telemetry import NamespaceMetrics
+from standfast.server.operations.telemetry import Histogram, NamespaceMetrics
 from standfast.settings import Settings
 from standfast.wiring import memory_in, open_memory, open_overrides, signers_of
 
@@ -78,6 +78,8 @@ class Gateway:
             Replicas(home.store.temporary, home.store.worker_id, limiters) if has_replicas else None
         )
         self.metrics = NamespaceMetrics()
+        self.commit_seconds = Histogram("commit_seconds", "Duration of commits to the store.")
+        home.store.on_commit = self.commit_seconds.observe
         self._memory_in = memory_in
         self._memories: OrderedDict[str, Memory] = OrderedDict({home.namespace: home})
         self._lock = threading.Lock()

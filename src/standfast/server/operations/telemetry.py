@@ -7,11 +7,12 @@ namespaces, the first ones that calls name have their own; the rest are counted 
 import logging
 import os
 import threading
+from bisect import bisect_left
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from importlib.metadata import version
-from itertools import islice
+from itertools import accumulate, islice
 from typing import Any, Final
 
 from standfast.canon import parse
@@ -34,6 +35,7 @@ OPERATION_NAMES: Final = {
     Permission.PROPOSE: "upsert_memory",
     Permission.FORGET: "delete_memory",
 }
+BUCKETS_SECONDS: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0)
 OTHER_NAMESPACES: Final = ""
 """The label of namespaces that have none of their own. No namespace can have this name, and no key for some namespaces covers it."""
 Labels = tuple[tuple[str, str], ...]
@@ -134,6 +136,39 @@ def exporting_spans() -> Iterator[None]:
         yield
     finally:
         provider.shutdown()
+
+
+class Histogram:
+    """Durations in Prometheus' text format. Safe to share between threads."""
+
+    def __init__(self, name: str, description: str) -> None:
+        self._name = f"standfast_{name}"
+        self._description = description
+        self._lock = threading.Lock()
+        self._buckets: dict[str, list[int]] = {}
+        self._seconds: dict[str, float] = {}
+
+    def observe(self, seconds: float, label: str = "") -> None:
+        """Count a duration, under a label such as ``operation="recall"``."""
+        with self._lock:
+            buckets = self._buckets.setdefault(label, [0] * (len(BUCKETS_SECONDS) + 1))
+            buckets[bisect_left(BUCKETS_SECONDS, seconds)] += 1
+            self._seconds[label] = self._seconds.get(label, 0.0) + seconds
+
+    def lines(self) -> list[str]:
+        """The lines of all labels."""
+        lines = [f"# HELP {self._name} {self._description}", f"# TYPE {self._name} histogram"]
+        with self._lock:
+            for label, buckets in sorted(self._buckets.items()):
+                bounds, counts = [*map(str, BUCKETS_SECONDS), "+Inf"], list(accumulate(buckets))
+                more, only = (f"{label},", f"{{{label}}}") if label else ("", "")
+                lines += [
+                    f'{self._name}_bucket{{{more}le="{bound}"}} {count}'
+                    for bound, count in zip(bounds, counts, strict=True)
+                ]
+                lines.append(f"{self._name}_sum{only} {self._seconds[label]:.6f}")
+                lines.append(f"{self._name}_count{only} {counts[-1]}")
+        return lines
 
 
 class NamespaceMetrics:

@@ -221,6 +221,14 @@ class PostgresStorage:
         head: int = self._rows("SELECT coalesce(max(memory_snapshot_id), 0) FROM commits")[0][0]
         return head
 
+    def size_bytes(self) -> int:
+        """The size of the schema's tables with their indexes."""
+        size: int = self._rows(
+            "SELECT coalesce(sum(pg_total_relation_size(oid)), 0)::bigint FROM pg_class "
+            "WHERE relkind = 'r' AND relnamespace = current_schema()::regnamespace"
+        )[0][0]
+        return size
+
     def versions(self, query: VersionQuery) -> list[Version]:
         """The versions that match a query."""
         if query.keys is None:

@@ -240,6 +240,12 @@ class SQLiteStorage:
             head: int = connection.execute(schema.HEAD).get
             return head
 
+    def size_bytes(self) -> int:
+        """The size of the file, without its write-ahead log."""
+        with _Reading(self) as connection:
+            pages, page_bytes = (connection.pragma(name) for name in ("page_count", "page_size"))
+            return int(pages * page_bytes)
+
     def versions(self, query: VersionQuery) -> list[Version]:
         """The versions that match a query."""
         with _Reading(self) as connection:
