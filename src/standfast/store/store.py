@@ -284,12 +284,10 @@ class Store:
             OutcomeUnknown: The storage failed, and looking the commit up failed too.
         """
         began = self.clock.monotonic() if self.on_commit else 0.0
-        answer = self._group.submit(Submission(self._with_vectors(commit), fence))
-        if isinstance(answer, StoreError):
-            raise answer
+        receipt = _or_raise(self._group.submit(Submission(self._with_vectors(commit), fence)))
         if self.on_commit:
             self.on_commit(self.clock.monotonic() - began)
-        return answer
+        return receipt
 
     def _with_vectors(self, commit: Commit) -> Commit:
         """The commit with the vectors of its records. They are made before the transaction, so that nobody waits for a model."""
@@ -376,22 +374,19 @@ class Store:
                 reason_code=AbortReason.VALIDATION_FAILED.value,
                 problem=f"it was applied already, as snapshot {answer.memory_snapshot_id}",
             )
-        return _buffer_or_raise(answer)
+        return _or_raise(answer)
 
     def renew(self, buffer: Buffer) -> Buffer:
         """Extend the lease of a staged commit; ``StaleFence`` if another worker took it over."""
-        query = StateQuery(commit_ids=[buffer.commit_id])
-        answer = self._transact(
-            query, lambda view: pipeline.decide_renewal(view, buffer.commit_id, buffer.fence)
-        )
-        return _buffer_or_raise(answer)
+        commit_id, fence = buffer.commit_id, buffer.fence
+        query = StateQuery(commit_ids=[commit_id])
+        return _or_raise(self._transact(query, lambda view: pipeline.decide_renewal(view, commit_id, fence)))
 
     def discard(self, buffer: Buffer) -> bool:
         """Drop an open buffer; return False if it is settled, or no longer this owner's."""
-        query = StateQuery(commit_ids=[buffer.commit_id])
-        return self._transact(
-            query, lambda view: pipeline.decide_discard(view, buffer.commit_id, buffer.fence)
-        )
+        commit_id, fence = buffer.commit_id, buffer.fence
+        query = StateQuery(commit_ids=[commit_id])
+        return self._transact(query, lambda view: pipeline.decide_discard(view, commit_id, fence))
 
     def abort(self, buffer: Buffer, reason: AbortReason, problem: str) -> CommitAborted:
         """Mark a staged commit as aborted for good, and return the error that it now answers with."""
@@ -410,13 +405,12 @@ class Store:
             CommitAborted: It is rejected now, or was aborted before.
         """
         reason = AbortReason.POLICY_REJECTED
-        answer = self._transact(
-            pipeline.query_for([commit]),
-            lambda view: pipeline.decide_rejection(view, commit, reason, problem),
+        return _or_raise(
+            self._transact(
+                pipeline.query_for([commit]),
+                lambda view: pipeline.decide_rejection(view, commit, reason, problem),
+            )
         )
-        if isinstance(answer, StoreError):
-            raise answer
-        return answer
 
     def recover(
         self, *, limit: int = MAX_GROUP_COMMITS, ended_days: float = DEFAULT_ENDED_DAYS
@@ -511,7 +505,7 @@ class Store:
         self._storage.close()
 
 
-def _buffer_or_raise(answer: Buffer | StoreError) -> Buffer:
+def _or_raise(answer: _T | StoreError) -> _T:
     if isinstance(answer, StoreError):
         raise answer
     return answer
@@ -571,7 +565,8 @@ def open_store(
         restored: Whether a file may be behind what it has acknowledged, because an older copy was put there.
     """
     clock, ids = clock or SystemClock(), ids or RandomIds()
-    if not create and not _exists(url):
+    exists = url == ":memory:" or _is_postgres(url) or os.path.exists(url)  # noqa: PTH110  # A string from settings.
+    if not (create or exists):
         problem = "there is no such store; check the path, or --store and STANDFAST_STORE"
         raise CannotOpen(store=url, problem=problem)
     store = Store(_storage_at(url, clock, ids, restored=restored), clock=clock, ids=ids)
@@ -580,10 +575,6 @@ def open_store(
         with suppress(ReadOnlyStore):
             store.recover()
     return store
-
-
-def _exists(url: str) -> bool:
-    return url == ":memory:" or _is_postgres(url) or os.path.exists(url)  # noqa: PTH110  # A string from settings.
 
 
 def is_file_url(url: str) -> bool:
