@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 from benchmarks.dialogue import dialogue_turns
 from benchmarks.facts import PER_COMMIT
-from standfast.bench.plots import Plot
+from standfast.bench.report import Plot
 from standfast.memory import Memory
 
 QUESTIONS = 20

@@ -11,13 +11,11 @@ from standfast.optimize.evals.results import InMemoryResultCache
 from standfast.optimize.evals.samples import Dataset, Sample
 from standfast.optimize.loops.gate import GateSettings
 from standfast.optimize.loops.optimize import optimize_in_process
-from standfast.optimize.loops.proposals import Strategies
-from standfast.optimize.loops.rewriting import rewriting_strategies
+from standfast.optimize.loops.proposals import Strategies, rewriting_strategies
 from standfast.optimize.loops.strategies import Ablation
 from standfast.optimize.prompts.backends import LocalPromptOverridesStore
 from standfast.optimize.prompts.template import PromptTemplate, Section
-from standfast.optimize.providers.adapter import ModelRequest
-from standfast.optimize.providers.scripted import ScriptedProvider
+from standfast.optimize.providers.adapter import ModelRequest, ScriptedProvider
 
 TITLE = "The optimiser"
 WORKERS = 8

@@ -187,7 +187,7 @@ def open_provider(
 ) -> "ProviderAdapter":
     """Open a model provider: ``openai`` (or a compatible server), ``anthropic``, or ``scripted`` with a file of rules."""
     if kind == "scripted":
-        from standfast.optimize.providers.scripted import scripted_by  # noqa: PLC0415  # As above.
+        from standfast.optimize.providers.adapter import scripted_by  # noqa: PLC0415  # As above.
 
         if script is None:
             problem = "the scripted provider needs a file of rules; give --script"

@@ -12,8 +12,7 @@ from standfast.govern.judge.model_floor import AnswerFolder
 from standfast.memory import Memory
 from standfast.memory.conversations import ExtractedFact
 from standfast.memory.messages import SessionMessage
-from standfast.optimize.providers.adapter import ModelRequest
-from standfast.optimize.providers.scripted import ScriptedProvider
+from standfast.optimize.providers.adapter import ModelRequest, ScriptedProvider
 from standfast.origins import Origin
 from standfast.vocabulary import Band, Record, Verdict
 from tests.memory.conftest import SECRET, backend, clock, memory, opener, place, store

@@ -8,8 +8,7 @@ from standfast.errors import ProviderUnavailable
 from standfast.govern.judge import Claim, FloorRegistry, Judge
 from standfast.govern.judge.model_floor import AnswerFolder, ModelFloor
 from standfast.memory import Memory
-from standfast.optimize.providers.adapter import ModelRequest, ProviderGuard
-from standfast.optimize.providers.scripted import ScriptedProvider
+from standfast.optimize.providers.adapter import ModelRequest, ProviderGuard, ScriptedProvider
 from standfast.settings import Settings
 from standfast.vocabulary import Record, Verdict
 from standfast.wiring import floors_of

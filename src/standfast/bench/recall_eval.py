@@ -21,7 +21,7 @@ from typing import Any, Final
 
 import msgspec
 
-from standfast.bench.plots import Plot
+from standfast.bench.report import Plot
 from standfast.bench.statistics import Mean, mean_of
 from standfast.canon import utc_text
 from standfast.clock import Clock, ManualClock, SystemClock

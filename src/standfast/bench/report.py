@@ -1,4 +1,7 @@
-"""The report of a grid: files for each policy, leaderboards, comparisons, plots, and one self-contained HTML page."""
+"""The report of a grid: files for each policy, leaderboards, comparisons, plots, and one self-contained HTML page.
+
+Plots are for papers: vector formats, at most six policies to a panel, captions with n and the kind of interval.
+"""
 
 import csv
 import html
@@ -6,10 +9,10 @@ import io
 import re
 from base64 import b64encode
 from collections.abc import Iterator, Sequence
+from importlib import import_module
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
-from standfast.bench import plots
 from standfast.bench.conditions import condition_named
 from standfast.bench.grid import CURVES, Grid, read_plan, read_results
 from standfast.bench.leaderboard import (
@@ -18,6 +21,8 @@ from standfast.bench.leaderboard import (
     ResultRow,
     ResultTable,
     answer_correlations,
+    budgets_of,
+    column_mean,
     compare_policies,
     confusion_matrix,
     correlations_csv,
@@ -29,9 +34,244 @@ from standfast.bench.leaderboard import (
     recall_at_budget,
     result_table,
     select_rows,
+    size_name,
     utility_per_kb,
 )
-from standfast.errors import BadFile
+from standfast.bench.statistics import Mean, PolicyComparison, mean_of
+from standfast.errors import BadFile, MissingExtra
+
+# The palette of Okabe and Ito, which colour-blind readers can tell apart. Dashes and marks differ too, for print in black.
+COLOURS: Final = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#000000")
+DASHES: Final = ("-", "--", "-.", ":", (0, (5, 1)), (0, (1, 1)))
+MARKS: Final = ("o", "s", "^", "D", "v", "X")
+MOST_IN_PANEL: Final = len(COLOURS)
+assert len(COLOURS) == len(DASHES) == len(MARKS)
+CONTEXT: Final = "#c8c8c8"
+INK: Final = {
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.grid": True,
+    "grid.alpha": 0.25,
+    "font.size": 10,
+    # Without a salt, the names inside an SVG would differ from run to run.
+    "svg.hashsalt": "standfast",
+    "pdf.fonttype": 42,
+}
+INTERVAL: Final = "95 % bootstrap intervals over episodes"
+DOTS_PER_INCH: Final = 130
+# Without dates and program names, the same results give the same bytes.
+METADATA: Final[dict[str, dict[str, None]]] = {
+    "png": {"Software": None},
+    "svg": {"Date": None, "Creator": None},
+    "pdf": {"CreationDate": None, "Creator": None, "Producer": None},
+}
+TRACK_COLOURS: Final = {"unprivileged": 0, "privileged": 4, "bandit": 2, "oracle": 5}
+
+
+class Plot:
+    """A figure with a caption, which can be written in several formats."""
+
+    def __init__(self, width: float, height: float, panels: int = 1) -> None:
+        try:
+            self._matplotlib: Any = import_module("matplotlib")
+            figure_module: Any = import_module("matplotlib.figure")
+        except ImportError:
+            raise MissingExtra(feature="Plotting", extra="bench") from None
+        with self._matplotlib.rc_context(INK):
+            self.figure: Any = figure_module.Figure(figsize=(width, height), layout="constrained")
+            self.axes: list[Any] = list(self.figure.subplots(1, panels, sharey=True, squeeze=False)[0])
+
+    def caption(self, text: str) -> None:
+        """Set the text below the figure."""
+        self.text = text
+        self.figure.supxlabel(text, fontsize=8, color="#444444")
+
+    def encode(self, form: str) -> bytes:
+        """Return the figure as ``png``, ``svg`` or ``pdf``; the same results give the same bytes."""
+        out = io.BytesIO()
+        with self._matplotlib.rc_context(INK):
+            self.figure.savefig(out, format=form, dpi=DOTS_PER_INCH, metadata=METADATA[form])
+        return out.getvalue()
+
+
+def _style(number: int) -> dict[str, Any]:
+    return {
+        "color": COLOURS[number],
+        "linestyle": DASHES[number],
+        "marker": MARKS[number],
+        "markersize": 4.5,
+        "linewidth": 1.6,
+    }
+
+
+def _panels(names: Sequence[str]) -> list[Sequence[str]]:
+    return [names[start : start + MOST_IN_PANEL] for start in range(0, len(names), MOST_IN_PANEL)]
+
+
+def _draw_panels(plot: Plot, lines: dict[str, list[Mean]], x: Sequence[float], *, marks: bool) -> None:
+    """Draw each line with its band in one panel, and in grey in all others, best lines first."""
+    for axes, own in zip(plot.axes, _panels(list(lines)), strict=True):
+        for name, means in lines.items():
+            if name not in own:
+                axes.plot(x, [mean.value for mean in means], color=CONTEXT, linewidth=0.7, zorder=1)
+        for number, name in enumerate(own):
+            means, style = lines[name], _style(number) | ({} if marks else {"marker": None})
+            axes.plot(x, [mean.value for mean in means], label=name, zorder=3, **style)
+            low, high = [mean.low for mean in means], [mean.high for mean in means]
+            axes.fill_between(x, low, high, color=style["color"], alpha=0.12, linewidth=0, zorder=2)
+        axes.legend(loc="upper center", bbox_to_anchor=(0.5, -0.16), frameon=False, fontsize=8, ncols=2)
+
+
+def metric_against_budget(rows: Sequence[ResultRow], metric: str) -> Plot:
+    """Return one line per policy over budgets."""
+    budgets = budgets_of(rows)
+    lines = {}
+    for policy, track in entrants_of(rows):
+        own = select_rows(rows, policy=policy, track=track)
+        lines[entrant_name(rows, policy, track)] = [
+            column_mean(select_rows(own, budget_bytes=budget), metric) for budget in budgets
+        ]
+    best = sorted(lines, key=lambda name: (-sum(mean.value for mean in lines[name]), name))
+    panels = len(_panels(best))
+    plot = Plot(4.2 * panels + 0.6, 4.6, panels)
+    _draw_panels(plot, {name: lines[name] for name in best}, budgets, marks=True)
+    for axes in plot.axes:
+        axes.set_xscale("log")
+        axes.set_xticks(list(budgets), [size_name(budget) for budget in budgets])
+        axes.minorticks_off()
+        axes.set_xlabel("budget")
+    plot.axes[0].set_ylabel(metric.replace("_", " "))
+    plot.caption(
+        f"Means over n = {_episodes(rows)} episodes; bands: {INTERVAL}. Grey: the other panels' policies."
+    )
+    return plot
+
+
+def regret_over_time(curves: Sequence[ResultRow], max_bytes: int, names: Sequence[str] = ()) -> Plot:
+    """Return regret over the stream as a share of each episode's optimum, one line per policy, or those of ``names``."""
+    grid = [number / 100 for number in range(1, 101)]
+    own = [one for one in curves if one["budget_bytes"] == max_bytes]
+    known = list(dict.fromkeys(name for one in own for name in one["curve"]["regret"]))
+    lines: dict[str, list[Mean]] = {}
+    for name in names or known:
+        by_episode: dict[tuple[str, int], list[list[float]]] = {}
+        for one in own:
+            curve = one["curve"]
+            if curve["regret"].get(name) and curve["optimum"][name]:
+                shares = [value / curve["optimum"][name] for value in curve["regret"][name]]
+                by_episode.setdefault((one["file"], one["line"]), []).append(
+                    _sampled(curve["t"], shares, grid)
+                )
+        means = [
+            [sum(column) / len(seeds) for column in zip(*seeds, strict=True)] for seeds in by_episode.values()
+        ]
+        if means:
+            lines[name] = [mean_of(column) for column in zip(*means, strict=True)]
+    best = sorted(lines, key=lambda name: (lines[name][-1].value, name))
+    panels = max(1, len(_panels(best)))
+    plot = Plot(4.2 * panels + 0.6, 4.6, panels)
+    if lines:
+        _draw_panels(plot, {name: lines[name] for name in best}, [100 * share for share in grid], marks=False)
+    for axes in plot.axes:
+        axes.set(xlabel="steps seen (% of the stream)", xlim=(0, 100))
+        axes.set_ylim(bottom=0)
+    plot.axes[0].set_ylabel("regret / optimum at the end")
+    plot.caption(
+        f"Regret against the exact WRITE-only optimum at {size_name(max_bytes)}, over that optimum. "
+        f"Means over n = {_episodes(own)} episodes; bands: {INTERVAL}."
+    )
+    return plot
+
+
+def metric_bars(rows: Sequence[ResultRow], max_bytes: int, metric: str) -> Plot:
+    """Return one bar per policy, with whiskers for the intervals; colours are tracks."""
+    own = select_rows(rows, budget_bytes=max_bytes)
+    means = {
+        (policy, track): column_mean(select_rows(own, policy=policy, track=track), metric)
+        for policy, track in entrants_of(rows)
+    }
+    order = sorted(means, key=lambda one: (means[one].value, one))
+    plot = Plot(7.5, 0.3 * len(order) + 1.3)
+    (axes,) = plot.axes
+    axes.barh(
+        [policy if track == "unprivileged" else f"{policy} ({track})" for policy, track in order],
+        [means[one].value for one in order],
+        xerr=[
+            [means[one].value - means[one].low for one in order],
+            [means[one].high - means[one].value for one in order],
+        ],
+        color=[COLOURS[TRACK_COLOURS.get(one[1], 0)] for one in order],
+        # Light enough that a whisker can be seen on each colour.
+        alpha=0.55,
+        error_kw={"ecolor": "#111111", "elinewidth": 1.2, "capsize": 2.5},
+        height=0.7,
+    )
+    axes.set_xlabel(metric.replace("_", " ").replace(" kb", " KB"))
+    axes.grid(visible=False, axis="y")
+    axes.set_axisbelow(True)
+    plot.caption(
+        f"At {size_name(max_bytes)}. Means over n = {_episodes(own)} episodes; whiskers: {INTERVAL}."
+    )
+    return plot
+
+
+def critical_difference(comparison: PolicyComparison, max_bytes: int, metric: str) -> Plot:
+    """Return the critical-difference diagram: average ranks, with a bar over policies that do not differ significantly."""
+    ranks = comparison.average_ranks
+    order = sorted(ranks, key=lambda name: (ranks[name], name))
+    ties = comparison.ties()
+    left = (len(order) + 1) // 2
+    plot = Plot(8.5, 0.26 * left + 0.14 * len(ties) + 1.5)
+    (axes,) = plot.axes
+    axes.set_axis_off()
+    count, top = max(len(order), 2), 0.0
+    axes.set(xlim=(0.4 - 0.28 * count, 0.6 + 1.28 * count), ylim=(-(left + 1 + 0.6 * len(ties)), top + 1.2))
+    axes.plot([1, count], [top, top], color="black", linewidth=1)
+    for tick in range(1, count + 1):
+        axes.plot([tick, tick], [top, top + 0.2], color="black", linewidth=1)
+        axes.text(tick, top + 0.35, str(tick), ha="center", va="bottom", fontsize=8)
+    for number, group in enumerate(ties):
+        y = -0.6 * (number + 1)
+        axes.plot(
+            [ranks[group[0]] - 0.06, ranks[group[-1]] + 0.06],
+            [y, y],
+            color="black",
+            linewidth=3.5,
+            solid_capstyle="round",
+        )
+    for number, name in enumerate(order):
+        on_left = number < left
+        y = -(0.6 * len(ties) + 1 + (number if on_left else len(order) - 1 - number))
+        edge = 0.8 if on_left else count + 0.2
+        axes.plot([ranks[name], ranks[name], edge], [top, y, y], color="#555555", linewidth=0.8)
+        axes.text(
+            edge + (-0.1 if on_left else 0.1),
+            y,
+            f"{name} ({ranks[name]:.1f})",
+            ha="right" if on_left else "left",
+            va="center",
+            fontsize=8,
+        )
+    plot.caption(
+        f"Average ranks by {metric.replace('_', ' ')} at {size_name(max_bytes)} over n = {comparison.episodes} episodes; 1 is "
+        "best.\nA bar joins policies of which no two differ significantly (Wilcoxon's signed-rank test, Holm's correction, 5 %)."
+    )
+    return plot
+
+
+def _episodes(rows: Sequence[ResultRow]) -> int:
+    return len({(row["file"], row["line"]) for row in rows})
+
+
+def _sampled(times: Sequence[int], values: Sequence[float], grid: Sequence[float]) -> list[float]:
+    """Return a curve at these shares of its length; between two points the earlier one applies."""
+    last, place, found = times[-1] or 1, 0, []
+    for share in grid:
+        while place + 1 < len(times) and times[place + 1] <= share * last:
+            place += 1
+        found.append(values[place])
+    return found
+
 
 STYLE: Final = """
 body { font: 15px/1.5 system-ui, sans-serif; color: #1a1a1a; max-width: 72rem; margin: 2rem auto; padding: 0 1rem; }
@@ -107,17 +347,15 @@ def _files(
     if plan.condition == "answers":
         yield "correlations.csv", correlations_csv(rows, budget)
     pictures = {
-        "critical_difference": plots.critical_difference(
-            compare_policies(rows, budget, metric), budget, metric
-        ),
-        f"{metric}_against_budget": plots.metric_against_budget(rows, metric),
+        "critical_difference": critical_difference(compare_policies(rows, budget, metric), budget, metric),
+        f"{metric}_against_budget": metric_against_budget(rows, metric),
     }
     if plan.condition == PLAIN:
-        pictures["utility_per_kb"] = plots.metric_bars(rows, budget, "utility_per_kb")
+        pictures["utility_per_kb"] = metric_bars(rows, budget, "utility_per_kb")
     else:
-        pictures[metric] = plots.metric_bars(rows, budget, metric)
+        pictures[metric] = metric_bars(rows, budget, metric)
     if curves:
-        pictures["regret_over_time"] = plots.regret_over_time(curves, budget)
+        pictures["regret_over_time"] = regret_over_time(curves, budget)
     drawn = {}
     for name, plot in pictures.items():
         drawn[name] = plot.encode("svg")
@@ -137,7 +375,7 @@ def _policy_files(
         yield f"{place}/confusion_matrix.csv", confusion_matrix(own)
         yield f"{place}/utility_per_kb.json", utility_per_kb(own)
         if curves:
-            plot = plots.regret_over_time(curves, budget, [name])
+            plot = regret_over_time(curves, budget, [name])
             yield f"{place}/regret_curve.png", plot.encode("png")
 
 

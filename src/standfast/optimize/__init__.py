@@ -67,10 +67,12 @@ if TYPE_CHECKING:
     )
     from standfast.optimize.loops.proposals import (
         CompressStrategy,
+        Rewriting,
         SampleOutcome,
         SectionEdit,
         Strategies,
         StrategySession,
+        rewriting_strategies,
     )
     from standfast.optimize.loops.report import (
         Modification,
@@ -81,7 +83,6 @@ if TYPE_CHECKING:
         UntestedText,
         html_report,
     )
-    from standfast.optimize.loops.rewriting import Rewriting, rewriting_strategies
     from standfast.optimize.loops.spending import (
         CandidateProgress,
         ModelSpending,
@@ -151,10 +152,11 @@ if TYPE_CHECKING:
         ProviderAdapter,
         ProviderConfig,
         ProviderGuard,
+        ScriptedProvider,
         TokenUsage,
         ToolSpec,
+        scripted_by,
     )
-    from standfast.optimize.providers.scripted import ScriptedProvider, scripted_by
     from standfast.optimize.providers.vendors import AnthropicProvider, OpenAICompatibleProvider
 
 __all__ = [
@@ -296,9 +298,8 @@ _NAMES_OF_MODULE = {
     "loops.gate": "GateSettings PowerStatement RejectReason",
     "loops.main": "EvalLoop MainLoop MainLoopRequest MainLoopResult",
     "loops.optimize": "OptimizeLoop OptimizeRequest OptimizeResult estimate_optimization optimize optimize_in_process",
-    "loops.proposals": "CompressStrategy SampleOutcome SectionEdit Strategies StrategySession",
+    "loops.proposals": "CompressStrategy Rewriting SampleOutcome SectionEdit Strategies StrategySession rewriting_strategies",
     "loops.report": "Modification OptimizationReport ParetoPoint RejectedModification UnchangedSection UntestedText html_report",
-    "loops.rewriting": "Rewriting rewriting_strategies",
     "loops.spending": "CandidateProgress ModelSpending OptimizationProgress SpendingEstimate SpendingLimits live_table",
     "loops.strategies": "Ablation DuplicateRemoval FewShot LLMCompressStrategy RecallBudget Reflection named_strategies",
     "loops.worker": "LoopGroup WorkerLoop",
@@ -310,8 +311,7 @@ _NAMES_OF_MODULE = {
     "prompts.overrides": "OverridesBackend PromptOverride PromptOverridesStore RollbackRecord SectionOverride",
     "prompts.prompt": "Experiment Fallback FellBack Prompt RenderedPrompt ResolvedPrompt descriptor_for_prompt",
     "prompts.template": "InMemoryPromptRegistry PromptDescriptor PromptRegistry PromptTemplate Section SectionDescriptor memory_section",
-    "providers.adapter": "ChatMessage MessageRole ModelReply ModelRequest ModelToolCall ProviderAdapter ProviderConfig ProviderGuard TokenUsage ToolSpec",
-    "providers.scripted": "ScriptedProvider scripted_by",
+    "providers.adapter": "ChatMessage MessageRole ModelReply ModelRequest ModelToolCall ProviderAdapter ProviderConfig ProviderGuard ScriptedProvider TokenUsage ToolSpec scripted_by",
     "providers.vendors": "AnthropicProvider OpenAICompatibleProvider",
 }
 _MODULE_OF_NAME = {name: module for module, names in _NAMES_OF_MODULE.items() for name in names.split()}

@@ -26,7 +26,7 @@ from standfast.optimize.evals.results import EvalReport, EvalRequest, EvalResult
 from standfast.optimize.evals.samples import Dataset, Sample, is_graded_by_assertions, read_dataset
 from standfast.optimize.mailboxes.in_memory import InMemoryMailbox
 from standfast.optimize.prompts.prompt import Experiment
-from standfast.optimize.providers.scripted import ScriptedProvider
+from standfast.optimize.providers.adapter import ScriptedProvider
 
 SCHEMA = {"type": "object", "required": ["days"], "properties": {"days": {"type": "integer"}}}
 

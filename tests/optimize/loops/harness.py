@@ -33,8 +33,7 @@ from standfast.optimize.prompts.template import (
     PromptTemplate,
     Section,
 )
-from standfast.optimize.providers.adapter import ModelRequest
-from standfast.optimize.providers.scripted import ScriptedProvider
+from standfast.optimize.providers.adapter import ModelRequest, ScriptedProvider
 from standfast.recall.tokens import BpeCounter
 
 START = datetime(2026, 1, 1, tzinfo=UTC)

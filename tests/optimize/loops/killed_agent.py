@@ -16,7 +16,7 @@ from standfast.optimize.loops.agent import ToRemember
 from standfast.optimize.loops.main import MainLoop, MainLoopRequest, MainLoopResult
 from standfast.optimize.mailboxes.redis import RedisMailbox, RedisMailboxResolver
 from standfast.optimize.prompts.template import PromptTemplate, Section
-from standfast.optimize.providers.scripted import ScriptedProvider
+from standfast.optimize.providers.adapter import ScriptedProvider
 
 TEMPLATE = PromptTemplate(
     ns="agent", key="notes", sections=(Section(key="task", title="Task", body="Note: ${note}"),)

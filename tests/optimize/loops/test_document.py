@@ -18,8 +18,7 @@ from standfast.optimize.loops.worker import LoopGroup
 from standfast.optimize.mailboxes.redis import RedisMailbox, RedisMailboxResolver
 from standfast.optimize.prompts.backends import RedisPromptOverridesStore
 from standfast.optimize.prompts.template import InMemoryPromptRegistry, PromptTemplate, Section
-from standfast.optimize.providers.adapter import ModelRequest
-from standfast.optimize.providers.scripted import ScriptedProvider
+from standfast.optimize.providers.adapter import ModelRequest, ScriptedProvider
 from tests.servers.redis import RedisServer
 
 prompt = PromptTemplate(

@@ -13,8 +13,7 @@ from standfast.optimize.loops.proposals import SectionEdit, StrategySession, edi
 from standfast.optimize.loops.report import summary_lines
 from standfast.optimize.loops.strategies import FewShot, Reflection
 from standfast.optimize.prompts.template import PromptDescriptor
-from standfast.optimize.providers.adapter import ModelRequest
-from standfast.optimize.providers.scripted import ScriptedProvider
+from standfast.optimize.providers.adapter import ModelRequest, ScriptedProvider
 from tests.optimize.loops.harness import TEMPLATE, Harness, agent, dataset
 
 SAMPLES = 100

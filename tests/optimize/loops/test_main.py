@@ -19,8 +19,14 @@ from standfast.optimize.prompts.backends import LocalPromptOverridesStore
 from standfast.optimize.prompts.overrides import SectionOverride
 from standfast.optimize.prompts.prompt import Experiment
 from standfast.optimize.prompts.template import PromptTemplate, Section, memory_section
-from standfast.optimize.providers.adapter import ModelReply, ModelRequest, ModelToolCall, TokenUsage, ToolSpec
-from standfast.optimize.providers.scripted import ScriptedProvider
+from standfast.optimize.providers.adapter import (
+    ModelReply,
+    ModelRequest,
+    ModelToolCall,
+    ScriptedProvider,
+    TokenUsage,
+    ToolSpec,
+)
 from standfast.traces.artifact import ToolProfile
 from standfast.vocabulary import Band, Budget
 from tests.optimize.loops.harness import START, id_of

@@ -11,8 +11,7 @@ from standfast.optimize.loops.meaning import (
     sentences_of,
     static_objection,
 )
-from standfast.optimize.loops.proposals import Strategies, StrategySession
-from standfast.optimize.loops.rewriting import plain_words, rewriting_strategies
+from standfast.optimize.loops.proposals import Strategies, StrategySession, plain_words, rewriting_strategies
 from standfast.optimize.loops.strategies import DuplicateRemoval, RecallBudget
 from standfast.optimize.prompts.template import PromptTemplate, Section, memory_section
 from tests.optimize.loops.harness import COUNTER

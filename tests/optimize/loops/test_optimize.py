@@ -20,9 +20,8 @@ from standfast.optimize.loops.apply import apply_report
 from standfast.optimize.loops.gate import GateSettings, RejectReason
 from standfast.optimize.loops.main import EvalLoop
 from standfast.optimize.loops.optimize import OptimizeRequest
-from standfast.optimize.loops.proposals import Strategies
+from standfast.optimize.loops.proposals import Strategies, rewriting_strategies
 from standfast.optimize.loops.report import OptimizationReport, html_report, summary_lines
-from standfast.optimize.loops.rewriting import rewriting_strategies
 from standfast.optimize.loops.strategies import Ablation, DuplicateRemoval
 from standfast.optimize.mailboxes.in_memory import InMemoryMailbox
 from standfast.optimize.prompts.overrides import SectionOverride

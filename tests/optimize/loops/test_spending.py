@@ -13,8 +13,7 @@ from standfast.optimize.loops.report import summary_lines
 from standfast.optimize.loops.spending import SpendingLimits
 from standfast.optimize.loops.strategies import LLMCompressStrategy
 from standfast.optimize.prompts.backends import LocalPromptOverridesStore
-from standfast.optimize.providers.adapter import ModelRequest
-from standfast.optimize.providers.scripted import ScriptedProvider
+from standfast.optimize.providers.adapter import ModelRequest, ScriptedProvider
 from tests.optimize.loops.harness import RIGHT, TEMPLATE, Harness, Planted, agent, dataset
 
 EDIT = ("role", "You are a calculator.")

@@ -11,13 +11,16 @@ from standfast.errors import ProviderRefused
 from standfast.optimize.evals.results import InMemoryResultCache
 from standfast.optimize.loops import strategies
 from standfast.optimize.loops.meaning import protected
-from standfast.optimize.loops.proposals import SectionEdit, Strategies, StrategySession, units_of
-from standfast.optimize.loops.rewriting import (
+from standfast.optimize.loops.proposals import (
+    SectionEdit,
+    Strategies,
+    StrategySession,
     compact_markdown,
     compact_whitespace,
     minify_json,
     plain_words,
     rewriting_strategies,
+    units_of,
 )
 from standfast.optimize.loops.strategies import (
     Ablation,
@@ -28,7 +31,7 @@ from standfast.optimize.loops.strategies import (
     largest_removal,
 )
 from standfast.optimize.prompts.template import PromptDescriptor, PromptTemplate, Section, memory_section
-from standfast.optimize.providers.scripted import ScriptedProvider
+from standfast.optimize.providers.adapter import ScriptedProvider
 from tests.optimize.loops.harness import COUNTER, TEMPLATE
 
 SESSION = StrategySession(counter=COUNTER)

@@ -27,9 +27,9 @@ from standfast.optimize.providers.adapter import (
     ModelRequest,
     ModelToolCall,
     ProviderConfig,
+    ScriptedProvider,
     ToolSpec,
 )
-from standfast.optimize.providers.scripted import ScriptedProvider
 from standfast.optimize.providers.vendors import OpenAICompatibleProvider
 from standfast.traces.artifact import ToolProfile, Trace
 from standfast.traces.equivalence import ReasonCode, shortfalls

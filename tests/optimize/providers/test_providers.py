@@ -22,10 +22,10 @@ from standfast.optimize.providers.adapter import (
     MessageRole,
     ModelRequest,
     ModelToolCall,
+    ScriptedProvider,
     TokenUsage,
     ToolSpec,
 )
-from standfast.optimize.providers.scripted import ScriptedProvider
 from tests.optimize.providers.protocol_server import CUT, HANG, Answer, ProtocolServer, overloaded
 from tests.servers.model import MODEL_NAME, ModelServer
 

@@ -8,7 +8,7 @@ optimization.py  one optimization, from baseline to report
 trial.py         candidates under temporary tags, their evaluations and comparison
 gate.py          the statistics that decide: GateSettings, rulings
 meaning.py       static checks: text that must not be lost, sentences that must still say the same
-proposals.py     SectionEdit, CompressStrategy; strategies.py and rewriting.py implement it
+proposals.py     SectionEdit, CompressStrategy, rewriting without a model; strategies.py has the other strategies
 spending.py      SpendingLimits, ModelSpending, estimates; progress and the live table
 report.py        OptimizationReport, as data, text and HTML
 apply.py         applies a report and rolls back

@@ -1,19 +1,24 @@
-"""SectionEdit and CompressStrategy: what strategies propose, and what they have to work with."""
+"""What strategies propose and what they have to work with: SectionEdit, CompressStrategy; and rewriting, which needs no model.
+
+Rewriting changes white space, Markdown, JSON and wordy phrases, and never protected text.
+"""
 
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final, Protocol
 
 import msgspec
 
 from standfast.optimize.evals.samples import Sample
-from standfast.optimize.loops.meaning import section_tokens
+from standfast.optimize.loops.meaning import FENCED, compact_json, protected_spans, section_tokens
 from standfast.optimize.prompts.template import (
     HexDigest,
     Path,
     PromptDescriptor,
     SectionDescriptor,
+    placeholders,
 )
 from standfast.optimize.providers.adapter import ProviderAdapter, TokenUsage
 from standfast.recall.tokens import TokenCounter
@@ -174,3 +179,179 @@ def _prose(text: str) -> list[EditUnit]:
             units[-1].append(line)
         fresh = False
     return [EditUnit("".join(lines)) for lines in units]
+
+
+# Each protected span is replaced by one private-use character while the rest is rewritten.
+_FIRST_MARK: Final = 0xE000
+_MOST_MARKS: Final = 0x1800
+
+# Wordy phrase, plain phrase. The case of the first letter is preserved.
+_WORDY: Final = (
+    (r"in order to", "to"),
+    (r"so as to", "to"),
+    (r"due to the fact that", "because"),
+    (r"owing to the fact that", "because"),
+    (r"for the purpose of", "for"),
+    (r"with (?:regard|respect) to", "about"),
+    (r"in (?:the event|case) that", "if"),
+    (r"at (?:this|the present) (?:point in time|moment)", "now"),
+    (r"at all times", "always"),
+    (r"prior to", "before"),
+    (r"subsequent to", "after"),
+    (r"a (?:large|great) (?:number|amount) of", "many"),
+    (r"the majority of", "most"),
+    (r"in spite of the fact that", "although"),
+    (r"is able to", "can"),
+    (r"are able to", "can"),
+    (r"has the ability to", "can"),
+    (r"make sure (?:that|to)", "ensure"),
+    (r"it is important (?:to note )?that", ""),
+    (r"please note that", ""),
+    (r"please be so kind as to", ""),
+    (r"please", ""),
+    (r"kindly", ""),
+    (r"basically|essentially|actually", ""),
+    (r"and also", "and"),
+    (r"each and every", "every"),
+    (r"as well as", "and"),
+)
+_WORDY_PATTERNS: Final = tuple(
+    (
+        re.compile(
+            rf"\b(?:{wordy})\b{'' if plain else ',?'}(?P<space>[ \t]*)(?P<follows>\w?)", re.IGNORECASE
+        ),
+        plain,
+    )
+    for wordy, plain in _WORDY
+)
+
+Rewrite = Callable[[str], str]
+
+
+def compact_whitespace(body: str) -> str:
+    """Remove trailing spaces, repeated spaces and repeated empty lines, except in code."""
+
+    def compact(text: str) -> str:
+        text = re.sub(r"[ \t]+(?=\n|\Z)", "", text)
+        text = re.sub(r"(?<=\S)[ \t]+(?=\S)", " ", text)
+        return re.sub(r"\n{3,}", "\n\n", text)
+
+    return _outside_code(body, compact).strip("\n")
+
+
+def compact_markdown(body: str) -> str:
+    """Remove Markdown that is only decoration: rules, bold, italics, empty lines between bullets."""
+
+    def compact(text: str) -> str:
+        text = re.sub(r"^[ \t]*([-*_])(?:[ \t]*\1){2,}[ \t]*$\n?", "", text, flags=re.MULTILINE)
+        text = re.sub(r"(\*\*|__)(?=\S)(.+?)(?<=\S)\1", r"\2", text)
+        text = re.sub(r"^([ \t]*)[*+](?=[ \t])", r"\1-", text, flags=re.MULTILINE)
+        text = re.sub(
+            r"(^[ \t]*(?:-|\d+\.)[ \t].*\n)\n+(?=[ \t]*(?:-|\d+\.)[ \t])", r"\1", text, flags=re.MULTILINE
+        )
+        return re.sub(r"[ \t]+#+[ \t]*$", "", text, flags=re.MULTILINE)
+
+    return compact_whitespace(_outside_code(body, compact))
+
+
+def minify_json(body: str) -> str:
+    """Put JSON in code fences on one line. Text that does not parse is not changed."""
+
+    def minified(found: re.Match[str]) -> str:
+        fence, language, content = found[1], found[2], found[3]
+        compact = None if placeholders(content) else compact_json(content)
+        if compact is None or language.lower() not in ("json", ""):
+            return found[0]
+        return f"{fence}{language}\n{compact}\n{fence}"
+
+    return FENCED.sub(minified, body)
+
+
+def plain_words(body: str) -> str:
+    """Replace wordy phrases outside protected text by plain ones."""
+
+    def replaced(text: str) -> str:
+        for pattern, plain in _WORDY_PATTERNS:
+            text = pattern.sub(partial(_replacement, plain), text)
+        return text
+
+    return _outside_protected(body, replaced)
+
+
+class Rewriting:
+    """A strategy that applies rewrites to every section."""
+
+    def __init__(self, name: str, *rewrites: Rewrite) -> None:
+        self._name, self._rewrites = name, rewrites
+
+    def propose(
+        self,
+        prompt: PromptDescriptor,
+        *,
+        adapter: ProviderAdapter | None,  # noqa: ARG002  # Needs no model.
+        session: StrategySession,
+    ) -> Sequence[SectionEdit]:
+        """Propose the sections that get shorter."""
+        edits = []
+        for section in prompt.sections:
+            if section.protected:
+                continue
+            body = section.body
+            for rewrite in self._rewrites:
+                body = rewrite(body)
+            edit = edit_of(section, body, session=session, strategy=self._name)
+            if edit.proposed_tokens < edit.original_tokens:
+                edits.append(edit)
+        return edits
+
+
+def rewriting_strategies() -> tuple[Rewriting, ...]:
+    """Return a strategy for each rewrite alone and one for all in a row."""
+    return (
+        Rewriting("whitespace", compact_whitespace),
+        Rewriting("markdown", compact_markdown),
+        Rewriting("json", minify_json),
+        Rewriting("plain-words", plain_words),
+        Rewriting("all-rewritings", minify_json, compact_markdown, plain_words, compact_whitespace),
+    )
+
+
+def _outside_code(body: str, change: Rewrite) -> str:
+    return _rewrite_outside(
+        body, [(start, end) for start, end, kind, _ in protected_spans(body) if kind == "code"], change
+    )
+
+
+def _outside_protected(body: str, change: Rewrite) -> str:
+    return _rewrite_outside(body, [(start, end) for start, end, _, _ in protected_spans(body)], change)
+
+
+def _rewrite_outside(body: str, spans: list[tuple[int, int]], change: Rewrite) -> str:
+    """Rewrite a text except for some spans. A rewrite that would lose or move a span is not applied."""
+    merged: list[list[int]] = []
+    for start, end in sorted(spans):
+        if merged and start < merged[-1][1]:
+            merged[-1][1] = max(merged[-1][1], end)
+        else:
+            merged.append([start, end])
+    marks = [chr(_FIRST_MARK + number) for number in range(len(merged))]
+    if len(marks) > _MOST_MARKS or any(_FIRST_MARK <= ord(char) < _FIRST_MARK + _MOST_MARKS for char in body):
+        return body
+    masked, at = "", 0
+    for mark, (start, end) in zip(marks, merged, strict=True):
+        masked += body[at:start] + mark
+        at = end
+    changed = change(masked + body[at:])
+    if [char for char in changed if char in set(marks)] != marks:
+        return body
+    for mark, (start, end) in zip(marks, merged, strict=True):
+        changed = changed.replace(mark, body[start:end])
+    return changed
+
+
+def _replacement(plain: str, found: re.Match[str]) -> str:
+    """Return the replacement with the capital that the phrase started with."""
+    text, follows = plain + found["space"] if plain else "", found["follows"]
+    if not found[0][:1].isupper():
+        return text + follows
+    return text[:1].upper() + text[1:] + follows if text else follows.upper()

@@ -20,9 +20,9 @@ from standfast.optimize.loops.proposals import (
     apply_edits,
     edit_of,
     join_units,
+    rewriting_strategies,
     units_of,
 )
-from standfast.optimize.loops.rewriting import rewriting_strategies
 from standfast.optimize.prompts.template import (
     Path,
     PromptDescriptor,
