@@ -27,7 +27,7 @@ TITLES = {
     "first_recall_milliseconds": "first recall after opening, ms of CPU",
     "recall_milliseconds": "recall after that, ms of CPU (median)",
     "verify_microseconds": "verify, µs of CPU a fact",
-    "bytes_a_fact": "bytes on disk a fact, without the index of recall",
+    "bytes_a_fact": "bytes on disk a fact, with the index of recall",
 }
 
 

@@ -142,6 +142,14 @@ def _after_commits(memory: Memory, questions: list[str]) -> float:
     return statistics.median(times)
 
 
+def _after_forgetting(memory: Memory, question: str) -> float:
+    """CPU seconds of the first recall after one record was forgotten."""
+    memory.forget(memory_id=f"m-{1:032x}", reason="bench")
+    start = time.process_time()
+    memory.recall(question, tokens=500)
+    return time.process_time() - start
+
+
 def _first_answer(path: Path, question: str) -> tuple[float, int]:
     """CPU seconds, and bytes read, of the first answer of a process."""
     run = subprocess.run(
@@ -172,6 +180,7 @@ def _measured(folder: Path, count: int) -> tuple[list[Ratio], float]:
     size = sum(one.size_bytes for one in memory.store.segments.heads())
     own, other = _warm(memory, fts5, questions)
     after_commit = _after_commits(memory, questions)
+    after_forget = _after_forgetting(memory, questions[0])
     file_bytes = path.stat().st_size
     first, read_bytes = _first_answer(path, questions[1])
     memory.close()
@@ -189,6 +198,12 @@ def _measured(folder: Path, count: int) -> tuple[list[Ratio], float]:
             after_commit / own,
             2.5,
             f"{after_commit * 1e3:.1f} ms",
+        ),
+        at_most(
+            "first recall after forgetting a record against building the index from the records",
+            after_forget / from_records,
+            0.1,
+            f"{after_forget * 1e3:.0f} ms",
         ),
         at_most(
             "first answer of a process against building the index from the records",

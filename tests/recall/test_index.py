@@ -11,11 +11,20 @@ from hypothesis import strategies as st
 
 from standfast import Memory
 from standfast.errors import StoreFailed
-from standfast.recall import index_upkeep
+from standfast.recall import index_upkeep, store_index
 from standfast.recall.analysis import analyzer_of
-from standfast.recall.index_upkeep import IndexUpkeep, problems_of_index
+from standfast.recall.index_upkeep import IndexUpkeep, SegmentRange, problems_of_index
 from standfast.store.store import open_store
-from tests.recall.histories import apply_writes, check, histories, indexed_answer, questions, shrink_segments
+from tests.recall.histories import (
+    apply_writes,
+    check,
+    histories,
+    indexed_answer,
+    questions,
+    shrink_segments,
+)
+from tests.recall.histories import writes as changes
+from tests.store.builders import memory_store, sqlite_store
 
 
 @pytest.fixture(autouse=True)
@@ -208,3 +217,60 @@ def test_commits_recalls_and_forgetting_at_the_same_time_give_what_the_records_g
     check(store, [Memory(store)], QUESTION)
     assert list(problems_of_index(store)) == []
     store.close()
+
+
+@given(histories, st.lists(changes, min_size=1, max_size=3))
+@settings(max_examples=40, deadline=None)
+def test_segments_that_lose_erased_rows_are_what_the_records_give(history: Any, erased: Any) -> None:
+    store = memory_store()
+    memory = Memory(store)
+    for number, commit in enumerate(history):
+        apply_writes(store, number, commit)
+    upkeep = memory.reader.index.upkeep
+    upkeep.fill(whole=True)
+    covered = [(one.band, one.first, one.last) for one in upkeep.heads()]
+    for number, one in enumerate(erased):
+        apply_writes(store, number, [{**one, "act": "forget"}, {**one, "band": "VAULT", "act": "forget"}])
+    memory.reader.index.close()
+
+    assert [(one.band, one.first, one.last) for one in upkeep.heads()] == covered
+    for head in upkeep.heads():
+        ((made, parts),) = upkeep.derived([head.band], SegmentRange(head.first - 1, head.last))
+        names = [(head.segment_id, name) for name in parts]
+        assert (made, {(made.segment_id, name): part for name, part in parts.items()}) == (
+            head,
+            store.segments.parts(names),
+        )
+    assert list(problems_of_index(store)) == []
+
+
+def test_held_segments_do_not_bring_back_what_another_process_erased(tmp_path: Path) -> None:
+    path = tmp_path / "store.db"
+    stores = [sqlite_store(path), sqlite_store(path)]
+    memories = [Memory(one) for one in stores]
+    for name in ("oboe", "harp", "lute"):
+        memories[0].remember(f"The {name} is in tune.", subject=name)
+    memories[0].reader.index.upkeep.rebuild()
+    memories[0].forget("oboe", reason="asked for")
+    memories[1].forget("harp", reason="asked for")
+    memories[0].reader.index.close()
+
+    heads = [one for one in stores[0].segments.heads() if one.rows]
+    assert [one.rows for one in heads] == [1]
+    assert list(problems_of_index(stores[0])) == []
+    assert [len(one.recall("Which is in tune?").items) for one in memories] == [1, 1]
+    for store in stores:
+        store.close()
+
+
+def test_a_bulk_of_facts_is_indexed_by_the_commits_that_store_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(store_index, "MAX_TAIL_ROWS", 20)
+    monkeypatch.setattr(store_index, "MAX_TAIL_SNAPSHOTS", 100)
+    memory = Memory(memory_store())
+    for page in range(5):
+        with memory.run(workflow="bulk", mode="buffered_write") as run:
+            for number in range(8):
+                run.remember(f"Locker {page}-{number} holds a violin.", subject=f"locker/{page}-{number}")
+
+    assert sum(one.rows for one in memory.store.segments.heads()) == 24
+    assert memory.reader.index.upkeep.status().behind == 2

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from standfast import Memory
+from standfast.recall.index_segment import expanded
 from standfast.recall.index_upkeep import problems_of_index
 from standfast.store.protocol import SegmentHead
 from standfast.store.store import Store
@@ -120,6 +121,13 @@ def test_no_byte_of_a_segment_that_held_an_erased_word_stays_in_the_file(tmp_pat
     assert not any(posting[:40] in content for content in files)
     assert not any(one.band == "LEDGER" for one in store.segments.heads())
     assert all(b"number 7 " not in (one.content or b"") for one in store.scan("default"))
+    memory.reader.index.close()
+    (segment,) = (one for one in store.segments.heads() if one.rows)
+    block = (
+        "post/0",
+        expanded((segment.segment_id, "post/0"), store.segments.parts([(segment.segment_id, "post/0")])),
+    )
+    assert (segment.rows, b"\n6\n" in block[1], b"\n7\n" in block[1]) == (39, True, False)
     store.close()
 
 

@@ -6,7 +6,8 @@ import pytest
 
 from standfast.memory import Memory
 from tests.figures import Figures
-from tests.soak import Model, Violation, Worker, soak
+from tests.soak import soak
+from tests.soak_worker import Model, Violation, Worker
 
 
 @pytest.fixture(params=["sqlite", "postgres"])

@@ -513,6 +513,7 @@ class Memory(GovernedMemory):
         """
         try:
             self._at_close.close()
+            self.reader.index.close()
             self._signer.sign_at_close()
         finally:
             self.store.close()

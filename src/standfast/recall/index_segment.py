@@ -16,7 +16,7 @@ import struct
 import zlib
 from array import array
 from bisect import bisect_left
-from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, Final, Generic, NamedTuple, TypeVar
@@ -377,6 +377,38 @@ def _packed(block: Block) -> Numbers:
     before = np.repeat(sums[starts] - steps[starts], block.lengths)
     packed: Numbers = (sums - before) << FREQUENCY_BITS | block.counts.astype(np.int64)
     return packed
+
+
+def without(rows: SegmentRows, erased: Collection[tuple[str, int]]) -> SegmentRows:
+    """The rows but for some, each given by its key and first snapshot: what the records give once these are erased."""
+    firsts = rows.columns["first"].tolist()
+    is_kept = np.array([row not in erased for row in zip(rows.places, firsts, strict=True)], dtype=np.bool_)
+    new_rows = np.cumsum(is_kept) - 1
+    columns = {name: values[is_kept] for name, values in rows.columns.items()}
+    scopes, columns["scope"] = _renumbered(rows.tables.scopes, columns["scope"])
+    threads, columns["thread"] = _renumbered(rows.tables.threads, columns["thread"])
+    ids = {int(new_rows[row]): names for row, names in rows.tables.ids.items() if is_kept[row]}
+    old_rows = rows.packed >> FREQUENCY_BITS
+    stays = is_kept[old_rows]
+    terms = np.repeat(np.arange(len(rows.terms)), rows.lengths)[stays]
+    lengths = np.bincount(terms, minlength=len(rows.terms)).astype(np.int64)
+    return SegmentRows(
+        columns=columns,
+        places=[place for place, stay in zip(rows.places, is_kept.tolist(), strict=True) if stay],
+        tables=SegmentTables(scopes, threads, ids, rows.tables.ends),
+        terms=[term for term, length in zip(rows.terms, lengths.tolist(), strict=True) if length],
+        lengths=lengths[lengths > 0],
+        packed=new_rows[old_rows[stays]] << FREQUENCY_BITS | rows.packed[stays] & MAX_FREQUENCY,
+    )
+
+
+def _renumbered(names: Sequence[_Name], numbers: Numbers) -> tuple[list[_Name], Numbers]:
+    """The names that are still used, in the order in which they come, and their new numbers; -1 stays."""
+    used, first = np.unique(numbers[numbers >= 0], return_index=True)
+    order = used[np.argsort(first)]
+    table: Numbers = np.full(len(names) + 1, -1, dtype=np.int64)
+    table[order] = np.arange(len(order))
+    return [names[number] for number in order.tolist()], table[numbers]
 
 
 def merged(segments: Sequence[SegmentRows], first: int) -> SegmentRows:

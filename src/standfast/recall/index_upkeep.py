@@ -3,6 +3,7 @@
 Segments are derived: whatever is missing, damaged or of another version is made anew. Each is put in a transaction of its own, never in that of a commit.
 """
 
+import threading
 from array import array
 from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import Final, NamedTuple
@@ -13,6 +14,7 @@ import numpy as np
 from standfast.errors import Corruption
 from standfast.limits import (
     COMMITS_READ_AT_ONCE,
+    MAX_HELD_SEGMENT_BYTES,
     MAX_SEGMENT_ROWS,
     MAX_TAIL_SNAPSHOTS,
     MERGED_SEGMENTS,
@@ -35,6 +37,7 @@ from standfast.recall.index_segment import (
     id_of,
     merged,
     sealed,
+    without,
 )
 from standfast.recall.indexed_record import IndexedRecord, analysed, decode_record
 from standfast.scopes import prefix_in
@@ -94,7 +97,7 @@ def _latest_before(store: Store, namespace: str, keys: Collection[str], at: int)
     """The snapshots of the versions that a snapshot shows under these keys, erased ones too."""
     if not keys or at == 0:
         return {}
-    found = store.newest_of(namespace, sorted(keys), at=at)
+    found = store.versions_under(namespace, sorted(keys), newest_at=at)
     return {one.key: one.memory_snapshot_id for one in found if one.action is not ActionType.EXPIRE}
 
 
@@ -217,6 +220,14 @@ class SegmentRange(msgspec.Struct, frozen=True, order=True):
         return self.until - self.after
 
 
+class _HeldSegment(NamedTuple):
+    """A segment as it was read when a snapshot was the newest."""
+
+    head: SegmentHead
+    parts: dict[PartName, bytes]
+    at: int
+
+
 class IndexUpkeep:
     """Looks after the segments of one namespace."""
 
@@ -225,6 +236,8 @@ class IndexUpkeep:
         self._namespace = namespace
         self._analyzer = analyzer
         self.analysis = f"{FORMAT}; {analyzer.name}"
+        self._held: dict[str, _HeldSegment] = {}
+        self._held_lock = threading.Lock()
 
     def heads(self) -> list[SegmentHead]:
         """The segments that can be used, by band and first snapshot."""
@@ -268,6 +281,7 @@ class IndexUpkeep:
 
     def fill(self, *, whole: bool = False, progress: Progress | None = None) -> None:
         """Make segments of what none covers; of the newest snapshots only if they are many, or if ``whole``."""
+        self.put_back()
         head = self._store.head()
         self._drop_unused()
         heads = self.heads()
@@ -293,6 +307,52 @@ class IndexUpkeep:
         self._store.segments.drop([one.segment_id for one in self._store.segments.heads(self._namespace)])
         self.fill(whole=True, progress=progress)
         return self.status()
+
+    def hold(self, keys: Sequence[str]) -> None:
+        """Read the segments that will be dropped when these keys are erased, up to some bytes, so that ``put_back`` need not make them anew."""
+        at = self._store.head()
+        snapshots: dict[str, list[int]] = {}
+        for version in self._store.versions_under(self._namespace, keys):
+            snapshots.setdefault(prefix_in(version.key), []).append(version.memory_snapshot_id)
+        with self._held_lock:
+            size = sum(one.head.size_bytes for one in self._held.values())
+            for head in self.heads():
+                is_covering = any(head.first <= one <= head.last for one in snapshots.get(head.band, ()))
+                if not is_covering or head.segment_id in self._held:
+                    continue
+                size += head.size_bytes
+                if size > MAX_HELD_SEGMENT_BYTES:
+                    return
+                opened = self.read(Segment.needed([head]))
+                parts = self.read(Segment(head, opened).all_parts())
+                self._held[head.segment_id] = _HeldSegment(head, {**opened, **parts}, at)
+
+    def put_back(self) -> None:
+        """Put the segments that were held and dropped in their places again, without what was erased since."""
+        with self._held_lock:
+            present = {one.segment_id for one in self.heads()} if self._held else set()
+            held = [one for one in self._held.values() if one.head.segment_id not in present]
+            self._held = {}
+        at, oldest = self._store.head(), min((one.at for one in held), default=0)
+        if not held or at - oldest > MAX_TAIL_SNAPSHOTS:
+            return
+        erased = self._erased_between(oldest, at)
+        for one in held:
+            rows = without(Segment(one.head, one.parts).rows(one.parts), erased.get(one.head.band, ()))
+            head, parts = self._sealed(one.head.band, one.head.first, one.head.last, rows)
+            self._store.segments.put(head, parts, replaces=(), at=at)
+
+    def _erased_between(self, after: int, until: int) -> dict[str, set[tuple[str, int]]]:
+        """By band, the versions that commits after a snapshot erased, up to another one: place and snapshot of each. Others may be among them."""
+        # Each of them has a newer version, which says that it is erased.
+        written = self._store.versions_between(after, until, with_content=False)
+        keys = {version.key for version in written if version.namespace == self._namespace}
+        erased: dict[str, set[tuple[str, int]]] = {}
+        for version in self._store.versions_under(self._namespace, sorted(keys)):
+            if version.erased_by is not None:
+                band, _, place = version.key.partition("/")
+                erased.setdefault(band, set()).add((place, version.memory_snapshot_id))
+        return erased
 
     def _drop_unused(self) -> None:
         """Drop what another version made: it would be in the way of what this one makes."""

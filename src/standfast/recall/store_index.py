@@ -15,7 +15,7 @@ from typing import Final, TypeVar
 import msgspec
 
 from standfast.errors import NoSuchSnapshot, StandfastError
-from standfast.limits import MAX_ATTEMPTS, MAX_INDEX_VIEWS, MAX_TAIL_SNAPSHOTS
+from standfast.limits import MAX_ATTEMPTS, MAX_INDEX_VIEWS, MAX_TAIL_ROWS, MAX_TAIL_SNAPSHOTS
 from standfast.recall.analysis import DEFAULT_LANGUAGE, analyzer_of
 from standfast.recall.filters import Choice
 from standfast.recall.index_segment import RowEnd, Segment, SegmentLost
@@ -33,7 +33,8 @@ from standfast.recall.item_trust import RecordFacts
 from standfast.recall.jsonl import Source
 from standfast.recall.lexical_index import LexicalIndex
 from standfast.recall.records import BadLine, Candidate, Fault, bad_line, read_block
-from standfast.scopes import SHARED, prefix_of, scoped_key
+from standfast.scopes import SHARED, prefix_in, prefix_of, scoped_key
+from standfast.store.commit import Commit
 from standfast.store.protocol import PartName, SegmentHead
 from standfast.store.records import record_line
 from standfast.store.store import Store
@@ -199,6 +200,10 @@ class StoreIndex:
         self._own_parts: dict[PartName, bytes] = {}
         self._own_erasure = 0
         self._covered = -1
+        self._new_rows = 0
+        """How many rows were written since the last segment was stored, about."""
+        if may_write:
+            store.before_commit[namespace] = self._watch
 
     def view(
         self,
@@ -331,9 +336,17 @@ class StoreIndex:
         if self._may_write:
             self._quietly(lambda: self._store.segments.drop([error.segment_id]))
 
+    def _watch(self, commit: Commit) -> None:
+        """Count what a commit writes, and hold the segments that it will drop because it erases."""
+        written = [write for write in commit.writes if write.namespace == self._namespace]
+        self._new_rows += sum(prefix_in(write.key) in PERSISTED_BANDS for write in written)
+        if erased := [write.key for write in written if write.erases is not None]:
+            self._quietly(lambda: self.upkeep.hold(erased))
+
     def after_commit(self, snapshot: int) -> None:
         """Store what was committed since the last segment, if it is much. Never raises an error."""
-        if not self._may_write or snapshot - self._covered < MAX_TAIL_SNAPSHOTS:
+        is_much = snapshot - self._covered >= MAX_TAIL_SNAPSHOTS or self._new_rows >= MAX_TAIL_ROWS
+        if not self._may_write or not is_much:
             return
         if self._upkeep_lock.acquire(blocking=False):
             try:
@@ -345,8 +358,10 @@ class StoreIndex:
 
     def _keep_up_after(self, snapshot: int) -> None:
         self._covered = snapshot - self.upkeep.status().behind
-        if snapshot - self._covered >= MAX_TAIL_SNAPSHOTS:
-            self.upkeep.fill()
+        has_many_rows = self._new_rows >= MAX_TAIL_ROWS
+        if snapshot - self._covered >= MAX_TAIL_SNAPSHOTS or has_many_rows:
+            self._new_rows = 0
+            self.upkeep.fill(whole=has_many_rows)
             self._covered = snapshot
 
     def keep_up(self) -> None:
@@ -354,11 +369,16 @@ class StoreIndex:
         with self._upkeep_lock:
             self._quietly(self.upkeep.fill)
 
+    def close(self) -> None:
+        """Store what was held back."""
+        with self._upkeep_lock:
+            self._quietly(self.upkeep.put_back)
+
     def _quietly(self, action: Callable[[], None]) -> None:
         """What is derived can be made later, so no failure to store it is an error."""
         try:
             action()
-        except StandfastError as error:
+        except (StandfastError, SegmentLost) as error:
             _log.info("the index was not stored: %s", error)
 
 

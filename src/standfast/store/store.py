@@ -8,7 +8,6 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from itertools import groupby
-from types import TracebackType
 from typing import Self, TypeVar
 
 from msgspec.structs import replace
@@ -81,6 +80,8 @@ class Store:
         """What gives the records of a commit their vectors, by the embedder's identity. ``Memory`` adds its embedders."""
         self.on_commit: Callable[[float], None] | None = None
         """Told of each commit how many seconds it took."""
+        self.before_commit: dict[str, Callable[[Commit], None]] = {}
+        """Called with each commit that writes in a namespace, before it is submitted. It raises nothing. Indexes watch there."""
         self._group: GroupCommit[Submission, CommitAnswer] = GroupCommit(self._commit_batch)
 
     @property
@@ -156,19 +157,11 @@ class Store:
 
         The versions are not verified, so that a damaged one does not hide the others.
         """
-        snapshot = self._existing(at)
+        query = VersionQuery(namespace=namespace, prefix=prefix, at=self._existing(at), newest=True)
         # Callers that name a prefix often need the first few records only.
         limit = SCAN_FIRST_RECORDS if prefix else SCAN_PAGE_RECORDS
         while True:
-            query = VersionQuery(
-                namespace=namespace,
-                prefix=prefix,
-                after=(namespace, after),
-                at=snapshot,
-                newest=True,
-                limit=limit,
-            )
-            page = self._storage.versions(query)
+            page = self._storage.versions(replace(query, after=(namespace, after), limit=limit))
             yield from page
             if len(page) < limit:
                 return
@@ -219,9 +212,12 @@ class Store:
         """The vectors that the commit of a snapshot added and that are still there, verified."""
         return [verified_vector(one) for one in self._storage.vectors(VectorQuery(since=snapshot))]
 
-    def newest_of(self, namespace: str, keys: Sequence[str], *, at: int) -> list[Version]:
-        """The newest version of each of these keys as of a snapshot, expired ones too, by key, not verified."""
-        return self._storage.versions(VersionQuery(namespace=namespace, keys=keys, at=at, newest=True))
+    def versions_under(
+        self, namespace: str, keys: Sequence[str], *, newest_at: int | None = None
+    ) -> list[Version]:
+        """Every version of each of these keys, or the newest as of a snapshot, by key and snapshot, not verified."""
+        query = VersionQuery(namespace=namespace, keys=keys, at=newest_at, newest=newest_at is not None)
+        return self._storage.versions(query)
 
     def versions_between(self, after: int, until: int, *, with_content: bool = True) -> list[Version]:
         """The versions that the commits after a snapshot wrote, up to another one, by snapshot, namespace and key, not verified."""
@@ -283,6 +279,9 @@ class Store:
             StoreFailed: The storage failed; nothing was changed.
             OutcomeUnknown: The storage failed, and looking the commit up failed too.
         """
+        if self.before_commit:
+            for namespace in sorted({write.namespace for write in commit.writes} & self.before_commit.keys()):
+                self.before_commit[namespace](commit)
         began = self.clock.monotonic() if self.on_commit else 0.0
         receipt = _or_raise(self._group.submit(Submission(self._with_vectors(commit), fence)))
         if self.on_commit:
@@ -538,9 +537,7 @@ class Lease:
         self._thread.start()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._ended.set()
         self._thread.join()
 
