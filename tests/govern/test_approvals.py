@@ -231,7 +231,9 @@ def test_the_statement_must_agree_with_the_proposal(field: str, value: object) -
 
     with pytest.raises(WrongPayload) as refusal:
         check(signed(statement))
-    assert refusal.value.facts == {"field": field, "signed": value, "proposed": getattr(PROPOSAL, field)}
+    facts = refusal.value.facts
+    assert (facts["field"], facts["signed"], facts["expected"]) == (field, value, getattr(PROPOSAL, field))
+    assert "standfast approvals show" in str(refusal.value)
 
 
 def test_a_nonce_is_used_once() -> None:

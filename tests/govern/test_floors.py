@@ -40,6 +40,9 @@ def _reason(floor: Floor, one: Claim, context: JudgingContext = NOTHING_KNOWN) -
     [
         ({"kind": "doc", "id": "handbook#4"}, True),
         ({"kind": "user", "id": "chat-1", "page": 3}, True),
+        ({"kind": "web", "id": "https://example.com/refunds"}, True),
+        ({"kind": "web", "id": "web"}, False),
+        ({"kind": "unknown", "id": "handbook"}, False),
         (None, False),
         ({}, False),
         ({"kind": "doc"}, False),
@@ -244,7 +247,9 @@ def test_personal_data_is_a_setting_by_kind() -> None:
     reviewed = Judge([SecrecyFloor(cards="review")]).judge(card)
     assert (reviewed.verdict, reviewed.reasons) == (
         Verdict.PARTIAL,
-        ("needs review: contains personal data (payment card number) [F5_Secrecy]",),
+        (
+            "needs review: contains personal data (payment card number). Remove it, or let a human accept it [F5_Secrecy]",
+        ),
     )
     assert Judge([SecrecyFloor()]).judge(card).verdict is Verdict.VOID
     with pytest.raises(InvalidValue, match="option cards must be one of allow, review, refuse"):

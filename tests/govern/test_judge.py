@@ -411,7 +411,9 @@ def test_floors_can_be_switched_off_and_changed_by_a_mapping() -> None:
 
     assert changed.names == tuple(name for name in FloorRegistry.shipped().names if name != "F6_Injection")
     assert judgement.verdict is Verdict.VOID
-    assert judgement.reasons == ("rejected: one source [F3_Witness]",)
+    assert judgement.reasons == (
+        "rejected: one source is not enough here. Name a further source, such as a document or a person [F3_Witness]",
+    )
 
 
 def test_configuring_floors_leaves_the_registry_as_it_was() -> None:
@@ -485,3 +487,13 @@ def test_a_failed_floor_without_a_reason_says_so() -> None:
 def test_a_floor_with_an_invalid_name_is_refused_with_the_rule(name: Any) -> None:
     with pytest.raises(InvalidValue, match="its name must be 1 to"):
         FloorRegistry([Fixed(name)])
+
+
+def test_a_reason_that_several_floors_give_is_told_once() -> None:
+    judgement = Judge(FloorRegistry.shipped()).judge(claim("word " * 8_000))
+    floors = "[F4_Clarity, F5_Secrecy, F6_Injection, F8_Novelty, F9_Authority]"
+
+    assert judgement.reasons == (
+        f"rejected: longer than the 32768 characters that can be checked. Split it {floors}",
+    )
+    assert sum(not check.passed for check in judgement.floor_checks) == 5

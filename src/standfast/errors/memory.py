@@ -300,7 +300,7 @@ class SelfApproval(ApprovalError, code="self_approval"):
 
 
 class WrongPayload(ApprovalError, code="wrong_payload"):
-    says = "The signed {field} is {signed}, but the proposal's is {proposed}. Sign a statement about this proposal."
+    says = "The signature does not fit proposal {proposal_id}: {problem}. Look at it again and sign what you see now: standfast approvals show {proposal_id}"
 
 
 class ApprovalReplayed(ApprovalError, code="approval_replayed"):

@@ -35,6 +35,14 @@ from standfast.vocabulary import Value, Verdict
 
 _NOT_IN_ITS_ID: Final = ("proposal_id", "state", "summary")
 _ADDRESS: Final = re.compile(r"([^\s<>\"'(),:;@]{1,64})@([\w.-]{1,253})")
+# What a statement must say of its proposal, and what it means if it says something else.
+_WHAT_DIFFERS: Final = {
+    "proposal_id": "another proposal was signed",
+    "payload_fingerprint": "another content was signed",
+    "policy_set_id": "it was signed as judged by other rules",
+    "memory_snapshot_id": "it was signed as of another snapshot",
+    "replaces": "what it would replace has changed since it was signed",
+}
 _NONCE: Final = re.compile("[0-9a-f]{32}")
 _KEY_FINGERPRINT: Final = re.compile("SHA256:[A-Za-z0-9+/]{43}")
 # Control characters, invisible ones, and those that reverse the reading direction. A fixed list, because what Python calls
@@ -323,12 +331,12 @@ def check_approval(
             problem=f"it was made by {principal}, not by {approval.principal} with the key that the approval names"
         )
     _refuse_self_approval(principal, proposal, author, agents)
-    for field in ("proposal_id", "payload_fingerprint", "policy_set_id", "memory_snapshot_id"):
-        signed, proposed = getattr(statement, field), getattr(proposal, field)
-        if signed != proposed:
-            raise WrongPayload(field=field, signed=signed, proposed=proposed)
-    if statement.replaces != replaces:
-        raise WrongPayload(field="replaces", signed=statement.replaces, proposed=replaces)
+    for field, problem in _WHAT_DIFFERS.items():
+        signed = getattr(statement, field)
+        expected = replaces if field == "replaces" else getattr(proposal, field)
+        if signed != expected:
+            facts = {"field": field, "signed": signed, "expected": expected}
+            raise WrongPayload(proposal_id=proposal.proposal_id, problem=problem, **facts)
     if statement.nonce in used_nonces:
         raise ApprovalReplayed(nonce=statement.nonce)
     if utc_text(now) >= statement.expires_at:

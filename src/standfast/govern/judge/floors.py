@@ -54,6 +54,7 @@ RECALLED: Final = "recalled"
 # F1_Amanah.
 
 _PLACEHOLDERS: Final = word_set("unknown none null n/a na tbd ? - anonymous somewhere internet web")
+_PLACEHOLDER_KINDS: Final = _PLACEHOLDERS - {"internet", "web"}
 _NO_SOURCE: Final = "no source. Name one by kind and id, such as kind 'doc' and id 'handbook'"
 _HALF_A_SOURCE: Final = "incomplete source. Give both its kind and its id"
 _PLACEHOLDER_SOURCE: Final = "placeholder instead of a source. Give an id that can be looked up"
@@ -85,7 +86,7 @@ def _problem_of_source(source: object) -> str | None:
     kind, source_id = source.get("kind"), source.get("id")
     if not (_is_filled(kind) and _is_filled(source_id)):
         return _HALF_A_SOURCE
-    if str(source_id).strip().lower() in _PLACEHOLDERS or str(kind).strip().lower() in _PLACEHOLDERS:
+    if str(source_id).strip().lower() in _PLACEHOLDERS or str(kind).strip().lower() in _PLACEHOLDER_KINDS:
         return _PLACEHOLDER_SOURCE
     return None
 
@@ -263,7 +264,7 @@ class CorroborationFloor:
                 similar = [known for known in similar if known.origin is not Origin.UNTRUSTED]
             witnesses = witnesses.union(*(known.witnesses for known in similar))
         if not witnesses:
-            return _OWN_WORD_AS_LAW if claim.is_meant_as_law else _OWN_WORD
+            return _OWN_WORD_AS_LAW if claim.is_meant_as_law else self._with_advice(_OWN_WORD)
         attackers = active_attackers(context, claim.record)
         if attackers and witnesses <= attackers.keys():
             source, since = min(attackers.items())
@@ -277,8 +278,17 @@ class CorroborationFloor:
             own = sites_of(claim.record)
             witnesses = frozenset(key for key in witnesses if key.partition(" ")[2] not in own)
             if not witnesses:
-                return _UNTRUSTED_WORD_AS_LAW if claim.is_meant_as_law else _UNTRUSTED_WORD
-        return _WITNESSES.get(len(witnesses), CLEAN)
+                return _UNTRUSTED_WORD_AS_LAW if claim.is_meant_as_law else self._with_advice(_UNTRUSTED_WORD)
+        return self._with_advice(_WITNESSES.get(len(witnesses), CLEAN))
+
+    def _with_advice(self, finding: Finding) -> Finding:
+        """The finding; if the settings ask for more sources, it says what to do."""
+        if finding.score >= self.threshold:
+            return finding
+        return Finding(
+            finding.score,
+            f"{finding.reason} is not enough here. Name a further source, such as a document or a person",
+        )
 
 
 def active_attackers(context: JudgingContext, record: Record) -> dict[str, str]:

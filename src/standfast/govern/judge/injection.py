@@ -19,6 +19,7 @@ from standfast.govern.judge import injection_phrases as tables
 from standfast.govern.judge.claim import CLEAN, OVERLONG, Claim, Finding, JudgingContext
 from standfast.govern.judge.phrases import spoken
 from standfast.govern.judge.text_reading import TextReading, word_set
+from standfast.origins import Origin
 
 # Signs further apart than two passages have nothing to do with each other; a long text has some of each by chance.
 _PASSAGE_CHARS: Final = 600
@@ -52,7 +53,9 @@ class InjectionFloor:
         if claim.is_overlong:
             return OVERLONG
         whole = claim.whole
-        worst = _combine(_signs_in(whole))
+        # What a user wants from now on is a preference.
+        ignored = "standing" if claim.record.origin is Origin.TRUSTED else ""
+        worst = _combine(sign for sign in _signs_in(whole) if sign.kind != ignored)
         if worst.score >= self.threshold:
             for inside in disguised_texts(whole):
                 found = _combine(_signs_in(inside))
@@ -84,6 +87,7 @@ _IN_WORDS: Final = {
     "recital": "to recite something",
     "reset": "to forget what was before",
     "role": "to play a role or follow a rule",
+    "standing": "to do something from now on",
     "self-approval": "it calls itself checked",
     "tool": "to use a tool",
     "unasked": "to act without asking",

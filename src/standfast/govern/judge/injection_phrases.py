@@ -193,6 +193,14 @@ _LIMITS: Final = (
     "(limits?|rules?|restrictions?|filters?|filtering|policy|policies|content policy|guidelines|ethics|constraints?|boundaries|"
     "safety|morals?|censorship|limitations)"
 )
+_FROM_NOW_ON: Final = (
+    "(from (now on|this moment|this point on|this point forward|this point|here on|here on out)|starting now|as of now|"
+    "going forward|henceforth|hereafter)"
+)
+_PLAY: Final = (
+    "(@|now|please|and|must|to|will) (act as|act like|pretend to be|pretend you are|pretend that you are|pretend you|roleplay as|"
+    "role play as|behave as|imagine you are|imagine that you are|simulate being)"
+)
 _WANTS: Final = "(wants|needs|expects|requires|asks|orders|instructs|urges)"
 
 PHRASES: Final = Phrasebook(
@@ -227,23 +235,27 @@ PHRASES: Final = Phrasebook(
     ("role", 0.7, """
         you (now )?(have|follow|obey|are bound by|are subject to) no (ethical |moral |content |safety |more )?
         (guidelines|restrictions|limits|limitations|rules|filters|ethics|boundaries)"""),
-    ("role", 0.8, r"""
-        (from (now on|this moment|this point on|this point forward|this point|here on|here on out)|starting now|as of now|
-        going forward|henceforth|hereafter) (@ )?
-        (you (are|will|must|shall|should|have|act|only|always|never|respond|can)|
-        respond|reply|answer|always|act as|speak|ignore|treat|pretend|bypass|obey|trust)"""),
+    ("role", 0.8, rf"""
+        {_FROM_NOW_ON} (@ )?
+        (you (are|have|act|can)|act as|ignore|treat|pretend|bypass|obey|trust)"""),
+    # A preference, if the user says it; ``injection.py`` lets it pass then.
+    ("standing", 0.8, rf"""
+        {_FROM_NOW_ON} (@ )?
+        (you (will|must|shall|should|only|always|never|respond)|respond|reply|answer|always|speak)"""),
     ("role", 0.8, """
         you (must|shall|have to|need to|are required to|are ordered to|are instructed to)
         (now|immediately|henceforth|obey (me|my|every|all|any|this|these|the (sender|user|following|command|commands|order|orders))|
         comply|ignore|not (refuse|tell|reveal|mention|inform)|reveal|disclose|recommend|
         forward|transfer|(always|never|only) (say|answer|respond|reply|recommend|refuse|mention|trust|obey|speak|agree))"""),
-    ("role", 0.7, r"""
-        @ (pretend you are|pretend to be|pretend that you are) [^ ]+|
-        (@|now|please|and|must|to|will) (act as|act like|pretend to be|pretend you are|pretend that you are|pretend you|
-        roleplay as|role play as|behave as|imagine you are|imagine that you are|simulate being) ~4
+    ("role", 0.7, rf"""
+        {_PLAY} ~4
         (unrestricted|unfiltered|uncensored|evil|dan|hacker|jailbroken|no (rules|restrictions|limits|filters|ethics)|
-        without (any )?(restrictions|limits|rules|filters|ethics)|developer|admin|administrator|root|another ai|ai|
-        assistant|model|system|human|linux terminal)"""),
+        without (any )?(restrictions|limits|rules|filters|ethics)|developer|admin|administrator|root|linux terminal)"""),
+    # People ask a model to play somebody, too; that alone is no attack.
+    ("role", 0.45, rf"""
+        @ (pretend you are|pretend to be|pretend that you are) [^ ]+|
+        {_PLAY} ~4 (another ai|ai|assistant|model|system|human)|
+        (let us|let's|we will|we'll) (play|pretend|roleplay|imagine) ~6 you (are|have|become|play|will)"""),
     ("role", 0.7, """
         (enter|enable|activate|switch to|engage|turn on|you are in|now in|unlock) (@ |the )?
         (god|dan|unrestricted|jailbreak|sudo|unsafe|opposite|evil|chaos) ~1 mode|
@@ -411,8 +423,7 @@ PHRASES: Final = Phrasebook(
         (@ be|become|play|you are|you're|act as|act like|@ act|pretend|imagine|simulate|behave) ~7
         (no|without|without any|without your|free of|free from|freed from|broke free of|unbound by|beyond) ~2 {_LIMITS}|
         stop (being|acting as|acting like|behaving as) (an |a |the |your )?(ai|assistant|model|chatbot|bot|helpful|polite|safe)|
-        (be|become) [^ ]{{1,20}} (@ )?(who|that|which) (has|have|knows|obeys|follows) no {_LIMITS}|
-        (let us|let's|we will|we'll) (play|pretend|roleplay|imagine) ~6 you (are|have|become|play|will)"""),
+        (be|become) [^ ]{{1,20}} (@ )?(who|that|which) (has|have|knows|obeys|follows) no {_LIMITS}"""),
     ("override", 0.7, f"""
         {_RULES} (you|that you|which you) ~3 (got|given|received|had|have|follow|followed|know) ~3
         (were|was|are|is) ~1 (test|fake|wrong|outdated|void|obsolete|cancell?ed|unreal|over|gone|no longer|invalid)|

@@ -70,7 +70,7 @@ _NUMBERED_NAME: Final = re.compile(r"F(\d{1,6})_")
 class Judgement(Value, frozen=True, kw_only=True):
     """A verdict, what each floor found (in the order of the floors), and the reasons if it is no SEAL.
 
-    Each reason says what happened, why, and what to do about it, and ends with the floor's name in brackets: ``rejected:
+    Each reason says what happened, why, and what to do about it, and ends with the floors' names in brackets: ``rejected:
     contains a secret (AWS access key id). Remove it [F5_Secrecy]``.
     """
 
@@ -203,12 +203,14 @@ class Judge:
         known = None if self._says_new(checks) else self._known(claim, context)
         verdict: Verdict = minimum or Verdict.SEAL
         reasons = [f"{_printable(reason) or 'asked for by the caller'} [{minimum}]"] if minimum else []
+        failed: dict[str, list[str]] = {}
         for check in checks:
             if not check.passed:
                 outcome = "rejected" if check.hard else "needs review"
-                reasons.append(f"{outcome}: {check.reason or 'no reason given'} [{check.floor}]")
+                failed.setdefault(f"{outcome}: {check.reason or 'no reason given'}", []).append(check.floor)
                 own_verdict = Verdict.VOID if check.hard else Verdict.PARTIAL
                 verdict = max(verdict, own_verdict, key=STRICTNESS.__getitem__)
+        reasons += [f"{why} [{', '.join(floors)}]" for why, floors in failed.items()]
         return Judgement(verdict=verdict, floor_checks=checks, reasons=tuple(reasons), known=known)
 
     def _says_new(self, checks: Sequence[FloorCheck]) -> bool:

@@ -216,7 +216,9 @@ class SecrecyFloor:
                 case "refuse":
                     return Finding(0.2, f"contains personal data ({found.kind}). Remove it")
                 case "review":
-                    to_review = to_review or NeedsReview(0.2, f"contains personal data ({found.kind})")
+                    to_review = to_review or NeedsReview(
+                        0.2, f"contains personal data ({found.kind}). Remove it, or let a human accept it"
+                    )
         return to_review or CLEAN
 
 
