@@ -72,7 +72,9 @@ MAX_GENERATED_EPISODES: Final = 100_000
 MAX_SOURCE_BYTES: Final = 64 << 20
 
 # Commits and their recovery.
-MAX_COMMIT_WRITES: Final = 10_000
+MAX_COMMIT_WRITES: Final = 20_000
+# What a commit may write beside its records: the calls of its run, and its budgets.
+COMMIT_OWN_ROWS: Final = 100
 MAX_COMMIT_FACTS: Final = 1_000
 FACT_PAGE_WRITES: Final = 200
 CALL_PAGE_CALLS: Final = 500
@@ -245,6 +247,9 @@ assert MAX_METADATA_FIELDS * (MAX_NAME_CHARS + MAX_METADATA_CHARS) * 4 < MAX_VAL
 )
 assert MAX_COMMIT_WRITES // FACT_PAGE_WRITES < MAX_COMMIT_FACTS, (
     "the facts about all writes of a commit fit into it"
+)
+assert MAX_COMMIT_WRITES // CALL_PAGE_CALLS + 20 < COMMIT_OWN_ROWS, (
+    "the calls of the largest run and all budgets fit"
 )
 assert IMPORT_PART_FACTS * 10 < MAX_COMMIT_WRITES, "a part of an import fits one commit, in all its bands"
 assert MAX_VALUE_BYTES < MAX_PACKAGE_BYTES, "a package holds many values"

@@ -1,8 +1,9 @@
 """Sessions of the OpenAI Agents SDK over memory: items come back as they were given, in order, and are judged."""
 
 import asyncio
+import sys
 import threading
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 from hypothesis import given, settings
@@ -126,3 +127,25 @@ def test_a_wrong_item_is_refused_before_anything_is_written(wrong: Any) -> None:
     assert memory.store.head() == 0
     with pytest.raises(InvalidValue):
         StandfastSession("", memory)
+
+
+def test_the_settings_say_how_many_items_are_returned() -> None:
+    class Settings(NamedTuple):
+        limit: int | None = None
+
+    async def count(limit: int | None) -> list[int]:
+        session = session_over(memory, session_settings=Settings(limit))
+        return [len(await session.get_items()), len(await session.get_items(3))]
+
+    with Memory.open(":memory:") as memory:
+        asyncio.run(session_over(memory).add_items([{"role": "user", "content": str(n)} for n in range(5)]))
+
+        assert asyncio.run(count(2)) == [2, 3]
+        assert asyncio.run(count(None)) == [5, 3]
+
+
+def test_settings_as_a_mapping_are_checked_by_the_sdk(monkeypatch: pytest.MonkeyPatch) -> None:
+    with Memory.open(":memory:") as memory:
+        monkeypatch.setitem(sys.modules, "agents.memory", None)
+        with pytest.raises(InvalidValue, match="pip install openai-agents"):
+            session_over(memory, session_settings={"limit": 2})

@@ -15,7 +15,7 @@ import pytest
 from standfast.clock import ManualClock, RandomIds
 from standfast.errors import AboveCeiling, InvalidValue, NotAuthorised
 from standfast.govern.approvals.approvals import Decision
-from standfast.limits import ERASED_ROWS_PER_COMMIT, LEASE_SECONDS, MAX_COMMIT_WRITES
+from standfast.limits import COMMIT_OWN_ROWS, ERASED_ROWS_PER_COMMIT, LEASE_SECONDS
 from standfast.memory import Memory, erasing
 from standfast.policies import BandBudget
 from standfast.store.store import Store
@@ -367,17 +367,16 @@ def test_arguments_that_name_nothing_or_too_much_are_refused(memory: Memory) -> 
 def test_a_run_is_refused_as_soon_as_it_is_full_and_can_still_commit(
     memory: Memory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("standfast.memory.run.MAX_COMMIT_WRITES", 40)
-    assert MAX_COMMIT_WRITES > 40
-    run = memory.run(workflow="w", mode="buffered_write")
+    # Each fact takes three rows: in LEDGER, in ACTIVE, and a note of what it says.
+    monkeypatch.setattr("standfast.memory.run.MAX_COMMIT_WRITES", COMMIT_OWN_ROWS + 3 * 12)
+    monkeypatch.setattr("standfast.memory.commit_plan.MAX_COMMIT_WRITES", 3 * 12 + 1)
+    run = memory.run(workflow="w", mode="buffered_write", run_id="full")
+    for number in range(12):
+        run.remember(f"Number {number} is about topic {number * 7}.", source=HANDBOOK)
 
-    def fill() -> None:
-        for number in range(40):
-            run.remember(f"Number {number} is about topic {number * 7}.", source=HANDBOOK)
-
-    with pytest.raises(InvalidValue, match=r"it has buffered \d+ records, the most that one commit holds"):
-        fill()
+    with pytest.raises(InvalidValue, match="it has buffered 12 records, the most that one commit holds"):
+        run.remember("One more is too much.", source=HANDBOOK)
     run.commit()
 
     assert run.receipt is not None
-    assert len(list(memory.records(band=Band.LEDGER))) > 3
+    assert len(list(memory.records(band=Band.LEDGER))) == 12

@@ -366,7 +366,9 @@ def test_a_commit_has_at_least_one_write_and_at_most_the_limit() -> None:
     assert len(commit("r", *writes[:-1]).writes) == MAX_COMMIT_WRITES
     assert len(commit("r", writes[0], facts=facts[:-1]).facts) == MAX_COMMIT_FACTS
     for wrong in ((), writes):
-        with pytest.raises(InvalidValue, match=f"has {len(wrong)} writes, and a commit takes 1 to 10000"):
+        with pytest.raises(
+            InvalidValue, match=f"has {len(wrong)} writes, and a commit takes 1 to {MAX_COMMIT_WRITES}"
+        ):
             commit("r", *wrong)
     with pytest.raises(InvalidValue, match="1001 facts, and a commit takes at most 1000"):
         commit("r", writes[0], facts=facts)

@@ -9,6 +9,7 @@ import asyncio
 import json
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from importlib import import_module
 from typing import Any, Final, TypeVar
 
 from standfast.errors import InvalidValue, MessageConflict, Overloaded
@@ -32,12 +33,13 @@ class StandfastSession:
         session_id: The conversation.
         memory: Where it is stored.
         scope: Whose conversation it is, e.g. ``"user/ada"``.
+        session_settings: The SDK's ``SessionSettings``, or a mapping of its fields, which the SDK then checks. Its ``limit`` is how many items
+            ``get_items`` returns if it is given none. The SDK's runner reads them too.
     """
 
-    session_settings: Any = None
-    """The SDK's settings of a session; its runner reads them."""
-
-    def __init__(self, session_id: str, memory: Memory, *, scope: str = SHARED) -> None:
+    def __init__(
+        self, session_id: str, memory: Memory, *, scope: str = SHARED, session_settings: Any = None
+    ) -> None:
         if not isinstance(session_id, str) or not session_id:
             raise InvalidValue(
                 what="session_id", problem=f"it must be a non-empty string, not {session_id!r:.80}"
@@ -45,11 +47,15 @@ class StandfastSession:
         self.session_id = session_id
         self.memory = memory
         self.scope = checked_scope(scope)
+        self.session_settings = session_settings
+        if isinstance(session_settings, Mapping):
+            self.session_settings = _sdk_settings().resolve(session_settings)
         self._reader = SessionReader(memory.store, memory.namespace)
 
     async def get_items(self, limit: int | None = None) -> list[Any]:
-        """Return the newest items, at most ``limit``, oldest first; by default all."""
-        return await _in_thread(lambda: self._items(limit))
+        """Return the newest items, at most ``limit``, oldest first; by default as many as the settings say, or all."""
+        most = getattr(self.session_settings, "limit", None) if limit is None else limit
+        return await _in_thread(lambda: self._items(most))
 
     async def add_items(self, items: Sequence[Any]) -> None:
         """Judge items and add them behind the others."""
@@ -122,6 +128,14 @@ class StandfastSession:
                     run.forget(name, reason="removed from its session")
 
         self.memory.retry(attempt, key=names[0])
+
+
+def _sdk_settings() -> Any:
+    try:
+        return import_module("agents.memory").SessionSettings()
+    except ImportError:
+        problem = "a mapping needs the SDK; run: pip install openai-agents"
+        raise InvalidValue(what="session_settings", problem=problem) from None
 
 
 async def _in_thread(work: Callable[[], _T]) -> _T:

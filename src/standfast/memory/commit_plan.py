@@ -155,9 +155,13 @@ def _differ_only_in_band(one: Record, other: Record) -> bool:
 
 
 def rows_needed(one: JudgedRecord, budgeted: Collection[Band]) -> int:
-    """The most rows that a judged record takes in a commit: in its bands, in the streams of their budgets, and notes about it."""
-    in_bands = sum(2 if record.band in budgeted else 1 for record in one.placed)
-    return in_bands + 2 * len(one.incidents) + len(one.superseded) + 4
+    """The most rows that a judged record takes in a commit: in its bands, in the streams of their budgets, and notes about it.
+
+    A record in a budgeted band may expire others; one is counted.
+    """
+    in_bands = sum(3 if record.band in budgeted else 1 for record in one.placed)
+    notes = sum(map(bool, (one.proposal, one.reading, one.witness, one.refused_reading)))
+    return in_bands + notes + 2 * len(one.incidents) + len(one.superseded)
 
 
 def incidents_in(judged: Iterable[JudgedRecord]) -> list[tuple[Incident, str]]:

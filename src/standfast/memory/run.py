@@ -22,7 +22,7 @@ from standfast.govern.admission import JudgedRecord, admit, kept_beside
 from standfast.govern.authority import Role, checked_role
 from standfast.govern.judge.judge import Claim
 from standfast.govern.judge.redaction import claim_of, redacted_request
-from standfast.limits import DEFAULT_MAX_ITEMS, DEFAULT_RECALL_TOKENS, MAX_COMMIT_WRITES
+from standfast.limits import COMMIT_OWN_ROWS, DEFAULT_MAX_ITEMS, DEFAULT_RECALL_TOKENS, MAX_COMMIT_WRITES
 from standfast.memory.commit_plan import RunServices, commit_judged, rows_needed
 from standfast.memory.erasing import rows_about
 from standfast.memory.idempotency import CallLog
@@ -372,7 +372,8 @@ class Run(RecordingRun):
     def _require_room(self, judged: JudgedRecord) -> None:
         """Count the rows of a record. One that no longer fits the commit is refused at once; what is buffered stays."""
         rows = rows_needed(judged, self._services.budgets.budgets)
-        if not self._is_live and self._rows + len(self._forgotten) + rows > MAX_COMMIT_WRITES:
+        most = MAX_COMMIT_WRITES - COMMIT_OWN_ROWS
+        if not self._is_live and self._rows + len(self._forgotten) + rows > most:
             problem = (
                 f"it has buffered {len(self._judged):,} records, the most that one commit holds. Commit now and go on in a new run, "
                 "or use memory.add(), which commits in parts"
