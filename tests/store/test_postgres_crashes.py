@@ -295,7 +295,7 @@ def _born(nursery: "subprocess.Popen[str]", name: str) -> int:
 
 
 def _await_lines(name: str, count: int) -> None:
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + 120
     while len(_told(name)) < count:
         assert time.monotonic() < deadline, "the child commits nothing"
         time.sleep(0.001)
