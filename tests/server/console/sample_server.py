@@ -123,11 +123,16 @@ class SampleServer:
 
 
 def build_sample_server(
-    folder: Path, payload: str = "", namespace: str = "default", *, memory_only: bool = False
+    folder: Path,
+    payload: str = "",
+    namespace: str = "default",
+    *,
+    memory_only: bool = False,
+    url: str = ":memory:",
 ) -> SampleServer:
     """Build the server; with ``memory_only`` without traces, benchmark results and prompts, which take time."""
     clock = ManualClock()
-    store = open_store(":memory:", create=True, clock=clock)
+    store = open_store(url, create=True, clock=clock)
     traces = TraceFolder(folder / "traces", ids=store.ids)
     budget = BandBudget(band=Band.ACTIVE, max_bytes=8_192, policy="ExpireOldest")
     home = memory_over(

@@ -391,3 +391,16 @@ def test_a_refused_call_is_summarised_in_the_ledger(tmp_path: Path) -> None:
         entries = words_of(client.get("/console/ledger"))
 
     assert "console, memory: forbidden" in entries
+
+
+def test_every_page_about_memory_opens_on_postgresql(tmp_path: Path, postgres_store_url: str) -> None:
+    with (
+        sample_server(tmp_path, memory_only=True, url=postgres_store_url) as server,
+        browser_client(server, server.operator) as operator,
+    ):
+        names = server.pages().keys() - WHOLE_STORE
+        answers = {name: operator.get(server.pages()[name]).status_code for name in sorted(names)}
+        verified = operator.post("/console/ledger")
+
+    assert set(answers.values()) == {200}
+    assert "No problem found" in verified.text
