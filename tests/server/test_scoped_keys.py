@@ -21,6 +21,7 @@ from starlette.testclient import TestClient
 from standfast.clock import ManualClock
 from standfast.errors import Forbidden, InvalidValue
 from standfast.govern.approvals.queue import WaitingProposal
+from standfast.scopes import scope_in
 from standfast.server.access.permissions import Caller, KeyRole, Permission
 from standfast.server.app import build_app
 from standfast.server.console.routes import PAGES, console_routes
@@ -41,6 +42,7 @@ from standfast.settings import Settings
 from standfast.vocabulary import Band
 from tests.govern.openssh import private_key
 from tests.memory.conftest import SECRET, days, decision
+from tests.server.artifacts import TEMPLATE
 from tests.server.console.conftest import BrowserClient
 from tests.server.harness import Harness, make_gateway
 from tests.server.test_permissions import ARGUMENTS, BODIES, QUERIES, ROLES_OF_TOOL
@@ -50,15 +52,10 @@ SCOPES = {"ada": "user/ada", "bob": "user/bobzorro", "shared": "shared"}
 # What every user has under the same name, so that an attacker can guess it.
 SUBJECT, SESSION, SOURCE = "preference/language", "monday", {"kind": "doc", "id": "form"}
 NAMED = (None, "*", "user", SCOPES["ada"], SCOPES["bob"], "shared")
-CHANGING = {
-    "revoke_key",
-    "create_key",
-    "forget",
-    "discard_run",
-    "commit_run",
-    "sweep",
-    "put_prompt",
-    "roll_back_prompt",
+# These change what others have, if they are not refused; they have a test of their own.
+UNTRIED = {
+    *("decide", "revoke_key", "discard_run", "commit_run"),
+    *("sweep", "put_prompt", "roll_back_prompt"),
 }
 
 
@@ -218,7 +215,7 @@ def _answers(planted: Planted, token: str) -> Iterator[tuple[str, str | None, st
     with TestClient(build_app(planted.harness.gateway)) as http:
         opened = http.post("/v1/namespaces/own/runs", json=BODIES["open_run"], headers=headers).json()
         for one in ENDPOINTS:
-            if one.name in CHANGING - {"forget", "create_key"} or one.name == "decide":
+            if one.name in UNTRIED:
                 continue
             for path in _paths(one, planted, opened.get("run_id", "none")):
                 for query in _queries(one) if one.method == "GET" else [{}]:
@@ -247,6 +244,56 @@ def test_no_route_shows_a_byte_of_another_scope(planted: Planted, role: str) -> 
 
     assert shown == {}
     assert own >= {"recall", "list_records", "get_record", "history", "diff", "session", "sessions"}
+
+
+def _changes(endpoint: Endpoint, planted: Planted) -> Iterator[tuple[str, dict[str, Any] | None]]:
+    """Path and body of every call by which a route that changes something would change what others have."""
+    gateway = planted.harness.gateway
+    memory = gateway.authorize(planted.harness.caller("operator"), Permission.REMEMBER, "own")
+    fields = {"namespace": "own", "ns": TEMPLATE.ns, "prompt_key": TEMPLATE.key}
+    body = BODIES.get(endpoint.name)
+    match endpoint.name:
+        case "decide":
+            for waiting in memory.approvals().waiting():
+                if scope_in(waiting.proposal.key) != SCOPES["ada"]:
+                    approval = decision(memory, waiting, nonce="f" * 32)
+                    signed = {"statement": approval.statement.as_json(), "signature": approval.signature}
+                    yield endpoint.path.format(proposal_id=waiting.proposal.proposal_id, **fields), signed
+        case "discard_run" | "commit_run":
+            for run_id in planted.runs[:2]:
+                yield endpoint.path.format(run_id=run_id, **fields), body
+        case "revoke_key":
+            for key in gateway.keyring.all():
+                if key.scopes != (SCOPES["ada"],):
+                    yield endpoint.path.format(key_id=key.key_id, **fields), body
+        case _:
+            yield endpoint.path.format(**fields), body
+
+
+def test_no_route_that_changes_something_reaches_another_scope(planted: Planted) -> None:
+    gateway, tried = planted.harness.gateway, set()
+    _, token = planted.key("operator", SCOPES["ada"])
+    headers = {"Authorization": f"Bearer {token}", "If-Match": '"0"'}
+
+    def state() -> object:
+        memory = gateway.authorize(planted.harness.caller("operator"), Permission.REMEMBER, "own")
+        waiting = memory.approvals().waiting()
+        keys = [(key.key_id, key.revoked_at) for key in gateway.keyring.all()]
+        return gateway.store.head(), [one.proposal.proposal_id for one in waiting], keys
+
+    before = state()
+    with TestClient(build_app(gateway)) as http:
+        for endpoint in ENDPOINTS:
+            if endpoint.name not in UNTRIED:
+                continue
+            for path, body in _changes(endpoint, planted):
+                answer = http.request(endpoint.method, path, json=body, headers=headers)
+                tried.add(endpoint.name)
+                assert answer.status_code in (403, 404), (endpoint.name, answer.text)
+                assert _foreign(answer.text + str(dict(answer.headers))) == [], endpoint.name
+
+    assert tried == UNTRIED
+    assert state() == before
 
 
 @pytest.mark.slow
