@@ -43,8 +43,8 @@ def _check(folder: Path, calls: int, figures: Figures) -> None:
     store, dice, acknowledged, interrupted = folder / "agent.db", Random(7), set(), 0
     *_, whole_seconds = _remember(store, 0, None)
     for number in range(1, calls + 1):
-        # The first one at once, because a machine that was busy before makes all others come too late.
-        moment = 0.0 if number == 1 else dice.random() * whole_seconds
+        # The first one early, because a machine that was busy before makes all others come too late.
+        moment = (0.1 if number == 1 else dice.random()) * whole_seconds
         code, answer, complaint, _ = _remember(store, number, moment)
         assert (code, complaint) in ((0, ""), (130, "Interrupted.\n")), (number, code, complaint)
         interrupted += code == 130
