@@ -17,7 +17,7 @@ from functools import cached_property
 from io import BufferedReader, BufferedWriter
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, Final, NoReturn
+from typing import Annotated, Any, Final, NoReturn
 
 import msgspec
 
@@ -28,25 +28,39 @@ from standfast.vocabulary import Step
 MANIFEST: Final = "MANIFEST.json"
 _ESCAPE: Final = re.compile(rb"\\.")
 
-_NUMBERS: Final = (int, float)
 _FIELDS: Final = frozenset(("steps", "labels"))
-_STEP_NEEDS: Final = frozenset(("t", "observation"))
-_STEP_FIELDS: Final = frozenset((*_STEP_NEEDS, "metadata"))
+_Priority = Annotated[float, msgspec.Meta(ge=0, le=1)]
+
+
+class _LabelFields(msgspec.Struct, frozen=True, kw_only=True):
+    """The labels that the benchmark reads. Others are kept as they are."""
+
+    critical_steps: list[int] = []
+    breaking_changes: list[int] = []
+    total_drift_events: Annotated[int, msgspec.Meta(ge=0)] | None = None
+    utility_by_step: dict[str, int | float] = {}
+    hints: list[str] = []
 
 
 class Labels:
     """The ground truth of an episode: which steps are critical, and the utility of each."""
 
     def __init__(self, raw: dict[str, Any], timesteps: frozenset[int]) -> None:
+        try:
+            fields = msgspec.convert(raw, _LabelFields)
+        except msgspec.ValidationError as error:
+            raise InvalidValue(what="Episode", problem=f"its labels are invalid: {error}") from None
+        for name in ("critical_steps", "breaking_changes"):
+            if not timesteps.issuperset(getattr(fields, name)):
+                raise InvalidValue(
+                    what="Episode", problem=f"{name} must be a list of timesteps of the episode"
+                )
         self.raw = raw
-        self.critical_steps = frozenset(
-            _timesteps("critical_steps", raw.get("critical_steps", []), timesteps)
-        )
-        if "breaking_changes" in raw:
-            _timesteps("breaking_changes", raw["breaking_changes"], timesteps)
-        self.total_drift_events = _count(raw.get("total_drift_events", len(self.critical_steps)))
-        self.utility_by_step = _utilities(raw.get("utility_by_step", {}), timesteps)
-        self.hints = frozenset(_names("hints", raw.get("hints", [])))
+        self.critical_steps = frozenset(fields.critical_steps)
+        drift = fields.total_drift_events
+        self.total_drift_events = len(self.critical_steps) if drift is None else drift
+        self.utility_by_step = _utilities(fields.utility_by_step, timesteps)
+        self.hints = frozenset(fields.hints)
         """Keys of metadata that are derived from labels, so that only the privileged track sees them."""
 
     @cached_property
@@ -97,59 +111,29 @@ class Episode:
 
 
 def _step(number: int, plain: object) -> Step:
-    if not (isinstance(plain, dict) and (plain.keys() == _STEP_FIELDS or plain.keys() == _STEP_NEEDS)):
-        problem = f'step {number} must be an object with "t", "observation" and, optionally, "metadata"'
-        raise InvalidValue(what="Episode", problem=problem)
     try:
-        step = Step(t=plain["t"], observation=plain["observation"], metadata=plain.get("metadata", {}))
+        step = Step.from_json(plain)
+        msgspec.convert(step.metadata.get("priority", 0), _Priority)
     except InvalidValue as error:
         raise InvalidValue(what="Episode", problem=f"step {number}: {error.facts['problem']}") from None
-    priority = step.metadata.get("priority", 0)
-    if not (_is_number(priority) and 0 <= priority <= 1):
-        problem = f"step {number}: priority must be a number from 0 to 1, not {priority!r:.40}"
-        raise InvalidValue(what="Episode", problem=problem)
+    except msgspec.ValidationError as error:
+        problem = f"step {number}: priority must be a number from 0 to 1: {error}"
+        raise InvalidValue(what="Episode", problem=problem) from None
     return step
 
 
-def _is_number(value: object) -> bool:
-    return isinstance(value, _NUMBERS) and not isinstance(value, bool) and math.isfinite(value)
-
-
-def _timesteps(name: str, value: object, timesteps: frozenset[int]) -> list[int]:
-    if not (isinstance(value, list) and all(type(t) is int and t in timesteps for t in value)):
-        raise InvalidValue(what="Episode", problem=f"{name} must be a list of timesteps of the episode")
-    return value
-
-
-def _names(name: str, value: object) -> list[str]:
-    if not (isinstance(value, list) and all(isinstance(key, str) for key in value)):
-        raise InvalidValue(what="Episode", problem=f"{name} must be a list of keys of metadata")
-    return value
-
-
-def _count(value: object) -> int:
-    if not (isinstance(value, int) and not isinstance(value, bool) and value >= 0):
-        problem = f"total_drift_events must be a whole number from 0 on, not {value!r:.40}"
-        raise InvalidValue(what="Episode", problem=problem)
-    return value
-
-
-def _utilities(value: object, timesteps: frozenset[int]) -> dict[int, float]:
+def _utilities(values: dict[str, int | float], timesteps: frozenset[int]) -> dict[int, float]:
     """Return utilities by timestep. Keys are strings in JSON; a timestep has one spelling."""
-    if not isinstance(value, dict):
-        raise InvalidValue(what="Episode", problem="utility_by_step must be an object")
     names = {str(t): t for t in timesteps}
-    utilities = {}
-    for name, utility in value.items():
-        t = names.get(str(name))
-        if t is None:
+    for name, utility in values.items():
+        if name not in names:
             problem = f"utility_by_step names {name!r:.40}, which is not a timestep of the episode"
             raise InvalidValue(what="Episode", problem=problem)
-        if not _is_number(utility):
-            problem = f"the utility of timestep {name} must be a finite number, not {utility!r:.40}"
-            raise InvalidValue(what="Episode", problem=problem)
-        utilities[t] = utility
-    return utilities
+        if not math.isfinite(utility):
+            raise InvalidValue(
+                what="Episode", problem=f"the utility of timestep {name} must be a finite number"
+            )
+    return {names[name]: utility for name, utility in values.items()}
 
 
 class EpisodeLocation(msgspec.Struct, frozen=True, kw_only=True):

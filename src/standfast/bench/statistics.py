@@ -68,20 +68,12 @@ def _resamples(count: int) -> tuple[Any, ...]:
 
 def signed_rank_p(differences: Sequence[float]) -> float:
     """Return the two-sided p value of Wilcoxon's signed-rank test; 1 if nothing differs. Zeros are left out."""
-    sizes = sorted((abs(one), one > 0) for one in differences if one)
-    if not sizes:
+    differing = [one for one in differences if one]
+    if not differing:
         return 1.0
-    ranks, above = [], 0
-    place = 0
-    while place < len(sizes):
-        last = place
-        while last + 1 < len(sizes) and sizes[last + 1][0] == sizes[place][0]:
-            last += 1
-        # Twice the mean rank of those that are equal, so that it is whole.
-        rank = place + last + 2
-        ranks += [rank] * (last - place + 1)
-        above += rank * sum(positive for _, positive in sizes[place : last + 1])
-        place = last + 1
+    # Twice the mean rank of those that are equal, so that it is whole.
+    ranks = [rank + 1 for rank in _mean_ranks([abs(one) for one in differing])]
+    above = sum(rank for rank, one in zip(ranks, differing, strict=True) if one > 0)
     total = sum(ranks)
     least = min(above, total - above)
     if len(ranks) > MOST_EXACT:
@@ -112,7 +104,8 @@ def rank_correlation(xs: Sequence[float], ys: Sequence[float]) -> float | None:
     return correlation(x, y)
 
 
-def _mean_ranks(values: Sequence[float]) -> list[float]:
+def _mean_ranks(values: Sequence[float]) -> list[int]:
+    """Return twice the rank of each value less one; those that are equal share their mean."""
     order = sorted(values)
     return [bisect_left(order, one) + bisect_right(order, one) for one in values]
 

@@ -176,14 +176,21 @@ def verify_submission(
         names = {(str(one.spec), str(one.track)) for one in map(Entrant.parse, own)}
     claimed = _claimed(results, names, grid, chosen)
     own_rows = {key: row for key, row in found.items() if (row["policy"], row["track"]) in names}
-    return _compared(
+    differing, differences = _differences(claimed, own_rows)
+    metric = condition_named(plan.condition).metric
+    notes = [f"the claimed results were made by other code: {plan.code}, now {grid.code}"]
+    return SubmissionCheck(
         submission=submission,
-        plan=plan,
-        grid=grid,
         policies=own,
-        claimed=claimed,
-        found=own_rows,
-        units=(len(chosen), len(units)),
+        metric=metric,
+        rows=len(own_rows),
+        units=len(chosen),
+        all_units=len(units),
+        claimed_mean=_mean(claimed, metric),
+        found_mean=_mean(own_rows, metric),
+        differing=differing,
+        differences=differences[:MAX_DIFFERENCES],
+        notes=notes if plan.code != grid.code else [],
     )
 
 
@@ -202,46 +209,23 @@ def _claimed(
     }
 
 
-def _compared(
-    *,
-    submission: PolicySubmission,
-    plan: Grid,
-    grid: Grid,
-    policies: list[str],
-    claimed: Mapping[RowKey, dict[str, Any]],
-    found: Mapping[RowKey, dict[str, Any]],
-    units: tuple[int, int],
-) -> SubmissionCheck:
-    differences: list[RowDifference] = []
-    differing = 0
+def _differences(
+    claimed: Mapping[RowKey, dict[str, Any]], found: Mapping[RowKey, dict[str, Any]]
+) -> tuple[int, list[RowDifference]]:
+    """Return how many rows are not as claimed, and each figure that differs."""
+    differing, differences = 0, []
     for key in sorted({*claimed, *found}):
-        row = dict(zip(_KEY, key, strict=True))
         one, other = claimed.get(key, {}), found.get(key, {})
         columns = [
             name for name in sorted({*one, *other} - _NOT_COMPARED) if one.get(name) != other.get(name)
         ]
         differing += bool(columns)
+        row = dict(zip(_KEY, key, strict=True))
         differences += [
             RowDifference(row=row, column=name, claimed=one.get(name), found=other.get(name))
             for name in columns
         ]
-    notes = []
-    if plan.code != grid.code:
-        notes.append(f"the claimed results were made by other code: {plan.code}, now {grid.code}")
-    metric = condition_named(plan.condition).metric
-    return SubmissionCheck(
-        submission=submission,
-        policies=policies,
-        metric=metric,
-        rows=len(found),
-        units=units[0],
-        all_units=units[1],
-        claimed_mean=_mean(claimed, metric),
-        found_mean=_mean(found, metric),
-        differing=differing,
-        differences=differences[:MAX_DIFFERENCES],
-        notes=notes,
-    )
+    return differing, differences
 
 
 def _mean(rows: Mapping[RowKey, dict[str, Any]], metric: str) -> float:

@@ -314,26 +314,23 @@ def decide(
 
     With ``better``, the candidate must gain ``least_gain``; otherwise it must not lose ``margin``. The answer depends on the runs only, so that an interrupted comparison continues where it was.
     """
+    pair = _Pair(baseline, candidate, settings, better=better)
     probe, first = samples[:PROBED_SAMPLES], looks.repeats[0]
-    if missing := _missing(baseline, candidate, probe, first):
+    if missing := pair.missing(probe, first):
         return MoreRuns(samples=missing, repeats=first)
-    if _hopeless(baseline, candidate, probe, first):
-        counted = _count(
-            baseline, candidate, probe, first, settings=settings, level=looks.levels[0], better=better
-        )
+    if pair.hopeless(probe, first):
+        counted = pair.count(probe, first, looks.levels[0])
         return _because(counted, RejectReason.INFERIOR, f"given up after {len(probe)} samples")
     for look, level in zip(looks.repeats, looks.levels, strict=True):
-        if missing := _missing(baseline, candidate, samples, look):
+        if missing := pair.missing(samples, look):
             return MoreRuns(samples=missing, repeats=look)
-        counted = _count(baseline, candidate, samples, look, settings=settings, level=level, better=better)
-        answer = _regression(baseline, candidate, samples, counted, settings)
+        counted = pair.count(samples, look, level)
+        answer = pair.regression(samples, counted)
         if answer is not None:
             return answer
         if counted.p_value <= level:
             return counted
-        if _hopeless(baseline, candidate, samples, look) or (
-            _deviations(baseline, candidate, samples, look, settings, better=better) < _HOPELESS_DEVIATIONS
-        ):
+        if pair.hopeless(samples, look) or pair.deviations(samples, look) < _HOPELESS_DEVIATIONS:
             reason = RejectReason.NOT_BETTER if better else RejectReason.INFERIOR
             return _because(counted, reason, "given up early")
     return _no_gain(counted, settings, level) if better else _no_proof(counted, settings, looks)
@@ -343,61 +340,107 @@ def survives(
     baseline: Runs, candidate: Runs, *, samples: Sequence[str], settings: GateSettings
 ) -> bool | MoreRuns:
     """Return whether a candidate may be worth a decision, from one run per sample. A screen for strategies, not the gate."""
-    look = settings.looks[0]
-    probe = samples[:PROBED_SAMPLES]
-    for some in (probe, samples):
-        if missing := _missing(baseline, candidate, some, look):
+    pair, look = _Pair(baseline, candidate, settings), settings.looks[0]
+    for some in (samples[:PROBED_SAMPLES], samples):
+        if missing := pair.missing(some, look):
             return MoreRuns(samples=missing, repeats=look)
-        if _hopeless(baseline, candidate, some, look):
+        if pair.hopeless(some, look):
             return False
-    lost, gained = _discordant(baseline, candidate, samples, look)
+    lost, gained = pair.discordant(samples, look)
     # Where runs differ in both directions, so much is noise.
     return lost - gained <= max(settings.margin / 2 * len(samples) * look, sqrt(2 * (lost + gained)))
 
 
-def _missing(baseline: Runs, candidate: Runs, samples: Sequence[str], repeats: int) -> tuple[str, ...]:
-    return tuple(sample for sample in samples if min(len(baseline[sample]), len(candidate[sample])) < repeats)
+class _Pair:
+    """The runs of a baseline and of a candidate that are compared."""
+
+    def __init__(
+        self, baseline: Runs, candidate: Runs, settings: GateSettings, *, better: bool = False
+    ) -> None:
+        self._baseline, self._candidate, self._settings, self._better = baseline, candidate, settings, better
+
+    def missing(self, samples: Sequence[str], repeats: int) -> tuple[str, ...]:
+        """Return the samples that have fewer runs on one side."""
+        return tuple(sample for sample in samples if self._done(sample) < repeats)
+
+    def _done(self, sample: str) -> int:
+        return min(len(self._baseline[sample]), len(self._candidate[sample]))
+
+    def _rates(self, samples: Sequence[str], repeats: int) -> tuple[list[float], list[float]]:
+        return _rates(self._baseline, samples, repeats), _rates(self._candidate, samples, repeats)
+
+    def count(self, samples: Sequence[str], repeats: int, level: float) -> Ruling:
+        """Return the figures of a look, without a decision."""
+        base, own = self._rates(samples, repeats)
+        passed = [(was, now) for was, now in zip(base, own, strict=True) if was >= 0.5]
+        losses = sum(now < was * _LOST_SHARE for was, now in passed)
+        concentrated = loss_p_value(samples=len(passed), losses=losses, margin=self._settings.margin)
+        thin = mean_p_value(self._distances(base, own))
+        count = max(len(samples), 1)
+        return Ruling(
+            samples=len(passed),
+            losses=losses,
+            p_value=thin if self._better else max(concentrated, thin),
+            baseline_pass_rate=sum(base) / count,
+            candidate_pass_rate=sum(own) / count,
+            worst_loss=_worst_loss(base, own, level),
+            repeats=repeats,
+        )
+
+    def _distances(self, base: Sequence[float], own: Sequence[float]) -> list[float]:
+        """Return for each sample how far the candidate is on the good side of what the null hypothesis says."""
+        if self._better:
+            return [now - was - self._settings.least_gain for was, now in zip(base, own, strict=True)]
+        return [now - (1 - self._settings.margin) * was for was, now in zip(base, own, strict=True)]
+
+    def discordant(self, samples: Sequence[str], repeats: int) -> tuple[int, int]:
+        """Return how many pairs of runs were lost and gained."""
+        pairs = [
+            (was, now)
+            for sample in samples
+            for was, now in zip(
+                self._baseline[sample][:repeats], self._candidate[sample][:repeats], strict=True
+            )
+        ]
+        return sum(was and not now for was, now in pairs), sum(now and not was for was, now in pairs)
+
+    def hopeless(self, samples: Sequence[str], repeats: int) -> bool:
+        """Return whether losses outnumber gains by more than chance explains (a sign test)."""
+        lost, gained = self.discordant(samples, repeats)
+        return lost > gained and loss_p_value(samples=lost + gained, losses=gained, margin=0.5) <= _HOPELESS_P
+
+    def deviations(self, samples: Sequence[str], repeats: int) -> float:
+        """Return how many standard errors the estimate is on the good side of the margin."""
+        values = self._distances(*self._rates(samples, repeats))
+        if len(values) < 2:
+            return 0.0
+        mean, error = _mean_and_error(values)
+        return mean / error if error else 0.0
+
+    def regression(self, samples: Sequence[str], counted: Ruling) -> Ruling | MoreRuns | None:
+        """Reject a candidate that loses a sample for sure; ask for repeats of samples that may be lost.
+
+        A sample may be lost if the baseline always passed it and the candidate never did. An exact test on its repeats decides, at
+        a level that is shared among all samples.
+        """
+        looks = self._settings.looks
+        doubtful = [
+            sample for sample in samples if all(self._baseline[sample]) and not any(self._candidate[sample])
+        ]
+        repeats = next((look for look in looks if look >= _SURE_REPEATS), self._settings.max_repeats)
+        if missing := self.missing(doubtful, repeats):
+            done = min(map(self._done, missing))
+            return MoreRuns(samples=missing, repeats=min(look for look in looks if look > done))
+        if not doubtful or repeats == 1:
+            return None
+        named = ", ".join(sorted(doubtful)[:5])
+        detail = f"{len(doubtful)} samples that passed {repeats} of {repeats} runs pass none now: {named}"
+        counted = msgspec.structs.replace(counted, regression_count=len(doubtful))
+        return _because(counted, RejectReason.REGRESSED, detail)
 
 
 def _rates(runs: Runs, samples: Sequence[str], repeats: int) -> list[float]:
     return [sum(runs[sample][:repeats]) / repeats for sample in samples]
-
-
-def _count(
-    baseline: Runs,
-    candidate: Runs,
-    samples: Sequence[str],
-    repeats: int,
-    *,
-    settings: GateSettings,
-    level: float,
-    better: bool,
-) -> Ruling:
-    """Return the figures of a look, without a decision."""
-    base, own = _rates(baseline, samples, repeats), _rates(candidate, samples, repeats)
-    passed = [(was, now) for was, now in zip(base, own, strict=True) if was >= 0.5]
-    losses = sum(now < was * _LOST_SHARE for was, now in passed)
-    concentrated = loss_p_value(samples=len(passed), losses=losses, margin=settings.margin)
-    thin = mean_p_value(_distances(base, own, settings, better=better))
-    count = max(len(samples), 1)
-    return Ruling(
-        samples=len(passed),
-        losses=losses,
-        p_value=thin if better else max(concentrated, thin),
-        baseline_pass_rate=sum(base) / count,
-        candidate_pass_rate=sum(own) / count,
-        worst_loss=_worst_loss(base, own, level),
-        repeats=repeats,
-    )
-
-
-def _distances(
-    base: Sequence[float], own: Sequence[float], settings: GateSettings, *, better: bool
-) -> list[float]:
-    """Return for each sample how far the candidate is on the good side of what the null hypothesis says."""
-    if better:
-        return [now - was - settings.least_gain for was, now in zip(base, own, strict=True)]
-    return [now - (1 - settings.margin) * was for was, now in zip(base, own, strict=True)]
 
 
 def mean_p_value(values: Sequence[float]) -> float:
@@ -432,63 +475,6 @@ def _worst_loss(base: Sequence[float], own: Sequence[float], level: float) -> fl
     mean, error = _mean_and_error([was - now for was, now in zip(base, own, strict=True)])
     hidden = -expm1(log(level) / count)
     return min(max(mean + NormalDist().inv_cdf(1 - level) * error, hidden), 1.0)
-
-
-def _discordant(baseline: Runs, candidate: Runs, samples: Sequence[str], repeats: int) -> tuple[int, int]:
-    """Return how many pairs of runs were lost and gained."""
-    pairs = [
-        (was, now)
-        for sample in samples
-        for was, now in zip(baseline[sample][:repeats], candidate[sample][:repeats], strict=True)
-    ]
-    return sum(was and not now for was, now in pairs), sum(now and not was for was, now in pairs)
-
-
-def _hopeless(baseline: Runs, candidate: Runs, samples: Sequence[str], repeats: int) -> bool:
-    """Return whether losses outnumber gains by more than chance explains (a sign test)."""
-    lost, gained = _discordant(baseline, candidate, samples, repeats)
-    return lost > gained and loss_p_value(samples=lost + gained, losses=gained, margin=0.5) <= _HOPELESS_P
-
-
-def _deviations(
-    baseline: Runs,
-    candidate: Runs,
-    samples: Sequence[str],
-    repeats: int,
-    settings: GateSettings,
-    *,
-    better: bool,
-) -> float:
-    """Return how many standard errors the estimate is on the good side of the margin."""
-    base, own = _rates(baseline, samples, repeats), _rates(candidate, samples, repeats)
-    values = _distances(base, own, settings, better=better)
-    if len(values) < 2:
-        return 0.0
-    mean, error = _mean_and_error(values)
-    return mean / error if error else 0.0
-
-
-def _regression(
-    baseline: Runs, candidate: Runs, samples: Sequence[str], counted: Ruling, settings: GateSettings
-) -> Ruling | MoreRuns | None:
-    """Reject a candidate that loses a sample for sure; ask for repeats of samples that may be lost.
-
-    A sample may be lost if the baseline always passed it and the candidate never did. An exact test on its repeats decides, at
-    a level that is shared among all samples.
-    """
-    doubtful = [sample for sample in samples if all(baseline[sample]) and not any(candidate[sample])]
-    repeats = next((look for look in settings.looks if look >= _SURE_REPEATS), settings.max_repeats)
-    if missing := _missing(baseline, candidate, doubtful, repeats):
-        done = min(min(len(baseline[sample]), len(candidate[sample])) for sample in missing)
-        return MoreRuns(samples=missing, repeats=min(look for look in settings.looks if look > done))
-    regressed = [sample for sample in sorted(doubtful) if repeats > 1]
-    if not regressed:
-        return None
-    named = ", ".join(regressed[:5])
-    detail = f"{len(regressed)} samples that passed {repeats} of {repeats} runs pass none now: {named}"
-    return _because(
-        msgspec.structs.replace(counted, regression_count=len(regressed)), RejectReason.REGRESSED, detail
-    )
 
 
 def _because(counted: Ruling, reason: RejectReason, detail: str) -> Ruling:

@@ -4,6 +4,7 @@ Rewriting changes white space, Markdown, JSON and wordy phrases, and never prote
 """
 
 import re
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -75,6 +76,24 @@ class CompressStrategy(Protocol):
     ) -> Sequence[SectionEdit]:
         """Return edits. Several edits of one section compete; the best one that passes is taken."""
         ...
+
+
+class ModelFreeStrategy(ABC):
+    """The base of strategies that ask no model. A subclass implements ``propose_edits``."""
+
+    def propose(
+        self,
+        prompt: PromptDescriptor,
+        *,
+        adapter: ProviderAdapter | None,  # noqa: ARG002  # Needs no model.
+        session: StrategySession,
+    ) -> Sequence[SectionEdit]:
+        """Return the edits."""
+        return self.propose_edits(prompt, session)
+
+    @abstractmethod
+    def propose_edits(self, prompt: PromptDescriptor, session: StrategySession) -> Sequence[SectionEdit]:
+        """Return the edits."""
 
 
 class Strategies:
@@ -278,19 +297,13 @@ def plain_words(body: str) -> str:
     return _outside_protected(body, replaced)
 
 
-class Rewriting:
+class Rewriting(ModelFreeStrategy):
     """A strategy that applies rewrites to every section."""
 
     def __init__(self, name: str, *rewrites: Rewrite) -> None:
         self._name, self._rewrites = name, rewrites
 
-    def propose(
-        self,
-        prompt: PromptDescriptor,
-        *,
-        adapter: ProviderAdapter | None,  # noqa: ARG002  # Needs no model.
-        session: StrategySession,
-    ) -> Sequence[SectionEdit]:
+    def propose_edits(self, prompt: PromptDescriptor, session: StrategySession) -> Sequence[SectionEdit]:
         """Propose the sections that get shorter."""
         edits = []
         for section in prompt.sections:

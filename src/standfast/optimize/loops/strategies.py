@@ -13,6 +13,7 @@ from standfast.optimize.loops.meaning import protected
 from standfast.optimize.loops.proposals import (
     CompressStrategy,
     EditUnit,
+    ModelFreeStrategy,
     SampleOutcome,
     SectionEdit,
     Strategies,
@@ -47,7 +48,7 @@ name a sample or give away its answer. Reply with one instruction a line, each b
 """
 
 
-class FewShot:
+class FewShot(ModelFreeStrategy):
     """Proposes to add examples, taken from choosing samples that pass.
 
     Args:
@@ -57,13 +58,7 @@ class FewShot:
     def __init__(self, *counts: int) -> None:
         self._counts = counts or (1, 3)
 
-    def propose(
-        self,
-        prompt: PromptDescriptor,
-        *,
-        adapter: ProviderAdapter | None,  # noqa: ARG002  # Needs no model.
-        session: StrategySession,
-    ) -> Sequence[SectionEdit]:
+    def propose_edits(self, prompt: PromptDescriptor, session: StrategySession) -> Sequence[SectionEdit]:
         """Propose the section with the examples added to its end."""
         section = _extensible(prompt, prefer=("examples", "example", "demos"))
         if section is None or session.outcomes is None:
@@ -104,10 +99,7 @@ class Reflection:
         self, prompt: PromptDescriptor, *, adapter: ProviderAdapter | None, session: StrategySession
     ) -> Sequence[SectionEdit]:
         """Propose the section with instructions added to its end."""
-        provider = self._provider or adapter
-        if provider is None:
-            problem = "Reflection needs a provider, its own or the loop's"
-            raise ProviderRefused(provider="none", problem=problem)
+        provider = _needed(self._provider or adapter, "Reflection")
         section = _extensible(prompt, prefer=("rules", "instructions", "guidelines"))
         if section is None or session.outcomes is None:
             return []
@@ -142,6 +134,13 @@ class Reflection:
         return ModelRequest.of(_REFLECT.format(prompt=text, failures=shown, count=self._count))
 
 
+def _needed(provider: ProviderAdapter | None, strategy: str) -> ProviderAdapter:
+    if provider is None:
+        problem = f"{strategy} needs a provider, its own or the loop's"
+        raise ProviderRefused(provider="none", problem=problem)
+    return provider
+
+
 def _extensible(prompt: PromptDescriptor, *, prefer: Sequence[str]) -> SectionDescriptor | None:
     """Return the section to add to: one with a preferred name, or the last one that only has fixed text."""
     free = [one for one in prompt.sections if not one.protected and one.recall_tokens is None]
@@ -164,16 +163,10 @@ _LIKENESS: Final = 0.85
 _SHORTEST_WORDS: Final = 4
 
 
-class DuplicateRemoval:
+class DuplicateRemoval(ModelFreeStrategy):
     """Removes paragraphs and bullets that repeat an earlier one exactly or nearly: by 85 % of their pairs of words."""
 
-    def propose(
-        self,
-        prompt: PromptDescriptor,
-        *,
-        adapter: ProviderAdapter | None,  # noqa: ARG002  # Needs no model.
-        session: StrategySession,
-    ) -> Sequence[SectionEdit]:
+    def propose_edits(self, prompt: PromptDescriptor, session: StrategySession) -> Sequence[SectionEdit]:
         """Propose the sections that get shorter."""
         seen: list[tuple[frozenset[tuple[str, ...]], set[tuple[str, str]]]] = []
         edits = []
@@ -214,7 +207,7 @@ Place = tuple[Path, int]
 """A unit: the path of its section and its position there."""
 
 
-class Ablation:
+class Ablation(ModelFreeStrategy):
     """Removes sections, paragraphs, bullets and examples that the evaluations do not need, by delta debugging.
 
     Units with protected text that no other unit has are not tried. The gate evaluates the result again, with repeats and
@@ -223,13 +216,7 @@ class Ablation:
 
     name = "ablation"
 
-    def propose(
-        self,
-        prompt: PromptDescriptor,
-        *,
-        adapter: ProviderAdapter | None,  # noqa: ARG002  # Needs no model of its own.
-        session: StrategySession,
-    ) -> Sequence[SectionEdit]:
+    def propose_edits(self, prompt: PromptDescriptor, session: StrategySession) -> Sequence[SectionEdit]:
         """Propose the largest removal that showed no regression, as one edit per section."""
         if session.survives is None:
             return []
@@ -310,7 +297,7 @@ def _edits(
     return edits
 
 
-class RecallBudget:
+class RecallBudget(ModelFreeStrategy):
     """Proposes smaller recall budgets for memory sections, as shares of the current one. The smallest that passes wins."""
 
     def __init__(self, *shares: float) -> None:
@@ -318,13 +305,7 @@ class RecallBudget:
         if not all(0 < share < 1 for share in self._shares):
             raise InvalidValue(what="RecallBudget", problem="shares must be between 0 and 1")
 
-    def propose(
-        self,
-        prompt: PromptDescriptor,
-        *,
-        adapter: ProviderAdapter | None,  # noqa: ARG002  # Needs no model.
-        session: StrategySession,
-    ) -> Sequence[SectionEdit]:
+    def propose_edits(self, prompt: PromptDescriptor, session: StrategySession) -> Sequence[SectionEdit]:
         """Propose one edit per share and memory section."""
         edits = []
         for section in prompt.sections:
@@ -378,10 +359,7 @@ class LLMCompressStrategy:
         self, prompt: PromptDescriptor, *, adapter: ProviderAdapter | None, session: StrategySession
     ) -> Sequence[SectionEdit]:
         """Propose the sections that the model shortened without losing a placeholder."""
-        provider = self._provider or adapter
-        if provider is None:
-            problem = "LLMCompressStrategy needs a provider, its own or the loop's"
-            raise ProviderRefused(provider="none", problem=problem)
+        provider = _needed(self._provider or adapter, "LLMCompressStrategy")
         edits = [
             self._edit(section, provider, session)
             for section in prompt.sections
