@@ -153,19 +153,18 @@ def verify_submission(
     submission = read_submission(folder)
     results = str(Path(folder) / RESULTS_FOLDER)
     plan = read_plan(results)
+    condition = condition_named(plan.condition)
     _check_environment(submission)
     files = _episode_files(plan, Path(episodes or Path(folder) / EPISODES_FOLDER))
     with _importable(submission):
         own = [name for name in plan.policies if _is_own(name, submission)]
         if not own:
-            problem = f"it has no results of {', '.join(submission.policies)}"
-            raise BadFile(file=results, problem=problem)
-        # Policies that share a budget affect each other, so all run again.
-        together = condition_named(plan.condition).together
+            raise BadFile(file=results, problem=f"it has no results of {', '.join(submission.policies)}")
         grid, units = plan_grid(
             files,
             budgets=plan.budgets,
-            policies=plan.policies if together else own,
+            # Policies that share a budget affect each other, so all run again.
+            policies=plan.policies if condition.together else own,
             seeds=plan.seeds,
             byte_model=plan.byte_model,
             condition=plan.condition,
@@ -177,20 +176,19 @@ def verify_submission(
     claimed = _claimed(results, names, grid, chosen)
     own_rows = {key: row for key, row in found.items() if (row["policy"], row["track"]) in names}
     differing, differences = _differences(claimed, own_rows)
-    metric = condition_named(plan.condition).metric
-    notes = [f"the claimed results were made by other code: {plan.code}, now {grid.code}"]
+    note = f"the claimed results were made by other code: {plan.code}, now {grid.code}"
     return SubmissionCheck(
         submission=submission,
         policies=own,
-        metric=metric,
+        metric=condition.metric,
         rows=len(own_rows),
         units=len(chosen),
         all_units=len(units),
-        claimed_mean=_mean(claimed, metric),
-        found_mean=_mean(own_rows, metric),
+        claimed_mean=_mean(claimed, condition.metric),
+        found_mean=_mean(own_rows, condition.metric),
         differing=differing,
         differences=differences[:MAX_DIFFERENCES],
-        notes=notes if plan.code != grid.code else [],
+        notes=[note] if plan.code != grid.code else [],
     )
 
 
