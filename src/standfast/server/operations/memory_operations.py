@@ -6,7 +6,7 @@ Each function takes the gateway, the caller and the namespace first, checks the 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from itertools import chain, islice
-from typing import Final, TypedDict
+from typing import Any, Final
 
 import msgspec
 
@@ -23,7 +23,6 @@ from standfast.memory.conversations import AddedMessages
 from standfast.memory.idempotency import IdempotencyRecord
 from standfast.memory.snapshot_view import SnapshotView
 from standfast.recall.controller import Package
-from standfast.recall.filters import Filter
 from standfast.scopes import SHARED, prefix_in, prefix_of, scope_in, scoped_key
 from standfast.server.access.permissions import Caller, KeyRole, Permission, is_allowed, namespace_for
 from standfast.server.access.scope_limits import listed_scopes, own_scope, own_scopes, sees_any, sees_key
@@ -66,6 +65,7 @@ from standfast.store.records import HistoryEntry, record_of
 from standfast.vocabulary import Band, Record, Snapshot, VisibilityMode
 
 DEFAULT_WORKFLOW: Final = "server"
+_RECALL_OPTIONS: Final = ("tokens", "max_items", "where", "controller", "now_utc", "include_unreviewed")
 # Proposals have their own operations.
 _LISTED_BANDS: Final = tuple(band for band in Band if band is not Band.PHOENIX)
 
@@ -80,16 +80,6 @@ def readable_bands(caller: Caller) -> tuple[Band, ...]:
 def may_read(caller: Caller, key: str) -> bool:
     """Whether the caller may read the record with a key."""
     return prefix_in(key) in (*readable_bands(caller), Band.PHOENIX) and sees_key(caller, key)
-
-
-class _RecallOptions(TypedDict):
-    tokens: int
-    max_items: int
-    scopes: Sequence[str]
-    where: Filter | None
-    controller: str
-    now_utc: str | None
-    include_unreviewed: bool
 
 
 # Reading.
@@ -138,16 +128,11 @@ def _recalled(view: SnapshotView, caller: Caller, body: RecallBody) -> RecallRes
     return msgspec.structs.replace(response, explanation=answer.explanation.as_json())
 
 
-def _options_of(caller: Caller, body: RecallBody) -> _RecallOptions:
-    return {
-        "tokens": body.tokens,
-        "max_items": body.max_items,
-        "scopes": own_scopes(caller, Permission.RECALL, body.scope, body.scopes),
-        "where": body.where,
-        "controller": body.controller,
-        "now_utc": body.now_utc,
-        "include_unreviewed": body.include_unreviewed,
-    }
+def _options_of(caller: Caller, body: RecallBody) -> dict[str, Any]:
+    """What is recalled besides the query, by the names that ``Run.recall`` has for it."""
+    given = msgspec.structs.asdict(body)
+    options = {name: given[name] for name in _RECALL_OPTIONS}
+    return {**options, "scopes": own_scopes(caller, Permission.RECALL, body.scope, body.scopes)}
 
 
 def _recall_response(package: Package, at: int) -> RecallResponse:
@@ -306,20 +291,8 @@ def remember(
         remembered = memory.retry(
             lambda: memory.remember(
                 body.text,
-                tags=body.tags,
-                subject=body.subject,
-                source=body.source,
-                refs=body.refs,
-                propose=body.propose,
-                hold=body.hold,
+                **_given(body),
                 scope=scope,
-                metadata=body.metadata,
-                session=body.session,
-                position=body.position,
-                speaker=body.speaker,
-                valid_from=body.valid_from,
-                valid_until=body.valid_until,
-                supersedes=body.supersedes,
                 workflow=workflow,
                 agent=caller.name,
                 run_id=run_id,
@@ -375,24 +348,15 @@ def _batch_in_one_run(
 def remember_in(run: Run, caller: Caller, body: RememberBody) -> RememberResponse:
     """Judge one text in an open run, and buffer it until the run commits."""
     scope = run.scope if body.scope is None else body.scope
-    remembered = run.remember(
-        body.text,
-        tags=body.tags,
-        subject=body.subject,
-        source=body.source,
-        refs=body.refs,
-        propose=body.propose,
-        hold=body.hold,
-        scope=own_scope(caller, remember_permission(body), scope),
-        metadata=body.metadata,
-        session=body.session,
-        position=body.position,
-        speaker=body.speaker,
-        valid_from=body.valid_from,
-        valid_until=body.valid_until,
-        supersedes=body.supersedes,
-    )
-    return RememberResponse.of(remembered)
+    scope = own_scope(caller, remember_permission(body), scope)
+    return RememberResponse.of(run.remember(body.text, **_given(body), scope=scope))
+
+
+def _given(body: RememberBody) -> dict[str, Any]:
+    """What a text is remembered with besides its scope, by the names that ``Run.remember`` has for it."""
+    return {
+        name: value for name, value in msgspec.structs.asdict(body).items() if name not in {"text", "scope"}
+    }
 
 
 def remember_permission(body: RememberBody) -> Permission:
