@@ -92,7 +92,7 @@ def test_waiting_proposals_are_listed_and_shown() -> None:
     listed, shown = call("approvals", "list"), call("approvals", "show", proposal_id[:8])
 
     assert proposal_id[:12] in listed.output
-    for part in (LAW, "vault_write", "accepted (SEAL)", "✓ F1_Amanah", f"approve {proposal_id[:12]}"):
+    for part in (LAW, "vault_write", "accepted (SEAL)", "✓ F1_Amanah", f"reject {proposal_id[:12]}"):
         assert part in shown.output
     assert [one["proposal_id"] for one in answer_of("approvals", "list")["proposals"]] == [proposal_id]
     assert answer_of("approvals", "show", proposal_id)["record"]["text"] == LAW
@@ -130,7 +130,7 @@ def test_a_person_approves_with_a_key_file() -> None:
     done = call("approvals", "approve", proposal_id[:8], "--key", "alice", "--yes")
 
     assert done.exit_code == 0
-    assert "VAULT/shared//law/1 is law now, signed by alice@example.com; ledger entry " in done.output
+    assert "law/1 is law now, signed by alice@example.com; ledger entry " in done.output
     assert texts(Band.VAULT) == [LAW]
     assert call("approvals", "list").output == "No proposal is waiting.\n"
     assert [one["state"] for one in answer_of("approvals", "list", "--all")["proposals"]] == ["approved"]
@@ -143,7 +143,19 @@ def test_the_law_that_would_be_replaced_is_shown() -> None:
     newer = propose(text="Refunds above 900 EUR need two people.")
 
     assert answer_of("approvals", "show", newer)["replaces"] == LAW
-    assert f"It would replace this law:\n\n{LAW}" in call("approvals", "show", newer).output
+    assert f"Approved, it would replace this law:\n\n{LAW}" in call("approvals", "show", newer).output
+
+
+def test_the_memory_that_would_be_replaced_is_shown_before_it_is_accepted() -> None:
+    with Memory.open("standfast.db") as memory:
+        memory.remember(LAW, subject="law/1", source=HANDBOOK)
+    proposal_id = propose(text="Refunds above 900 EUR need two people.")
+    declined = call("approvals", "accept", proposal_id, "--key", "alice", stdin="n\n")
+
+    assert f"Accepted as ordinary memory, it would replace this memory:\n\n{LAW}" in declined.stdout
+    assert f"\n  -{LAW}\n  +Refunds above 900 EUR need two people." in declined.stdout
+    shown = answer_of("approvals", "show", proposal_id)
+    assert (shown["replaces"], shown["replaces_memory"]) == (None, LAW)
 
 
 def test_nothing_is_signed_without_confirmation() -> None:

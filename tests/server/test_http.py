@@ -229,6 +229,16 @@ def test_pages_show_one_snapshot_whatever_is_written_meanwhile(bot: TestClient) 
     assert bot.get(f"{IN}/records", params={"cursor": encode_cursor((999, "LEDGER/x"))}).status_code == 400
 
 
+def test_a_proposal_shows_the_memory_that_it_would_replace(bot: TestClient) -> None:
+    """Approved it would be new law; accepted, it would end what memory says now."""
+    remembered(bot, "Lunch is at noon.", subject="lunch")
+    made = remembered(bot, "Lunch is at one.", subject="lunch", propose=True)
+    shown = bot.get(f"{IN}/proposals/{made['proposal_id']}").json()
+
+    assert shown.get("replaces") is None
+    assert shown["replaces_memory"]["text"] == "Lunch is at noon."
+
+
 def test_a_human_seals_what_was_shown_with_ssh_keygen(
     bot: TestClient, harness: Harness, tmp_path: Path
 ) -> None:

@@ -32,7 +32,7 @@ from standfast.govern.authority import Role
 from standfast.govern.judge import Claim, Judge
 from standfast.memory import Memory
 from standfast.origins import origin_of, origin_table
-from standfast.scopes import ALL_SCOPES
+from standfast.scopes import ALL_SCOPES, name_in
 from standfast.vocabulary import Band, Receipt, Record, Verdict, normal_tags
 from standfast.wiring import floors_of, signers_of
 
@@ -93,21 +93,23 @@ def show_proposal(proposal_id: str, store_url: str | None, namespace: str | None
     """
     with opened_memory(store_url, namespace) as memory:
         found = memory.approvals().find(proposal_id)
-        replaces = _law_to_replace(memory, found)
+        replaced = _replaced(memory, found)
     if as_json:
-        print_json({**found.as_json(), "replaces": replaces})
+        law, ordinary = (replaced.get(decision) for decision in (Decision.APPROVE, Decision.ACCEPT))
+        print_json({**found.as_json(), "replaces": law, "replaces_memory": ordinary})
     else:
-        _print_proposal(found, replaces)
+        _print_proposal(found, replaced)
 
 
-def _law_to_replace(memory: Memory, found: WaitingProposal | DecidedProposal) -> str | None:
-    """The text of the law that a waiting proposal would replace; None if there is none."""
-    place = found.proposal.key
-    laws = [law.text for law in memory.records(band=Band.VAULT, scope="*") if law.key == place]
-    return laws[0] if laws and isinstance(found, WaitingProposal) else None
+def _replaced(memory: Memory, found: WaitingProposal | DecidedProposal) -> dict[Decision, str]:
+    """The texts that a waiting proposal would replace, by the decision that replaces them."""
+    if isinstance(found, DecidedProposal):
+        return {}
+    records = {decision: memory.approvals().replaced(found.proposal, decision) for decision in Decision}
+    return {decision: record.text for decision, record in records.items() if record is not None}
 
 
-def _print_proposal(found: WaitingProposal | DecidedProposal, replaces: str | None) -> None:
+def _print_proposal(found: WaitingProposal | DecidedProposal, replaced: dict[Decision, str]) -> None:
     """Print why it waits first, then all of what a signature covers."""
     proposal: Proposal = found.proposal
     where = f"{proposal.namespace}/{proposal.key}"
@@ -123,8 +125,10 @@ def _print_proposal(found: WaitingProposal | DecidedProposal, replaces: str | No
         signer = f"{found.approval.principal} ({found.approval.key_fingerprint})"
         click.echo(f"\n{proposal.summary or _ERASED}\n\n  decided {found.decided_at} by {signer}")
         return
-    _print_content(found.record, replaces)
-    click.echo(f"\nTo approve it: standfast approvals approve {proposal.proposal_id[:_ID_CHARS]} --key FILE")
+    _print_content(found.record, replaced)
+    click.echo(
+        f"\nTo decide: standfast approvals approve|accept|reject {proposal.proposal_id[:_ID_CHARS]} --key FILE"
+    )
 
 
 def _print_findings(record: Record) -> None:
@@ -135,8 +139,8 @@ def _print_findings(record: Record) -> None:
         click.echo(f"  {'✓' if check.passed else '✗'} {check.floor} {check.score:g}{reason}")
 
 
-def _print_content(record: Record, replaces: str | None) -> None:
-    """Print the whole content of a record, and how it differs from the law that it would replace."""
+def _print_content(record: Record, replaced: dict[Decision, str]) -> None:
+    """Print the whole content of a record, and how it differs from what it would replace."""
     text = whole_visible_text(record.text)
     click.echo(f"\n{text}\n")
     fields = {
@@ -152,15 +156,17 @@ def _print_content(record: Record, replaces: str | None) -> None:
         "speaker": record.speaker,
         "valid from": record.valid_from,
         "valid until": record.valid_until,
+        "supersedes": record.supersedes,
     }
     for name, value in fields.items():
         if value not in (None, (), {}):
             plain = value if isinstance(value, str) else canonical_bytes(msgspec.to_builtins(value)).decode()
             click.echo(f"  {name}: {whole_visible_text(plain)}")
-    if replaces is not None:
-        old = whole_visible_text(replaces)
-        click.echo(f"\nIt would replace this law:\n\n{old}\n")
-        for line in unified_diff(old.splitlines(), text.splitlines(), "law", "proposal", lineterm=""):
+    for decision, was in replaced.items():
+        old, name = whole_visible_text(was), "law" if decision is Decision.APPROVE else "memory"
+        how = "Approved" if decision is Decision.APPROVE else "Accepted as ordinary memory"
+        click.echo(f"\n{how}, it would replace this {name}:\n\n{old}\n")
+        for line in unified_diff(old.splitlines(), text.splitlines(), name, "proposal", lineterm=""):
             click.echo(f"  {line}")
 
 
@@ -237,7 +243,7 @@ def _to_decide(
         if isinstance(found, DecidedProposal):
             raise NotPending(proposal_id=found.proposal.proposal_id, state=found.proposal.state.value)
         if found.proposal.proposal_id not in waiting and not options.as_json:
-            _print_proposal(found, _law_to_replace(memory, found))
+            _print_proposal(found, _replaced(memory, found))
         waiting[found.proposal.proposal_id] = found
     return list(waiting.values())
 
@@ -263,10 +269,10 @@ def _print_decisions(
     else:
         for approval, (proposal, outcome) in zip(approvals, decided, strict=True):
             if isinstance(outcome, StandfastError):
-                click.echo(f"{proposal.key} was not decided: {outcome}", err=True)
+                click.echo(f"{name_in(proposal.key)} was not decided: {outcome}", err=True)
             else:
                 done = f"{_DONE[decision]} by {approval.principal}"
-                click.echo(f"{proposal.key} {done}; ledger entry {outcome.ledger_seq}.")
+                click.echo(f"{name_in(proposal.key)} {done}; ledger entry {outcome.ledger_seq}.")
     if any(isinstance(outcome, StandfastError) for _, outcome in decided):
         raise click.exceptions.Exit(1)
 

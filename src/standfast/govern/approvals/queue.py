@@ -168,14 +168,19 @@ class ApprovalQueue:
             raise NoSuchProposal(problem=f"{how_many} with {proposal_id!r:.80}")
         return begins[0]
 
-    def replaces(self, proposal: Proposal, decision: Decision) -> str | None:
-        """The content fingerprint of the record that a decision would replace now; None if it replaces none."""
+    def replaced(self, proposal: Proposal, decision: Decision) -> Record | None:
+        """The record that a decision would replace now: law, or ordinary memory; None if it replaces none."""
         band = _BAND_AFTER.get(decision)
         if band is None:
             return None
         key = scoped_key(band, scope_in(proposal.key), name_in(proposal.key))
         found = self._store.read(self._namespace, [key])
-        return content_fingerprint(record_of(found[key])) if key in found else None
+        return record_of(found[key]) if key in found else None
+
+    def replaces(self, proposal: Proposal, decision: Decision) -> str | None:
+        """The content fingerprint of that record, as a statement names it."""
+        record = self.replaced(proposal, decision)
+        return None if record is None else content_fingerprint(record)
 
     def decide(
         self, approval: Approval, *, signers: Signers, agents: AbstractSet[str] = frozenset()

@@ -18,11 +18,10 @@ from standfast.server.access.permissions import ALL_NAMESPACES, ORIGIN_OF_ROLE, 
 from standfast.server.access.scope_limits import sees_key, sees_whole_commit
 from standfast.server.operations import schemas, store_schemas
 from standfast.server.operations.gateway import Gateway
-from standfast.server.operations.memory_operations import records_of
 from standfast.server.operations.schemas import decode_name, decode_number, paginate
 from standfast.store.commit import COMMIT_KIND
 from standfast.store.protocol import Progress
-from standfast.vocabulary import Band, Receipt, Record
+from standfast.vocabulary import Receipt
 
 
 def list_proposals(
@@ -56,7 +55,8 @@ def get_proposal(
     return store_schemas.ProposalResponse(
         proposal=found.proposal,
         record=found.record,
-        replaces=_replaced(memory, found),
+        replaces=memory.approvals().replaced(found.proposal, Decision.APPROVE),
+        replaces_memory=memory.approvals().replaced(found.proposal, Decision.ACCEPT),
         to_sign=tuple(
             _to_sign(gateway, memory, found.proposal, decision, query.minutes) for decision in Decision
         ),
@@ -69,12 +69,6 @@ def _found(memory: Memory, caller: Caller, proposal_id: str) -> WaitingProposal 
     if not caller.covers_scope(scope_in(found.proposal.key)):
         raise NoSuchProposal(problem=f"no proposal id begins with {proposal_id!r:.80}")
     return found
-
-
-def _replaced(memory: Memory, found: WaitingProposal) -> Record | None:
-    record = found.record
-    found_records = records_of(memory, record.memory_id, scope=record.scope)
-    return next((one for one in found_records if one.band is Band.VAULT), None)
 
 
 def _to_sign(
