@@ -21,7 +21,7 @@ import time
 import traceback
 from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import NoReturn
 
@@ -79,7 +79,8 @@ class Keeper:
         return int(told) != 0, lines.split()
 
     def close(self) -> None:
-        """End the process; a worker that is left ends with it."""
+        """End the process; a worker that is left is killed."""
+        self.kill()
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         self._process.stdin.close()
@@ -93,7 +94,9 @@ def keep(folder: Path, url: str, name: str) -> None:
 
     def kill(*_: object) -> None:
         for pid in workers:
-            os.kill(pid, signal.SIGKILL)
+            # It may have ended by itself a moment ago.
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
 
     signal.signal(signal.SIGUSR1, kill)
     os.write(1, b"ready\n")

@@ -18,24 +18,28 @@ from standfast.govern.approvals.signers import Signers
 from standfast.memory import Memory
 from standfast.scopes import SHARED, scoped_key
 from standfast.store.audit import erasures_in
+from standfast.store.commit import Commit, Write
 from standfast.store.records import record_of
 from standfast.store.store import open_store
+from standfast.vocabulary import ActionType
 from tests.govern import openssh
 from tests.govern.seals import signed
 
 SUBJECTS = 12
-BURST_FACTS = 40
+BURST_FACTS = 200
+FACTS = "facts"
+"""The namespace of what is committed without a judge, as fast as it goes."""
 SAMPLED_FACTS = 10
 OFTEN_UP_TO = {
     "backup": 2_000,
     "rebuild_index": 2_000,
     "sweep": 2_000,
-    "history": 5_000,
-    "forget": 20_000,
-    "propose": 20_000,
-    "decide": 20_000,
-    "recall": 20_000,
-    "recall_again": 20_000,
+    "history": 50_000,
+    "forget": 50_000,
+    "propose": 50_000,
+    "decide": 50_000,
+    "recall": 50_000,
+    "recall_again": 50_000,
 }
 """What costs by the size of the store: beyond so many commits it is done the more seldom the more there are."""
 MOST_MESSAGES = 60
@@ -227,13 +231,15 @@ class Worker:
         """How many facts were acknowledged."""
         return int(self._acknowledged.read_text()) if self._acknowledged.exists() else 0
 
-    def _fact(self, number: int) -> str:
-        return f"Fact {number} of {self.name} weighs {number * 7919 % 10_007} grams."
+    def _fact(self, number: int) -> Write:
+        value = f"Fact {number} of {self.name} weighs {number * 7919 % 10_007} grams."
+        return Write.of(FACTS, f"{self.name}/{number}", ActionType.WRITE, value)
 
     def _holds(self, number: int) -> bool:
-        """Whether a fact is there, and is what was remembered."""
-        found = self._current(f"{self.name}/fact/{number}")
-        require(found in (None, self._fact(number)), f"fact {number} of {self.name} is {found!r}")
+        """Whether a fact is there, and is what was committed."""
+        fact = self._fact(number)
+        found = self.memory.store.read(FACTS, [fact.key]).get(fact.key)
+        require(found is None or found.content == fact.content, f"{fact.key} is not what was committed")
         return found is not None
 
     def _check_facts(self) -> None:
@@ -254,15 +260,18 @@ class Worker:
             file.write(b"%012d" % facts)
 
     def burst(self) -> None:
-        """Remember many facts, each in a commit of its own, as fast as it goes."""
-        for _ in range(BURST_FACTS):
-            number = self._facts()
-            answer = self.memory.remember(
-                self._fact(number),
-                subject=f"{self.name}/fact/{number}",
-                source={"kind": "doc", "id": "scales"},
+        """Commit many facts, each in a commit of its own, as fast as it goes."""
+        store, facts = self.memory.store, self._facts()
+        for number in range(facts, facts + BURST_FACTS):
+            start = number if self.dice.random() < 0.5 else store.head()
+            store.commit(
+                Commit.of(
+                    run_id=f"{self.name}-{number}",
+                    memory_snapshot_id=min(start, store.head()),
+                    policy_set_id="soak",
+                    writes=[self._fact(number)],
+                )
             )
-            require(answer.verdict == "SEAL", f"fact {number} got {answer.verdict}")
             self._acknowledge(number + 1)
         require(self._holds(self.dice.randrange(number + 1)), f"a fact of {self.name} is lost")
 

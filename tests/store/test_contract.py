@@ -362,8 +362,12 @@ def test_versions_are_what_a_plain_filter_finds(store: Store) -> None:
     assert len(rows) == 11
     for query in QUERIES:
         assert store._storage.versions(query) == _filtered(rows, query), query
-    bare = store.versions_between(1, 2, with_content=False)
-    assert bare == [msgspec.structs.replace(row, content=None) for row in rows if row.memory_snapshot_id == 2]
+    bare = store.versions_between("n1", 1, 2, with_content=False)
+    assert bare == [
+        msgspec.structs.replace(row, content=None)
+        for row in rows
+        if row.memory_snapshot_id == 2 and row.namespace == "n1"
+    ]
     assert store.namespaces() == ["n1", "n2"]
 
 

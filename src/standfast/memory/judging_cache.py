@@ -95,7 +95,7 @@ class JudgingCache:
         # Following costs one lookup per commit, reading again more than one per record: the cheaper one is done.
         if snapshot - cached.last > cached.size:
             return False
-        between = self._store.versions_between(cached.last, snapshot, with_content=False)
+        between = self._store.versions_between(self._namespace, cached.last, snapshot, with_content=False)
         return not self._touches((row.namespace, row.key) for row in between)
 
     def _touches(self, keys: Iterable[RecordKey]) -> bool:

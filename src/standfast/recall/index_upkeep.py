@@ -72,7 +72,7 @@ def read_commits(
     size = 8
     while after < until:
         end = min(until, after + size)
-        versions = store.versions_between(after, end)
+        versions = store.versions_between(namespace, after, end)
         size = (
             min(size * 2, COMMITS_READ_AT_ONCE)
             if len(versions) < VERSIONS_READ_AT_ONCE
@@ -80,7 +80,7 @@ def read_commits(
         )
         commits: dict[int, list[Version]] = {snapshot: [] for snapshot in range(after + 1, end + 1)}
         for version in versions:
-            if version.namespace == namespace and prefix_in(version.key) in bands:
+            if prefix_in(version.key) in bands:
                 commits[version.memory_snapshot_id].append(version)
         latest = _latest_before(
             store, namespace, {one.key for found in commits.values() for one in found}, after
@@ -345,8 +345,8 @@ class IndexUpkeep:
     def _erased_between(self, after: int, until: int) -> dict[str, set[tuple[str, int]]]:
         """By band, the versions that commits after a snapshot erased, up to another one: place and snapshot of each. Others may be among them."""
         # Each of them has a newer version, which says that it is erased.
-        written = self._store.versions_between(after, until, with_content=False)
-        keys = {version.key for version in written if version.namespace == self._namespace}
+        written = self._store.versions_between(self._namespace, after, until, with_content=False)
+        keys = {version.key for version in written}
         erased: dict[str, set[tuple[str, int]]] = {}
         for version in self._store.versions_under(self._namespace, sorted(keys)):
             if version.erased_by is not None:

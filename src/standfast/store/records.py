@@ -196,8 +196,8 @@ def changes_between(
     """
     touched = {
         row.key
-        for row in store.versions_between(old, new, with_content=False)
-        if row.namespace == namespace and is_band_row(row.key) and is_within(scope_in(row.key), scope)
+        for row in store.versions_between(namespace, old, new, with_content=False)
+        if is_band_row(row.key) and is_within(scope_in(row.key), scope)
     }
     keys = sorted(touched)
     before, after = store.read(namespace, keys, at=old), store.read(namespace, keys, at=new)

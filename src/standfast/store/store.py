@@ -219,9 +219,12 @@ class Store:
         query = VersionQuery(namespace=namespace, keys=keys, at=newest_at, newest=newest_at is not None)
         return self._storage.versions(query)
 
-    def versions_between(self, after: int, until: int, *, with_content: bool = True) -> list[Version]:
-        """The versions that the commits after a snapshot wrote, up to another one, by snapshot, namespace and key, not verified."""
-        found = self._storage.versions(VersionQuery(since=after, at=until, with_content=with_content))
+    def versions_between(
+        self, namespace: str, after: int, until: int, *, with_content: bool = True
+    ) -> list[Version]:
+        """The versions that the commits after a snapshot wrote, up to another one, by snapshot and key, not verified."""
+        query = VersionQuery(namespace=namespace, since=after, at=until, with_content=with_content)
+        found = self._storage.versions(query)
         return sorted(found, key=lambda one: one.memory_snapshot_id)
 
     @property
