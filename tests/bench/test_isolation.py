@@ -92,6 +92,25 @@ class Reader:
     def __init__(self, *, path):
         self.path = path
 
+    def elsewhere(self):
+        """Read in another interpreter, which has no audit hook."""
+        try:
+            import _interpreters as interpreters
+        except ImportError:
+            import _xxsubinterpreters as interpreters
+        interpreters.run_string(interpreters.create(), f"open({self.path!r}).read()")
+
+    def renamed(self):
+        """Load the module that starts programs a second time, under another name."""
+        import _imp
+        import importlib.util
+
+        spec = importlib.util.find_spec("_posixsubprocess")
+        if spec.origin == "built-in":
+            raise PermissionError
+        spec.name = "other._posixsubprocess"
+        _imp.create_dynamic(spec)
+
     def select(self, step, store):
         import socket
         import subprocess
@@ -103,12 +122,31 @@ class Reader:
             lambda: socket.socket(),
             lambda: subprocess.run(["cat", self.path]),
             lambda: open(f"/proc/{os.getppid()}/environ").read(),
+            lambda: os.listdir(os.path.dirname(self.path)),
+            lambda: list(os.scandir("/")),
+            lambda: __import__("_posixsubprocess").fork_exec([b"/bin/true"], [b"/bin/true"]),
+            lambda: (sys.modules.pop("_posixsubprocess", None), __import__("_posixsubprocess")),
+            lambda: __import__("apsw").Connection(self.path + ".db"),
+            lambda: __import__("readline").read_history_file(self.path),
+            lambda: __import__("_tkinter").create(None, "", "Tk", False, False, False),
+            lambda: self.elsewhere(),
+            lambda: self.renamed(),
         ):
             try:
                 attempt()
-            except PermissionError:
+            except (PermissionError, ImportError):
                 continue
             yield write(step)
+
+
+class Scholar:
+    """Imports much, reads its own code, and writes everything."""
+
+    def select(self, step, store):
+        import ctypes, importlib.metadata, json, multiprocessing, numpy, sqlite3, subprocess, uuid
+
+        assert importlib.metadata.version("standfast") and open(__file__).read()
+        yield write(step)
 
 
 class Elephant:
@@ -266,11 +304,17 @@ def test_the_price_list_of_a_shipped_policys_run_knows_no_later_step() -> None:
 
 
 def test_files_sockets_and_programs_are_refused(tmp_path: Path) -> None:
-    secret = tmp_path / "episodes.jsonl"
+    secret = tmp_path / "data" / "episodes.jsonl"
     write_jsonl(secret, [small_episode(5)])
 
     assert _retained(f"cheats:Reader(path={secret})", PricedEpisode(small_episode(5))) == set()
     assert not Path(f"{secret}.notes").exists()
+    assert not Path(f"{secret}.db").exists()
+
+
+def test_a_policy_may_import_what_it_needs() -> None:
+    """Libraries import modules that could start programs; only using them is refused."""
+    assert _retained("cheats:Scholar", PricedEpisode(small_episode(5))) == {0, 1, 2, 3, 4}
 
 
 @pytest.mark.parametrize("condition", CONDITIONS)

@@ -4,8 +4,8 @@ It is given a policy's name and then one step at a time, and answers each with t
 step. It has a store of its own for the policy to look at; the store that is graded is in the parent process, which applies the
 same actions and decides by its own prices what is accepted.
 
-An audit hook refuses files that are not code, sockets and other processes, so that a policy can't read an episode file or leave
-notes for its next run. Such a hook is a fence and not a prison: native code can get past it. Grade entries that you have reason
+An audit hook refuses files and folders that are not code, sockets and other processes, so that a policy can't read an episode file, guess
+a seed from its name, or leave notes for its next run. Such a hook is a fence and not a prison: native code can get past it. Grade entries that you have reason
 to distrust in a container that holds no episode files but those to be graded.
 """
 
@@ -16,7 +16,7 @@ import sys
 import sysconfig
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Any, BinaryIO, Final
+from typing import Any, BinaryIO, Final, NoReturn
 
 import msgspec
 
@@ -77,7 +77,7 @@ _WRITES: Final = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
 _REFUSED_EVENTS: Final = frozenset(
     f"{module}.{name}"
     for module, names in {
-        "os": "chmod chown exec fork forkpty kill link mkdir posix_spawn putenv remove rename rmdir spawn startfile symlink system truncate",
+        "os": "chmod chown exec fork forkpty kill link mkdir posix_spawn remove rename rmdir spawn startfile symlink system truncate",
         "ctypes": "dlsym dlsym/handle",
         "ftplib": "connect",
         "http.client": "connect",
@@ -92,6 +92,17 @@ _REFUSED_EVENTS: Final = frozenset(
         "urllib": "Request",
     }.items()
     for name in names.split()
+)
+_LISTING: Final = frozenset(("os.listdir", "os.scandir"))
+# Native modules that open files, start programs or run code without an audit event; interpreters of their own have no hook. A second
+# import of ``_posixsubprocess`` would undo ``_disarm``.
+_REFUSED_MODULES: Final = frozenset(
+    module
+    for modules in (
+        "_posixsubprocess _interpreters _xxsubinterpreters _testcapi _testinternalcapi _testmultiphase",
+        "_tkinter readline _dbm _gdbm apsw psycopg_c psycopg_binary",
+    )
+    for module in modules.split()
 )
 
 
@@ -169,6 +180,8 @@ def install_fence(module: str) -> None:
     found = importlib.util.find_spec(module.partition(".")[0])
     roots.update(found.submodule_search_locations or () if found is not None else ())
     may_read = _readable(sorted(map(os.path.realpath, roots)))
+    listed = {os.path.realpath(entry) for entry in sys.path}
+    _disarm()
 
     def hook(event: str, arguments: tuple[Any, ...]) -> None:
         if event == "open":
@@ -176,10 +189,27 @@ def install_fence(module: str) -> None:
             writes = (flags or 0) & _WRITES or set(mode or "") & set("wax+")
             if not isinstance(path, int) and (writes or not may_read(os.fsdecode(path))):
                 raise PermissionError(f"a policy in the benchmark can't open {os.fsdecode(path)}")
+        elif event in _LISTING:
+            path = os.curdir if arguments[0] is None else arguments[0]
+            if isinstance(path, int) or not (os.path.realpath(path) in listed or may_read(os.fsdecode(path))):
+                raise PermissionError(f"a policy in the benchmark can't list {path!r:.80}")
+        elif event == "import" and str(arguments[0]).rpartition(".")[2] in _REFUSED_MODULES:
+            raise ImportError(f"a policy in the benchmark can't import {arguments[0]}")
         elif event in _REFUSED_EVENTS or (event == "ctypes.dlopen" and arguments[0] is not None):
             raise PermissionError(f"a policy in the benchmark can't use {event}")
 
     sys.addaudithook(hook)
+
+
+def _disarm() -> None:
+    """Take the function away that starts programs without an audit event. Modules that only import it still can."""
+    if os.name == "posix":
+        starter: Any = importlib.import_module("_posixsubprocess")
+        starter.fork_exec = _refuse_program
+
+
+def _refuse_program(*_: object) -> NoReturn:
+    raise PermissionError("a policy in the benchmark can't start programs")
 
 
 def _readable(roots: Iterable[str]) -> Callable[[str], bool]:
@@ -189,7 +219,7 @@ def _readable(roots: Iterable[str]) -> Callable[[str], bool]:
     def may_read(path: str) -> bool:
         real = os.path.realpath(path)
         described = Path(real).parent.suffix in (".dist-info", ".egg-info")
-        return real.endswith(code) or described or real.startswith(inside)
+        return real.endswith(code) or described or (real + os.sep).startswith(inside)
 
     return may_read
 
