@@ -210,7 +210,9 @@ def test_built_evidence_keeps_its_hash_through_the_store(checks: list[FloorCheck
 
     assert back == evidence
     assert build_chain(checks, verdict, AT) == (evidence, read_chain(evidence, verdict))
-    assert read_chain(back, verdict).validation.valid
+    rejected = any(check.hard and not check.passed for check in checks)
+    assert read_chain(back, verdict).validation.valid is (verdict is Verdict.VOID or not rejected)
+    assert read_chain(back, verdict).hash_verified
     assert evidence_text(back.floor_checks, back.verdict, back.timestamp) == read_chain(evidence).text
 
 

@@ -18,6 +18,7 @@ from standfast.govern.policy import (
 from standfast.limits import MAX_WRITE_LOG_ENTRIES
 from standfast.vocabulary import Band, Verdict
 from tests.govern.chains import (
+    FLOORS,
     chain,
     chain_without,
     document_hash,
@@ -182,6 +183,29 @@ def test_a_chain_that_says_void_becomes_canonical_under_no_other_verdict(target:
         assert not strict.allowed
         assert lenient.target_bands == (["VOID"] if target is Band.VOID else [])
         assert lenient.allowed or lenient.reason == VOID_REASON
+
+
+@pytest.mark.parametrize("strict", [True, False], ids=["strict", "lenient"])
+@pytest.mark.parametrize("target", [None, "LEDGER", "VAULT"])
+@pytest.mark.parametrize("verdict", ["SEAL", "SABAR", "PARTIAL", "888_HOLD"])
+def test_a_chain_with_a_failed_hard_floor_is_never_approved(
+    verdict: str, target: str | None, strict: bool
+) -> None:
+    rejected = chain(
+        verdict, [*FLOORS, {"floor": "F6_Injection", "score": 0.1, "passed": False, "hard": True}]
+    )
+    decision = MemoryWritePolicy(strict_mode=strict).should_write(verdict, rejected, target)
+
+    assert (decision.allowed, decision.reason) == (False, "Evidence chain invalid")
+    assert decision.ledger_entry["missing_links"] == [
+        f"verdict is {verdict}, but the hard floor F6_Injection failed"
+    ]
+
+
+def test_a_chain_with_a_failed_hard_floor_is_written_to_void() -> None:
+    rejected = chain("VOID", [{"floor": "F6_Injection", "score": 0.1, "passed": False, "hard": True}])
+
+    assert MemoryWritePolicy().should_write("VOID", rejected).target_bands == ["VOID"]
 
 
 def test_the_ledger_entry_is_complete_for_audit() -> None:

@@ -9,7 +9,7 @@ its evidence has the same text and hash after it was stored and read back.
 
     missing      a required field is absent, null or empty
     disagreeing  the hash or the verdict is not the one it should be
-    malformed    a field has a type, a size or a value that no honest chain has
+    malformed    a field has a type, a size or a value that no honest chain has; so has a verdict that is not VOID beside a failed hard floor
 """
 
 import hashlib
@@ -131,7 +131,8 @@ def build_chain(
     if text is None:
         text = _hashed_text(_as_json({"floor_checks": checks, "verdict": read, "timestamp": timestamp}))
     evidence = Evidence(floor_checks=checks, verdict=read, timestamp=timestamp, hash=_sha256(text))
-    return evidence, _intact(evidence, text)
+    is_sound = _problem_of_verdict(checks, read) is None
+    return evidence, _intact(evidence, text) if is_sound else read_chain(evidence)
 
 
 def content_fingerprint(record: Record) -> str:
@@ -237,8 +238,20 @@ def decided_record(
 
 def has_failed_hard_floor(record: Record) -> bool:
     """Whether a hard floor rejected the record. Such a record is never approved."""
-    return record.evidence is not None and any(
-        check.hard is True and not check.passed for check in record.evidence.floor_checks
+    return record.evidence is not None and _failed_hard_floor(record.evidence.floor_checks) is not None
+
+
+def _failed_hard_floor(checks: Iterable[FloorCheck]) -> str | None:
+    return next((check.floor for check in checks if check.hard is True and not check.passed), None)
+
+
+def _problem_of_verdict(checks: Iterable[FloorCheck], verdict: Verdict | None) -> str | None:
+    """A failed hard floor makes a verdict VOID, so a chain that says otherwise was not given by a judge."""
+    failed = None if verdict in (None, Verdict.VOID) else _failed_hard_floor(checks)
+    return (
+        None
+        if failed is None
+        else f"verdict is {verdict}, but the hard floor {failed} failed"[:MAX_PROBLEM_CHARS]
     )
 
 
@@ -266,6 +279,8 @@ def _sound_reading(evidence: Evidence, verdict: Verdict | None) -> ChainReading 
         return None
     text = _plain_text_of(evidence.floor_checks, evidence.verdict, evidence.timestamp)
     if text is None or _sha256(text) != evidence.hash or read_instant(evidence.timestamp) is None:
+        return None
+    if _problem_of_verdict(evidence.floor_checks, evidence.verdict) is not None:
         return None
     return _intact(evidence, text)
 
@@ -306,7 +321,7 @@ def _read_fields(chain: dict[str, Any], text: str, verdict: Verdict | None) -> C
         "verdict": verdict_text is None,
     }
     missing = [name for name, is_so in is_missing.items() if is_so]
-    malformed = _problems_of_checks(checks)
+    malformed = _problems_of_checks(checks, read)
     if any(type(one) is not str for one in hashes):
         malformed.append("hash must be a string")
     if timestamp is not None and read_instant(timestamp) is None:
@@ -332,18 +347,19 @@ def _read_fields(chain: dict[str, Any], text: str, verdict: Verdict | None) -> C
     )
 
 
-def _problems_of_checks(checks: object) -> list[str]:
-    """The first malformed floor check, if any. A check has the fields of ``FloorCheck`` and no others."""
+def _problems_of_checks(checks: object, verdict: Verdict | None) -> list[str]:
+    """The first malformed floor check, if any, or that they do not fit the verdict. A check has the fields of ``FloorCheck`` and no others."""
     if checks is None:
         return []
     if not isinstance(checks, list | tuple):
         return ["floor_checks must be a list"]
     try:
-        msgspec.convert(checks, list[FloorCheck])
+        read = msgspec.convert(checks, list[FloorCheck])
     except (msgspec.ValidationError, StandfastError):
         pass
     else:
-        return []
+        problem = _problem_of_verdict(read, verdict)
+        return [] if problem is None else [problem]
     for index, check in enumerate(checks):
         try:
             FloorCheck.from_json(check)

@@ -7,7 +7,7 @@ known, would a VOID become canonical, is the evidence valid, does the verdict re
   reaches that band; it does not narrow the route, because PARTIAL must not reach LEDGER without its review in PHOENIX.
 - A SEAL for VAULT is allowed as a proposal. Its ``target_bands`` is PHOENIX, where it waits; no decision names VAULT.
 - Lenient mode forgives evidence that is missing or disagrees, and a band that the verdict does not reach. It does not forgive
-  an unknown verdict or band, which name no place to write to, nor a malformed chain. And a chain that says VOID never becomes
+  an unknown verdict or band, which name no place to write to, nor a malformed chain, such as one with a failed hard floor. And a chain that says VOID never becomes
   canonical under another verdict.
 - ``requires_human_approval`` is True for allowed writes only: there is nothing to approve about a refused one.
 - The document's reasons are given word for word; details are in ``ledger_entry["missing_links"]``.
