@@ -2,22 +2,7 @@
 
 keys.py          ``Keyring`` creates, revokes and checks API keys
 permissions.py   the table of roles and permissions, and ``Caller``             <- START HERE
+scope_limits.py  what keys that are limited to scopes may name and see
 protection.py    ``RateLimiter``, and ``AccessLog`` for calls that were refused
+replicas.py      rate limits that hold for all servers of a store together
 """
-
-from standfast.server.access.keys import ApiKey, Keyring
-from standfast.server.access.permissions import ALL_NAMESPACES, Caller, KeyRole, KeyScope, Permission
-from standfast.server.access.protection import AccessLog, RateLimiter, RefusedCall
-
-__all__ = [
-    "ALL_NAMESPACES",
-    "AccessLog",
-    "ApiKey",
-    "Caller",
-    "KeyRole",
-    "KeyScope",
-    "Keyring",
-    "Permission",
-    "RateLimiter",
-    "RefusedCall",
-]

@@ -22,7 +22,6 @@ from standfast.vocabulary import ActionType, Band, Value
 COMMIT: Final = "commit"
 PROPOSAL: Final = "proposal"
 REFUSAL: Final = "refusal"
-EVENT_KINDS: Final = (COMMIT, PROPOSAL, REFUSAL)
 _RECORD_BANDS: Final = frozenset(band.value for band in Band) - {Band.PHOENIX.value, Band.VOID.value}
 
 
