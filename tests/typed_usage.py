@@ -4,7 +4,7 @@ Nothing here is run. Each function uses one part of the API and asserts the type
 """
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from datetime import datetime
 from pathlib import Path
 from typing import Any, Literal, assert_type
@@ -286,6 +286,17 @@ def remote() -> None:
         assert_type(memory.recall_batch([standfast.client.RecallBody(query="VAT", tokens=100)])[0].text, str)
         for event in memory.events(after=0):
             assert_type(event, standfast.client.ServerEvent)
+
+
+async def remote_from_async_code() -> None:
+    """The verbs of the async client are those of the client, with their types."""
+    async with standfast.AsyncClient("http://127.0.0.1:8765", key="sf_key") as memory:
+        assert_type(await memory.diff(0), list[standfast.RecordChange])
+        assert_type(memory.records(band=standfast.Band.LEDGER), AsyncIterator[standfast.Record])
+        assert_type((await memory.remember("VAT is 19 %.", tags=["tax"])).receipt, standfast.Receipt | None)
+        assert_type((await memory.at(4).recall("VAT", tokens=100)).text, str)
+        async with memory.run(workflow="triage") as run:
+            assert_type((await run.recall("VAT", tokens=100)).text, str)
 
 
 def adapting(memory: standfast.Memory, folder: Path) -> None:

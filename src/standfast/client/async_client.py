@@ -11,12 +11,13 @@ cancelled call still ends on the server; repeat a write with its request key to 
 
 import asyncio
 import functools
+import inspect
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager, suppress
 from itertools import islice
-from types import TracebackType
-from typing import Any, Concatenate, Final, Generic, ParamSpec, Self, TypeVar
+from types import GenericAlias, TracebackType
+from typing import Any, Concatenate, Final, Generic, ParamSpec, Self, TypeVar, get_args
 
 from standfast.client.client import TIMEOUT_SECONDS, Client
 from standfast.client.event_stream import AsyncEventStream
@@ -88,6 +89,9 @@ def _iterator(
         return self._threads.iterate(method(self._inner, *args, **kwargs))
 
     functools.update_wrapper(call, method)
+    signature = inspect.signature(method)
+    returns = GenericAlias(AsyncIterator, get_args(signature.return_annotation))
+    vars(call)["__signature__"] = signature.replace(return_annotation=returns)
     return call
 
 
