@@ -188,26 +188,22 @@ def logged_record(record: Record) -> Record:
 
 def sealed_record(record: Record, *, principal: str, proposal_id: str, now: datetime) -> Record:
     """The record as law: its evidence holds the judge's findings and the human's seal."""
-    assert record.evidence is not None, "only judged records are sealed"
-    seal_check = msgspec.structs.replace(
-        content_check(record),
-        floor=HUMAN_SEAL_FLOOR,
-        reason=f"{principal} sealed {proposal_id} at {utc_text(now)}",
-    )
-    evidence = build_evidence([*record.evidence.floor_checks, seal_check], Verdict.SEAL, now)
-    return msgspec.structs.replace(record, band=Band.VAULT, verdict=Verdict.SEAL, evidence=evidence)
+    done = f"{principal} sealed {proposal_id} at {utc_text(now)}"
+    check = FloorCheck(floor=HUMAN_SEAL_FLOOR, score=1.0, passed=True, reason=done)
+    return _approved(record, Band.VAULT, Verdict.SEAL, check, now)
 
 
 def accepted_record(record: Record, *, principal: str, proposal_id: str, now: datetime) -> Record:
     """The record as ordinary memory: its evidence holds the judge's findings and that a human accepted it."""
-    assert record.evidence is not None, "only judged records are accepted"
-    check = msgspec.structs.replace(
-        content_check(record),
-        floor=HUMAN_ACCEPT_FLOOR,
-        reason=f"{principal} accepted {proposal_id} at {utc_text(now)}",
-    )
-    evidence = build_evidence([*record.evidence.floor_checks, check], Verdict.SABAR, now)
-    return msgspec.structs.replace(record, band=Band.LEDGER, verdict=Verdict.SABAR, evidence=evidence)
+    done = f"{principal} accepted {proposal_id} at {utc_text(now)}"
+    check = FloorCheck(floor=HUMAN_ACCEPT_FLOOR, score=1.0, passed=True, reason=done)
+    return _approved(record, Band.LEDGER, Verdict.SABAR, check, now)
+
+
+def _approved(record: Record, band: Band, verdict: Verdict, check: FloorCheck, now: datetime) -> Record:
+    assert record.evidence is not None, "only judged records are approved"
+    evidence = build_evidence([*record.evidence.floor_checks, check], verdict, now)
+    return msgspec.structs.replace(record, band=band, verdict=verdict, evidence=evidence)
 
 
 def decided_record(

@@ -9,14 +9,14 @@ A pattern's content depends only on its source and day, so that two runs that fi
 """
 
 from collections.abc import Iterable, Iterator, Mapping
-from datetime import date, datetime, timedelta
+from datetime import datetime
 from itertools import islice
 from typing import Final, NamedTuple
 
 from standfast.canon import fingerprint, utc_text
 from standfast.errors import InvalidValue
 from standfast.govern.judge.claim import HEARSAY_KINDS, source_key, sources_of
-from standfast.govern.judge.floors import ATTACKS_OF_A_PATTERN, PATTERN_DAYS
+from standfast.govern.judge.floors import ATTACKS_OF_A_PATTERN, PATTERN_DAYS, day_after
 from standfast.govern.judge.judge import Judgement
 from standfast.scopes import ALL_SCOPES, SHARED, name_in, prefix_of, scope_in, scoped_key
 from standfast.store.commit import Commit, Fact, Write
@@ -87,7 +87,7 @@ def earlier_counts(
     counts = {}
     for incident in set(incidents):
         rows = store.scan(namespace, prefix=incident.prefix, at=at)
-        oldest = incident.prefix + _day_after(incident.day, -PATTERN_DAYS)
+        oldest = incident.prefix + day_after(incident.day, -PATTERN_DAYS)
         counts[incident] = sum(
             1 for _ in islice((1 for row in rows if row.key > oldest), MAX_INCIDENTS_COUNTED)
         )
@@ -125,7 +125,7 @@ def pattern_record(incident: Incident) -> Record:
 
 def list_patterns(store: Store, namespace: str, now: datetime) -> list[AttackPattern]:
     """The patterns that apply now, ordered by source."""
-    oldest = _day_after(utc_text(now)[:10], -PATTERN_DAYS)
+    oldest = day_after(utc_text(now)[:10], -PATTERN_DAYS)
     days: dict[tuple[str, str], list[str]] = {}
     for key, row in _pattern_rows(store, namespace, ALL_SCOPES, store.head()):
         record = record_of(row)
@@ -138,21 +138,14 @@ def list_patterns(store: Store, namespace: str, now: datetime) -> list[AttackPat
             scope=scope,
             first_day=min(listed),
             last_day=max(listed),
-            fades_on=_day_after(max(listed), PATTERN_DAYS),
+            fades_on=day_after(max(listed), PATTERN_DAYS),
         )
         for (source, scope), listed in sorted(days.items())
     ]
 
 
 def lift_pattern(
-    store: Store,
-    namespace: str,
-    source: str,
-    *,
-    reason: str,
-    by: str,
-    run_id: str,
-    scope: str = ALL_SCOPES,
+    store: Store, namespace: str, source: str, *, reason: str, by: str, run_id: str, scope: str = ALL_SCOPES
 ) -> Receipt:
     """End the patterns of a source (``KIND:ID``) in a scope with all below it, in a commit of its own.
 
@@ -225,7 +218,3 @@ def _digest(source: str) -> str:
 
 def _shown(sources: Iterable[str]) -> str:
     return min(sources).replace(" ", ":", 1)
-
-
-def _day_after(day: str, days: int) -> str:
-    return (date.fromisoformat(day) + timedelta(days=days)).isoformat()

@@ -312,31 +312,23 @@ class _DecisionCommit(msgspec.Struct, frozen=True, kw_only=True):
         )
 
     def _sealed(self, now: datetime) -> Write:
-        record = sealed_record(
-            self.found.record,
-            principal=self.approval.principal,
-            proposal_id=self.decided.proposal_id,
-            now=now,
-        )
-        require_write(Role.HUMAN, record.band)
-        present = self.store.read(self.namespace, [record.key], at=self.head)
-        action = ActionType.MERGE if present else ActionType.WRITE
-        return Write.of(self.namespace, record.key, action, record.as_json())
+        return self._put(sealed_record(self.found.record, **self._decided_by, now=now))
 
     def _moved_to_ledger(self, now: datetime) -> Write:
         """The decided proposal in LEDGER: with its content if it is law now, without if it was rejected."""
         is_rejected = self.decided.state is ProposalState.REJECTED
-        record = decided_record(
-            self.found.record,
-            principal=self.approval.principal,
-            proposal_id=self.decided.proposal_id,
-            is_rejected=is_rejected,
-            now=now,
-        )
+        record = decided_record(self.found.record, **self._decided_by, is_rejected=is_rejected, now=now)
+        return self._put(record, erases=f"rejected by {self.approval.principal}" if is_rejected else None)
+
+    @property
+    def _decided_by(self) -> dict[str, str]:
+        return {"principal": self.approval.principal, "proposal_id": self.decided.proposal_id}
+
+    def _put(self, record: Record, *, erases: str | None = None) -> Write:
+        """The write of a record, which replaces the present one, if there is one, and erases it for this reason."""
         require_write(Role.HUMAN, record.band)
         present = self.store.read(self.namespace, [record.key], at=self.head)
         action = ActionType.MERGE if present else ActionType.WRITE
-        erases = f"rejected by {self.approval.principal}" if is_rejected else None
         return Write.of(
             self.namespace, record.key, action, record.as_json(), erases=erases if present else None
         )
@@ -350,12 +342,7 @@ class _DecisionCommit(msgspec.Struct, frozen=True, kw_only=True):
 
     def _accepted(self, now: datetime) -> tuple[list[Write], list[Fact]]:
         """Writes the record to LEDGER and ACTIVE, within their byte budgets, and ends the copy that was only logged."""
-        record = accepted_record(
-            self.found.record,
-            principal=self.approval.principal,
-            proposal_id=self.decided.proposal_id,
-            now=now,
-        )
+        record = accepted_record(self.found.record, **self._decided_by, now=now)
         placed = [msgspec.structs.replace(record, band=band) for band in (Band.LEDGER, Band.ACTIVE)]
         logged = logged_record(self.found.record).key
         reading = TextReading(record.text).fingerprint

@@ -9,7 +9,6 @@ and base64 or carriage returns that ssh-keygen would not write.
 """
 
 import base64
-import binascii
 import hashlib
 import os
 import re
@@ -19,6 +18,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Final, Self
 
 from standfast.errors import BadSignature, SigningFailed, UnusableKey, WrongNamespace
+from standfast.ledger.note import decoded_base64
 from standfast.limits import MAX_ARMOR_CHARS, MAX_KEY_FILE_BYTES, SIGNING_SECONDS
 from standfast.vocabulary import Value
 
@@ -79,7 +79,7 @@ class PublicKey(Value, frozen=True, kw_only=True):
     def read(cls, text: str) -> Self:
         """The key in a line as ``.pub`` files have it: type, base64, and perhaps a comment."""
         words = text.split(None, 2) if isinstance(text, str) and len(text) <= MAX_ARMOR_CHARS else []
-        blob = _unbase64(words[1]) if len(words) >= 2 else None
+        blob = decoded_base64(words[1]) if len(words) >= 2 else None
         if blob is None:
             raise UnusableKey(problem="it is not written as 'ssh-ed25519 AAAA…'")
         key = cls(blob=blob)
@@ -121,7 +121,7 @@ class SshSignature(Value, frozen=True, kw_only=True):
         """Parses an armored text, wrapped at any column up to 76; anything else is a ``BadSignature``."""
         short = isinstance(armored, str) and len(armored) <= MAX_ARMOR_CHARS
         found = _ARMOR.fullmatch(armored) if short else None
-        blob = _unbase64(found[1].replace("\n", "")) if found else None
+        blob = decoded_base64(found[1].replace("\n", "")) if found else None
         if blob is None:
             raise BadSignature(problem="it is not an armored SSH signature")
         if not blob.startswith(_MAGIC + _VERSION_1):
@@ -297,12 +297,3 @@ def _split(data: bytes, count: int) -> tuple[list[bytes], bytes]:
         fields.append(data[4:end])
         data = data[end:]
     return fields, data
-
-
-def _unbase64(text: str) -> bytes | None:
-    """Decodes base64, but only in its canonical form."""
-    try:
-        blob = binascii.a2b_base64(text, strict_mode=True)
-    except ValueError:
-        return None
-    return blob if base64.b64encode(blob).decode() == text else None

@@ -201,12 +201,7 @@ class JudgingContext:
         today: str = "",
     ) -> Self:
         """The context with other ``refused`` and ``recalled`` content. Everything else that was computed is shared."""
-        if (refused, recalled, forgotten, today) == (
-            self.refused,
-            self.recalled,
-            self.forgotten,
-            self.today,
-        ):
+        if (refused, recalled, forgotten, today) == (self.refused, self.recalled, self.forgotten, self.today):
             return self
         updated = replace(
             self,

@@ -295,7 +295,7 @@ def active_attackers(context: JudgingContext, record: Record) -> dict[str, str]:
     """The record's sources with a pattern of attacks that has not faded, each with the day that it began."""
     if not context.patterns:
         return {}
-    oldest = _day_before(context.today, PATTERN_DAYS) if context.today else ""
+    oldest = day_after(context.today, -PATTERN_DAYS) if context.today else ""
     return {
         source: days[0]
         for source in sources_of(record)
@@ -303,8 +303,9 @@ def active_attackers(context: JudgingContext, record: Record) -> dict[str, str]:
     }
 
 
-def _day_before(day: str, days: int) -> str:
-    return (date.fromisoformat(day) - timedelta(days=days)).isoformat()
+def day_after(day: str, days: int) -> str:
+    """The day that many days after ``day`` (``YYYY-MM-DD``); before it, if the number is negative."""
+    return (date.fromisoformat(day) + timedelta(days=days)).isoformat()
 
 
 # F7_Humility.

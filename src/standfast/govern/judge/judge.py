@@ -84,12 +84,7 @@ class Judgement(Value, frozen=True, kw_only=True):
         """The judgement with its floor checks in the form that evidence stores."""
         checks = [check.as_json() for check in self.floor_checks]
         known = {} if self.known is None else {"known": self.known}
-        return {
-            "verdict": self.verdict.value,
-            "floor_checks": checks,
-            "reasons": list(self.reasons),
-            **known,
-        }
+        return {"verdict": self.verdict.value, "floor_checks": checks, "reasons": list(self.reasons), **known}
 
 
 class FloorRegistry:

@@ -1,10 +1,11 @@
 """Key formats: the forms of keys and tokens that services issue, as their vendors document them.
 
-One row for each form: the prefix, the characters after it, how many, and the service. ``a`` are letters and digits, ``h`` hexadecimal
+One row for each form: the prefixes, the characters after them, how many, and the service. ``a`` are letters and digits, ``h`` hexadecimal
 digits in lower case, ``H`` in either case, ``w`` letters, digits, ``_`` and ``-``, ``u`` upper case and digits, ``l`` lower case and
 digits, ``b`` base64, ``L`` letters. Forms of several parts stand in ``secrets.py``.
 """
 
+from collections.abc import Iterator
 from typing import Final, NamedTuple
 
 CHARACTERS: Final = {
@@ -35,10 +36,7 @@ class KeyFormat(NamedTuple):
 
 
 _TABLE: Final = """
-AKIA u 16 16 AWS access key id
-ASIA u 16 16 AWS access key id
-ABIA u 16 16 AWS access key id
-ACCA u 16 16 AWS access key id
+AKIA|ASIA|ABIA|ACCA u 16 16 AWS access key id
 ABSK b 60 280 Amazon Bedrock API key
 bedrock-api-key- b 40 2000 Amazon Bedrock API key
 IQoJb3JpZ2lu b 60 2000 AWS session token
@@ -49,70 +47,37 @@ AIza w 35 35 Google API key
 GOCSPX- w 28 28 Google client secret
 ya29. w 30 400 Google access token
 1//0 w 38 100 Google refresh token
-ghp_ a 36 250 GitHub token
-gho_ a 36 250 GitHub token
-ghu_ a 36 250 GitHub token
-ghs_ a 36 250 GitHub token
-ghr_ a 36 250 GitHub token
+ghp_|gho_|ghu_|ghs_|ghr_ a 36 250 GitHub token
 github_pat_ w 22 250 GitHub token
-glpat- w 20 300 GitLab token
-gldt- w 20 64 GitLab token
-glrt- w 20 300 GitLab token
-glrtr- w 20 64 GitLab token
+glpat-|glrt- w 20 300 GitLab token
+gldt-|glrtr-|glsoat-|glft-|glffct-|glcbt- w 20 64 GitLab token
 glptt- w 40 64 GitLab token
 gloas- w 64 64 GitLab token
-glsoat- w 20 64 GitLab token
-glft- w 20 64 GitLab token
 glimt- w 25 64 GitLab token
 glagent- w 50 64 GitLab token
-glffct- w 20 64 GitLab token
-glcbt- w 20 64 GitLab token
 GR1348941 w 20 20 GitLab token
 ATBB a 32 60 Bitbucket token
 ATATT3xFfG w 50 250 Atlassian token
 sgp_ h 40 64 Sourcegraph token
-sk_live_ a 16 250 Stripe key
-sk_test_ a 16 250 Stripe key
-rk_live_ a 16 250 Stripe key
-rk_test_ a 16 250 Stripe key
-sk_prod_ a 16 250 Stripe key
-rk_prod_ a 16 250 Stripe key
+sk_live_|sk_test_|rk_live_|rk_test_|sk_prod_|rk_prod_ a 16 250 Stripe key
 whsec_ b 24 80 webhook secret
 EAAA w 58 60 Square token
-sq0atp- w 20 60 Square token
+sq0atp-|sq0idp- w 20 60 Square token
 sq0csp- w 40 60 Square token
-sq0idp- w 20 60 Square token
-shpat_ H 32 32 Shopify token
-shpca_ H 32 32 Shopify token
-shppa_ H 32 32 Shopify token
-shpss_ H 32 32 Shopify token
-shptka_ H 32 32 Shopify token
-shprt_ H 32 32 Shopify token
+shpat_|shpca_|shppa_|shpss_|shptka_|shprt_ H 32 32 Shopify token
 A21AA w 60 120 PayPal access token
-FLWSECK- l 32 40 Flutterwave key
-FLWSECK_TEST- l 32 40 Flutterwave key
+FLWSECK-|FLWSECK_TEST- l 32 40 Flutterwave key
 rzp_live_ a 14 24 Razorpay key
-pdl_live_apikey_ w 40 80 Paddle key
-pdl_sdbx_apikey_ w 40 80 Paddle key
-polar_oat_ a 32 80 Polar token
-polar_pat_ a 32 80 Polar token
-duffel_live_ w 43 43 Duffel token
-duffel_test_ w 43 43 Duffel token
-shippo_live_ H 40 40 Shippo token
-shippo_test_ H 40 40 Shippo token
-EZAK a 54 54 EasyPost key
-EZTK a 54 54 EasyPost key
-access-sandbox- w 36 36 Plaid token
-access-production- w 36 36 Plaid token
-access-development- w 36 36 Plaid token
-sk-ant-api03- w 80 250 Anthropic API key
-sk-ant-admin01- w 80 250 Anthropic API key
-sk-ant-oat01- w 60 250 Anthropic token
-sk-ant-ort01- w 60 250 Anthropic token
+pdl_live_apikey_|pdl_sdbx_apikey_ w 40 80 Paddle key
+polar_oat_|polar_pat_ a 32 80 Polar token
+duffel_live_|duffel_test_ w 43 43 Duffel token
+shippo_live_|shippo_test_ H 40 40 Shippo token
+EZAK|EZTK a 54 54 EasyPost key
+access-sandbox-|access-production-|access-development- w 36 36 Plaid token
+sk-ant-api03-|sk-ant-admin01- w 80 250 Anthropic API key
+sk-ant-oat01-|sk-ant-ort01- w 60 250 Anthropic token
 sk-ant- w 20 250 Anthropic API key
-sk-proj- w 32 250 OpenAI API key
-sk-svcacct- w 32 250 OpenAI API key
-sk-admin- w 32 250 OpenAI API key
+sk-proj-|sk-svcacct-|sk-admin- w 32 250 OpenAI API key
 sk-or-v1- h 64 64 OpenRouter key
 sk-lf- w 36 40 Langfuse key
 sk-helicone- w 27 80 Helicone key
@@ -140,24 +105,19 @@ rubygems_ h 48 48 RubyGems key
 CLOJARS_ l 60 60 Clojars token
 cio a 32 32 crates.io token
 oy2 l 43 43 NuGet key
-dckr_pat_ w 24 64 Docker token
-dckr_oat_ w 24 64 Docker token
+dckr_pat_|dckr_oat_ w 24 64 Docker token
 AKCp a 69 69 Artifactory key
 cmVmd a 59 59 Artifactory token
-key- h 32 32 Mailgun key
-pubkey- h 32 32 Mailgun key
+key-|pubkey- h 32 32 Mailgun key
 SK H 32 32 Twilio key
-xkeysib- w 64 100 Brevo key
-xsmtpsib- w 64 100 Brevo key
+xkeysib-|xsmtpsib- w 64 100 Brevo key
 re_ w 24 40 Resend key
 mlsn. h 64 64 MailerSend key
 lin_api_ a 32 64 Linear key
 lin_oauth_ a 32 64 Linear token
 ntn_ a 40 60 Notion token
 secret_ a 43 43 Notion token
-figd_ w 36 60 Figma token
-figo_ w 36 60 Figma token
-figu_ w 36 60 Figma token
+figd_|figo_|figu_ w 36 60 Figma token
 NRAK- u 27 27 New Relic key
 NRII- w 32 32 New Relic key
 NRBR- l 19 19 New Relic key
@@ -168,99 +128,70 @@ sntryu_ h 64 64 Sentry token
 sntrys_ w 40 400 Sentry token
 phc_ a 40 50 PostHog key
 phx_ a 40 60 PostHog key
-hcaik_ l 58 64 Honeycomb key
-hcbik_ l 58 64 Honeycomb key
-hcxik_ l 58 64 Honeycomb key
-dop_v1_ h 64 64 DigitalOcean token
-doo_v1_ h 64 64 DigitalOcean token
-dor_v1_ h 64 64 DigitalOcean token
+hcaik_|hcbik_|hcxik_ l 58 64 Honeycomb key
+dop_v1_|doo_v1_|dor_v1_ h 64 64 DigitalOcean token
 DO00 u 16 18 DigitalOcean Spaces key
 dapi h 32 32 Databricks token
 dose h 32 34 Databricks secret
 sbp_ h 40 40 Supabase token
 sb_secret_ w 30 50 Supabase key
-pscale_tkn_ w 30 64 PlanetScale token
-pscale_oauth_ w 30 64 PlanetScale token
+pscale_tkn_|pscale_oauth_ w 30 64 PlanetScale token
 pscale_pw_ w 30 64 PlanetScale password
 napi_ l 60 70 Neon key
 4b1d a 38 38 ClickHouse key
 mdb_sa_sk_ w 36 60 MongoDB secret
 HRKU-AA w 58 58 Heroku key
 pul- h 40 40 Pulumi token
-tskey-auth- w 20 80 Tailscale key
-tskey-api- w 20 80 Tailscale key
-tskey-client- w 20 80 Tailscale key
+tskey-auth-|tskey-api-|tskey-client- w 20 80 Tailscale key
 fo1_ w 40 60 Fly token
-fm1a_ b 80 1000 Fly token
-fm1r_ b 80 1000 Fly token
-fm2_ b 80 1000 Fly token
+fm1a_|fm1r_|fm2_ b 80 1000 Fly token
 rnd_ a 28 40 Render key
-nfp_ a 36 40 Netlify token
-nfc_ a 36 40 Netlify token
-vcp_ a 24 60 Vercel token
-vci_ a 24 60 Vercel token
-vca_ a 24 60 Vercel token
-vcr_ a 24 60 Vercel token
-cfut_ a 40 60 Cloudflare token
-cfat_ a 40 60 Cloudflare token
+nfp_|nfc_ a 36 40 Netlify token
+vcp_|vci_|vca_|vcr_ a 24 60 Vercel token
+cfut_|cfat_ a 40 60 Cloudflare token
 cfk_ a 40 60 Cloudflare key
 v1.0- w 60 200 Cloudflare origin key
 hvs. w 24 250 Vault token
-hvb. w 24 400 Vault token
-hvr. w 24 400 Vault token
+hvb.|hvr. w 24 400 Vault token
 ops_eyJ b 200 2000 1Password token
 p8e- l 32 32 Adobe client secret
 ico- a 32 32 Infracost token
 API- u 26 26 Octopus Deploy key
-pnu_ a 36 36 Prefect token
-pnb_ a 36 36 Prefect token
+pnu_|pnb_ a 36 36 Prefect token
 rdme_ l 70 70 ReadMe token
 tk-us- w 48 48 Scalingo token
-sm_aat_ a 16 16 SettleMint token
-sm_pat_ a 16 16 SettleMint token
-sm_sat_ a 16 16 SettleMint token
+sm_aat_|sm_pat_|sm_sat_ a 16 16 SettleMint token
 sha256~ w 43 43 OpenShift token
 fio-u- w 64 64 Frame.io token
 bkua_ h 40 40 Buildkite token
 bkaj_ w 40 1000 Buildkite token
-CCIPAT_ w 40 80 CircleCI token
-CCIPRJ_ w 40 80 CircleCI token
-squ_ h 40 40 SonarQube token
-sqp_ h 40 40 SonarQube token
-sqa_ h 40 40 SonarQube token
-snyk_uat. w 30 400 Snyk token
-snyk_sat. w 30 400 Snyk token
+CCIPAT_|CCIPRJ_ w 40 80 CircleCI token
+squ_|sqp_|sqa_ h 40 40 SonarQube token
+snyk_uat.|snyk_sat. w 30 400 Snyk token
 dt0s01. u 24 90 Dynatrace token
 sl. w 130 1300 Dropbox token
-EAAC a 100 400 Facebook token
-EAAM a 100 400 Facebook token
-EAAG a 100 400 Facebook token
+EAAC|EAAM|EAAG a 100 400 Facebook token
 IGQV w 100 400 Instagram token
-pat-na1- w 36 40 HubSpot token
-pat-eu1- w 36 40 HubSpot token
+pat-na1-|pat-eu1- w 36 40 HubSpot token
 CFPAT- w 43 43 Contentful token
-sk.eyJ w 60 200 Mapbox token
-tk.eyJ w 60 200 Mapbox token
+sk.eyJ|tk.eyJ w 60 200 Mapbox token
 AAPK w 60 120 ArcGIS key
-xoxb- w 18 250 Slack token
-xoxp- w 18 250 Slack token
-xoxa- w 18 250 Slack token
-xoxe- w 18 250 Slack token
-xoxo- w 18 250 Slack token
-xoxr- w 18 250 Slack token
-xoxs- w 18 250 Slack token
-xoxc- w 18 250 Slack token
+xoxb-|xoxp-|xoxa-|xoxe-|xoxo-|xoxr-|xoxs-|xoxc- w 18 250 Slack token
 xoxd- w 18 400 Slack token
 AGE-SECRET-KEY-1 u 58 58 age key
 """
 
 
-def _read(line: str) -> KeyFormat:
-    prefix, characters, least, most, kind = line.split(" ", 4)
-    return KeyFormat(kind, prefix, characters, int(least), int(most))
+def _read(line: str) -> Iterator[KeyFormat]:
+    prefixes, characters, least, most, kind = line.split(" ", 4)
+    for prefix in prefixes.split("|"):
+        yield KeyFormat(kind, prefix, characters, int(least), int(most))
 
 
 # A longer prefix comes first, so that a key is named by the most exact form.
 KEY_FORMATS: Final = tuple(
-    sorted(map(_read, _TABLE.strip().splitlines()), key=lambda form: (-len(form.prefix), form.prefix))
+    sorted(
+        (form for line in _TABLE.strip().splitlines() for form in _read(line)),
+        key=lambda form: (-len(form.prefix), form.prefix),
+    )
 )
