@@ -1,5 +1,6 @@
 """Evidence: the document's hash, the three kinds of problems, and chains that survive being stored."""
 
+import copy
 import hashlib
 import json
 from datetime import UTC, datetime, timedelta, timezone
@@ -11,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from standfast.canon import canonical_bytes, parse
-from standfast.errors import InvalidValue, NaiveDatetime, NotCanonical, StandfastError
+from standfast.errors import InvalidValue, NaiveDatetime, NotCanonical, StandfastError, TooLarge
 from standfast.govern.evidence import (
     ChainReading,
     build_chain,
@@ -20,6 +21,9 @@ from standfast.govern.evidence import (
     content_check,
     content_fingerprint,
     evidence_text,
+    has_failed_hard_floor,
+    is_bound,
+    logged_record,
     read_chain,
     read_instant,
 )
@@ -376,6 +380,27 @@ def test_an_empty_list_of_floor_checks_is_missing_though_its_hash_is_right() -> 
     assert (validation.hash_verified, validation.floor_check_present) == (True, False)
 
 
+ODD_VALUES = {
+    "floor": ["F2", "ünï", "a\\b", "\ud800", 7],
+    "score": [0.5, 0.0, 1, True, 1.5, -0.5, "high"],
+    "passed": [False, 1, "yes"],
+    "threshold": [0.25, 1, 1.5, -0.5, "low"],
+    "hard": [False, True, 0, "yes"],
+    "reason": ["plain", "ä", '"', "\ud800", 7, ["a list"], f"sha256:{'0' * 63}", f"sha256:{'A' * 64}"],
+}
+
+
+@pytest.mark.parametrize("sound", [CHECKS[0], content_check(Record(memory_id="m", text="x"))])
+@pytest.mark.parametrize(("field", "value"), [(name, one) for name, odd in ODD_VALUES.items() for one in odd])
+def test_evidence_with_one_odd_field_reads_as_its_plain_form_does(
+    sound: FloorCheck, field: str, value: Any
+) -> None:
+    """Evidence is read in a short way if it is sound, and no other evidence may take that way."""
+    odd = copy.copy(sound)
+    msgspec.structs.force_setattr(odd, field, value)
+    _assert_reads_as_plain_form([sound, odd], NOW_ISO, None, is_hashed=True)
+
+
 @given(
     st.lists(
         st.builds(
@@ -396,7 +421,12 @@ def test_an_empty_list_of_floor_checks_is_missing_though_its_hash_is_right() -> 
 def test_evidence_reads_as_its_plain_form_does(
     checks: list[FloorCheck], timestamp: str, verdict: Verdict | None, is_hashed: bool
 ) -> None:
-    """The short way for sound evidence gives what the long one does, and no other evidence takes it."""
+    _assert_reads_as_plain_form(checks, timestamp, verdict, is_hashed=is_hashed)
+
+
+def _assert_reads_as_plain_form(
+    checks: list[FloorCheck], timestamp: str, verdict: Verdict | None, *, is_hashed: bool
+) -> None:
     plain = {
         "floor_checks": [
             {name: value for name, value in msgspec.structs.asdict(check).items() if value is not None}
@@ -409,3 +439,50 @@ def test_evidence_reads_as_its_plain_form_does(
     evidence = Evidence(floor_checks=tuple(checks), verdict=Verdict.SEAL, timestamp=timestamp, hash=digest)
 
     assert read_chain(evidence, verdict) == read_chain({**plain, "hash": digest}, verdict)
+
+
+def test_a_chain_that_cannot_be_read_has_no_floor_checks() -> None:
+    assert not read_chain("no chain").validation.floor_check_present
+
+
+def test_evidence_of_other_content_or_with_a_wrong_hash_binds_nothing() -> None:
+    record = Record(memory_id="m", text="x", verdict=Verdict.SEAL)
+    evidence = build_evidence([content_check(record)], Verdict.SEAL, AT)
+    bound = msgspec.structs.replace(record, evidence=evidence)
+
+    assert is_bound(bound)
+    assert not is_bound(msgspec.structs.replace(bound, text="y"))
+    assert not is_bound(msgspec.structs.replace(bound, verdict=Verdict.PARTIAL))
+    forged = msgspec.structs.replace(evidence, hash="0" * 64)
+    assert not is_bound(msgspec.structs.replace(bound, evidence=forged))
+
+
+@pytest.mark.parametrize(
+    ("hard", "passed", "is_rejected"),
+    [(True, False, True), (True, True, False), (False, False, False), (None, False, False)],
+)
+def test_only_a_hard_floor_that_failed_rejects_for_good(
+    hard: bool | None, passed: bool, is_rejected: bool
+) -> None:
+    record = Record(memory_id="m", text="x")
+    one = FloorCheck(floor="F1_Amanah", score=0.5, passed=passed, hard=hard)
+    evidence = build_evidence([one], Verdict.PARTIAL, AT)
+
+    assert not has_failed_hard_floor(record)
+    assert has_failed_hard_floor(msgspec.structs.replace(record, evidence=evidence)) is is_rejected
+
+
+def test_a_logged_record_has_twelve_digits_of_its_evidence_in_its_id() -> None:
+    record = Record(memory_id="m", text="x", evidence=build_evidence(CHECKS, Verdict.SEAL, AT))
+    assert record.evidence is not None
+
+    assert logged_record(record).memory_id == f"m~{record.evidence.hash[:12]}"
+
+
+def test_evidence_may_be_as_long_as_the_limit() -> None:
+    empty = evidence_text([{"reason": ""}], "SEAL", NOW_ISO)
+    longest = "x" * (MAX_EVIDENCE_BYTES - len(empty))
+
+    assert len(evidence_text([{"reason": longest}], "SEAL", NOW_ISO)) == MAX_EVIDENCE_BYTES
+    with pytest.raises(TooLarge):
+        evidence_text([{"reason": longest + "x"}], "SEAL", NOW_ISO)

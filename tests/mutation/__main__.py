@@ -113,8 +113,7 @@ def main() -> int:
     parser.add_argument("--list", action="store_true", help="print the modules and count their mutants")
     options = parser.parse_args()
     table = core_modules()
-    survivors: list[Mutant] = []
-    tested = 0
+    tested = survived = 0
     print(f"{'module':<34} {'mutants':>8} {'tested':>7} {'killed':>7}")
     for module in options.modules or table:
         mutants = all_mutants(module)
@@ -126,12 +125,12 @@ def main() -> int:
         with ThreadPoolExecutor(options.jobs) as pool:
             killed = list(pool.map(partial(is_killed, tests=table[module]), chosen))
         tested += len(chosen)
-        survivors += [mutant for mutant, dead in zip(chosen, killed, strict=True) if not dead]
         print(f"{module:<34} {len(mutants):>8} {len(chosen):>7} {sum(killed):>7}", flush=True)
-    print(f"\n{tested} mutants tested, {len(survivors)} survived")
-    for mutant in survivors:
-        print(f"  line {mutant.line_number}: {mutant.name}")
-    return 1 if survivors else 0
+        for mutant in (mutant for mutant, dead in zip(chosen, killed, strict=True) if not dead):
+            print(f"  line {mutant.line_number}: {mutant.name}", flush=True)
+            survived += 1
+    print(f"\n{tested} mutants tested, {survived} survived")
+    return 1 if survived else 0
 
 
 if __name__ == "__main__":
