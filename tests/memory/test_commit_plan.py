@@ -16,7 +16,6 @@ from standfast.govern.evidence import content_fingerprint, is_bound
 from standfast.govern.judge.judge import Claim, FloorRegistry, Judge, JudgingContext
 from standfast.govern.patterns import Incident, detect_patterns, incidents_of, refused_key
 from standfast.govern.policy import MemoryWritePolicy, decide_recall
-from standfast.limits import MAX_COMMIT_WRITES
 from standfast.memory import Memory
 from standfast.memory.band_budgets import BandBudgets
 from standfast.memory.commit_plan import incidents_in, plan_commit
@@ -202,8 +201,9 @@ def test_content_that_is_refused_twice_is_noted_once() -> None:
     assert any(key.startswith("VOID/shared//m2~") for key in rows(again))
 
 
-def test_a_run_with_more_records_than_one_commit_holds_says_so() -> None:
-    many = [judged(memory_id=f"m{number}") for number in range(MAX_COMMIT_WRITES // 3 + 1)]
+def test_a_run_with_more_records_than_one_commit_holds_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("standfast.memory.commit_plan.MAX_COMMIT_WRITES", 30)
+    many = [judged(memory_id=f"m{number}") for number in range(11)]
 
     with pytest.raises(
         InvalidValue, match=r"run r1 is invalid: its .* buffered records need .* several runs"

@@ -320,7 +320,7 @@ def _many(url: str, count: int) -> int:
 def test_a_process_that_is_killed_in_the_middle_loses_nothing(
     place: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    _killed_in_the_middle(place, _many(place, 700), monkeypatch)
+    _killed_in_the_middle(place, _many(place, 400), monkeypatch)
 
 
 @pytest.mark.slow

@@ -7,7 +7,6 @@ import pytest
 from standfast.clock import ManualClock
 from standfast.errors import CommitAborted, PayloadMismatch
 from standfast.govern.approvals.queue import SYSTEM_NAMESPACE
-from standfast.limits import CALL_PAGE_CALLS
 from standfast.memory import AsyncMemory, Forgotten, Memory, Run
 from standfast.store.store import Store
 from standfast.vocabulary import Band, Verdict
@@ -166,11 +165,11 @@ def test_a_run_that_was_aborted_can_be_repeated_under_its_id(memory: Memory) -> 
     assert memory.store.head() == 3
 
 
-def test_a_run_of_more_calls_than_one_row_holds_is_repeated_whole(store: Store) -> None:
-    memory, texts = (
-        Memory(store),
-        [f"Parcel number {n} is {n + 7} cm long." for n in range(CALL_PAGE_CALLS + 2)],
-    )
+def test_a_run_of_more_calls_than_one_row_holds_is_repeated_whole(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("standfast.memory.idempotency.CALL_PAGE_CALLS", 10)
+    memory, texts = Memory(store), [f"Parcel number {n} is {n + 7} cm long." for n in range(12)]
     receipts, answers = [], []
     for _ in range(2):
         with memory.run(workflow="w", mode="buffered_write", run_id="r-1") as run:

@@ -56,10 +56,14 @@ def _texts_are_of(memory: Memory, texts: list[str], scope: str) -> None:
         assert is_within(said_of, scope), f"{scope} was shown {text!r}"
 
 
-def test_no_scope_shows_a_byte_of_another(opener: Callable[[], Store]) -> None:
+def test_no_scope_shows_a_byte_of_another(backend: str, opener: Callable[[], Store]) -> None:
     memory = Memory(opener(), namespace="default")
 
-    @settings(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+    @settings(
+        max_examples=16 if backend == "in_memory" else 4,
+        deadline=None,
+        suppress_health_check=[HealthCheck.function_scoped_fixture],
+    )
     @given(steps=STEPS)
     def property_of(steps: list[tuple[str, str, str, int]]) -> None:
         space = Memory(memory.store, namespace=f"n{next(RUN_NUMBERS)}")

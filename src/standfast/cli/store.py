@@ -240,8 +240,10 @@ def import_command(
 def _print_import(report: ImportReport) -> None:
     click.echo(report.summary)
     for problem in report.problems[:_MOST_LISTED]:
-        label = "unreadable" if problem.verdict is None else problem.verdict.label
-        click.echo(f"  {problem.where}: {label}: {'; '.join(problem.reasons)}")
+        # The reasons of a judgement begin with its verdict.
+        reasons = "; ".join(problem.reasons)
+        told = f"unreadable: {reasons}" if problem.verdict is None else reasons or problem.verdict.label
+        click.echo(f"  {problem.where}: {told}")
     more = report.rejected + report.needs_review - min(len(report.problems), _MOST_LISTED)
     if more > 0:
         click.echo(f"  … and {more} more; --json lists the first {len(report.problems)}")
