@@ -470,3 +470,23 @@ def test_ranking_and_reading_a_few_at_a_time_gives_the_same_answer(
         first, *others = [(one.package.as_json(), one.explanation.as_json()) for one in answers]
 
     assert others == [first, first]
+
+
+def test_frames_take_at_most_a_fifth_of_a_package_of_500_tokens_of_conversations() -> None:
+    with Memory.open(":memory:") as memory:
+        for session in range(4):
+            turns = [
+                {
+                    "role": "user",
+                    "name": ("Ada", "Bob")[turn % 2],
+                    "content": f"In week {session} we practised the {turn}th violin sonata again, slowly and then at full speed.",
+                }
+                for turn in range(12)
+            ]
+            memory.add(turns, session=f"2026-0{session + 1}", scope="shared")
+        package = memory.recall("Which violin sonata did they practise?", tokens=500)
+
+    assert isinstance(package, RecallPackage)
+    size = len(package.text.encode())
+    assert 450 * 4 < size <= 500 * 4
+    assert 1 - sum(len(item.excerpt.encode()) for item in package.items) / size <= 0.2
