@@ -9,7 +9,7 @@ from standfast.errors import InvalidValue, NotFound, StandfastError
 from standfast.limits import CONSOLE_PAGE_ITEMS, MAX_KEY_DAYS, SAFE_INTEGER
 from standfast.origins import Origin
 from standfast.server.access.permissions import ALL_NAMESPACES, KeyRole, Permission, is_allowed
-from standfast.server.console.rendering import Page, PageRequest, link
+from standfast.server.console.rendering import Page, PageRequest, link, listed
 from standfast.server.edge.problems import status_of
 from standfast.server.operations import governance_operations
 from standfast.server.operations.schemas import PageQuery, encode_cursor
@@ -164,8 +164,8 @@ def _body(request: PageRequest) -> CreateKeyBody:
     plain: dict[str, Any] = {
         "name": form.get("name", "").strip(),
         "role": form.get("role", ""),
-        "namespaces": _listed(form.get("namespaces", "")),
-        "scopes": _listed(form.get("scopes", "")),
+        "namespaces": listed(form.get("namespaces", "")),
+        "scopes": listed(form.get("scopes", "")),
     }
     if days := form.get("days", "").strip():
         if not (days.isascii() and days.isdigit() and len(days) <= len(str(MAX_KEY_DAYS))):
@@ -174,11 +174,6 @@ def _body(request: PageRequest) -> CreateKeyBody:
     if form.get("origin"):
         plain["origin"] = form["origin"]
     return CreateKeyBody.from_json(plain)
-
-
-def _listed(text: str) -> list[str]:
-    """Names that are separated by commas or line breaks."""
-    return [name.strip() for name in text.replace("\n", ",").split(",") if name.strip()]
 
 
 def _keys_page(

@@ -245,6 +245,11 @@ def word_pieces(before: str, after: str) -> list[tuple[str, str]]:
     return pieces
 
 
+def listed(text: str) -> list[str]:
+    """What a form's field holds, separated by commas or line breaks."""
+    return [part.strip() for part in text.replace("\n", ",").split(",") if part.strip()]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PageRequest:
     """A request of a signed-in caller, in one namespace, with the fields of its query string and form."""

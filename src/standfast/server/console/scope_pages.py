@@ -12,7 +12,7 @@ from standfast.limits import CONSOLE_PAGE_ITEMS, MAX_CONSOLE_COUNTED, MAX_NAME_C
 from standfast.memory import Memory
 from standfast.scopes import SHARED, checked_scope, is_within, outer_scopes, prefix_of, scope_in
 from standfast.server.access.permissions import KeyRole, Permission
-from standfast.server.console.rendering import Page, PageRequest, link
+from standfast.server.console.rendering import Page, PageRequest, link, listed
 from standfast.server.console.search import USER_SCOPE, Search, SearchKind, SearchQuery, SearchResults
 from standfast.server.edge.problems import status_of
 from standfast.server.operations import memory_operations
@@ -247,19 +247,14 @@ def _body(request: PageRequest, scope: str) -> RememberBody:
         "text": form.get("text", "").replace("\r\n", "\n"),
         "scope": scope,
         "subject": form.get("subject", "").strip() or None,
-        "tags": _listed(form.get("tags", "")),
-        "supersedes": _listed(form.get("supersedes", "")),
+        "tags": listed(form.get("tags", "")),
+        "supersedes": listed(form.get("supersedes", "")),
         "source": {"kind": kind.strip(), "id": name.strip()},
         "metadata": {REASON: reason},
         "valid_from": form.get("valid_from") or None,
         "valid_until": form.get("valid_until") or None,
     }
     return RememberBody.from_json({name: value for name, value in plain.items() if value is not None})
-
-
-def _listed(text: str) -> list[str]:
-    """What is separated by commas."""
-    return [part.strip() for part in text.split(",") if part.strip()]
 
 
 def _write_page(
