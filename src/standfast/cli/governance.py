@@ -13,7 +13,15 @@ from rich.console import Console
 from rich.table import Column, Table
 
 from standfast.canon import canonical_bytes
-from standfast.cli.options import load_settings, namespace_option, opened_memory, scope_option, store_option
+from standfast.cli.options import (
+    MemoryTarget,
+    load_settings,
+    memory_options,
+    namespace_option,
+    opened_memory,
+    scope_option,
+    store_option,
+)
 from standfast.cli.output import ANSWER_IS_NO, json_option, print_json
 from standfast.errors import NotPending, StandfastError
 from standfast.govern.admission import lenient_judgement
@@ -53,16 +61,14 @@ def approvals_command() -> None:
 
 @approvals_command.command("list")
 @click.option("--all", "everything", is_flag=True, help="Include proposals that are decided.")
-@store_option
-@namespace_option
-@json_option
-def list_proposals(everything: bool, store_url: str | None, namespace: str | None, as_json: bool) -> None:
+@memory_options
+def list_proposals(everything: bool, target: MemoryTarget) -> None:
     """List the waiting proposals, ordered by id."""
-    with opened_memory(store_url, namespace) as memory:
+    with target.opened() as memory:
         queue = memory.approvals()
         proposals = [waiting.proposal for waiting in queue.waiting()]
         proposals += [decided.proposal for decided in queue.decided()] if everything else []
-    if as_json:
+    if target.as_json:
         print_json({"proposals": [proposal.as_json() for proposal in proposals]})
     elif not proposals:
         click.echo("No proposal is waiting.")
@@ -83,18 +89,16 @@ def list_proposals(everything: bool, store_url: str | None, namespace: str | Non
 
 @approvals_command.command("show")
 @click.argument("proposal_id")
-@store_option
-@namespace_option
-@json_option
-def show_proposal(proposal_id: str, store_url: str | None, namespace: str | None, as_json: bool) -> None:
+@memory_options
+def show_proposal(proposal_id: str, target: MemoryTarget) -> None:
     """Show one proposal: the content, the judge's findings, and the law it would replace.
 
     PROPOSAL_ID is the id, or its first six digits or more.
     """
-    with opened_memory(store_url, namespace) as memory:
+    with target.opened() as memory:
         found = memory.approvals().find(proposal_id)
         replaced = _replaced(memory, found)
-    if as_json:
+    if target.as_json:
         law, ordinary = (replaced.get(decision) for decision in (Decision.APPROVE, Decision.ACCEPT))
         print_json({**found.as_json(), "replaces": law, "replaces_memory": ordinary})
     else:
@@ -387,14 +391,12 @@ def patterns_command() -> None:
 
 
 @patterns_command.command("list")
-@store_option
-@namespace_option
-@json_option
-def list_patterns(store_url: str | None, namespace: str | None, as_json: bool) -> None:
+@memory_options
+def list_patterns(target: MemoryTarget) -> None:
     """List the patterns that apply now, ordered by source. Each fades by itself."""
-    with opened_memory(store_url, namespace) as memory:
+    with target.opened() as memory:
         patterns = memory.patterns()
-    if as_json:
+    if target.as_json:
         print_json({"patterns": [pattern.as_json() for pattern in patterns]})
         return
     for pattern in patterns:
@@ -409,16 +411,12 @@ def list_patterns(store_url: str | None, namespace: str | None, as_json: bool) -
 @click.argument("source")
 @click.option("--reason", required=True, help="Why; recorded in the ledger.")
 @click.option("--scope", default=ALL_SCOPES, help="Lift it in this scope with all below it; * for all.")
-@store_option
-@namespace_option
-@json_option
-def lift_pattern(
-    source: str, *, reason: str, scope: str, store_url: str | None, namespace: str | None, as_json: bool
-) -> None:
+@memory_options
+def lift_pattern(source: str, *, reason: str, scope: str, target: MemoryTarget) -> None:
     """Lift the pattern of SOURCE (as `patterns list` prints it, such as web:example.com) before it fades."""
-    with opened_memory(store_url, namespace) as memory:
+    with target.opened() as memory:
         receipt = memory.lift_pattern(source, reason=reason, by=getpass.getuser(), scope=scope)
-    if as_json:
+    if target.as_json:
         print_json({"source": source, "receipt": receipt.as_json()})
     else:
         click.echo(f"{source}: lifted; ledger entry {receipt.ledger_seq}")

@@ -7,14 +7,13 @@ import click
 from standfast.canon import parse
 from standfast.cli.options import (
     WORKFLOW,
+    MemoryTarget,
     listed_scope_option,
+    memory_options,
     metadata_of,
-    namespace_option,
-    opened_memory,
     scope_option,
-    store_option,
 )
-from standfast.cli.output import ANSWER_IS_NO, json_option, print_json
+from standfast.cli.output import ANSWER_IS_NO, print_json
 from standfast.errors import InvalidValue, NotCanonical
 from standfast.govern.authority import Role
 from standfast.memory import AddedMessages
@@ -53,9 +52,7 @@ _LISTED_BANDS = [band for band in Band if band is not Band.PHOENIX]
 @click.option("--as-human", is_flag=True, help="The text is your own, not an agent's.")
 @click.option("--run-id", help="Idempotency key: repeating the command with it has one effect.")
 @scope_option
-@store_option
-@namespace_option
-@json_option
+@memory_options
 def remember_command(
     text: str,
     *,
@@ -74,16 +71,14 @@ def remember_command(
     valid_from: str | None,
     valid_until: str | None,
     supersedes: tuple[str, ...],
-    store_url: str | None,
-    namespace: str | None,
-    as_json: bool,
+    target: MemoryTarget,
 ) -> None:
     """Judge TEXT and store it if it is accepted. Exit code 1 if it is rejected.
 
     The store is created if it does not exist.
     """
     said_by = _source_of(source or None)
-    with opened_memory(store_url, namespace, create=True) as memory:
+    with target.opened(create=True) as memory:
         remembered = memory.remember(
             text,
             subject=subject,
@@ -103,7 +98,7 @@ def remember_command(
             workflow=WORKFLOW,
             run_id=run_id,
         )
-    if as_json:
+    if target.as_json:
         print_json({"receipt": None, **remembered.as_json()})
     else:
         _print_remembered(remembered, remembered.receipt)
@@ -140,9 +135,7 @@ def _print_remembered(remembered: Remembered, receipt: Receipt | None) -> None:
 @click.option("--dry-run", is_flag=True, help="Only say what would be erased.")
 @click.option("--yes", is_flag=True, help="Do not ask for confirmation. Erased content can't be restored.")
 @click.option("--run-id", help="Idempotency key: repeating the command with it has one effect.")
-@store_option
-@namespace_option
-@json_option
+@memory_options
 def forget_command(
     subject: str | None,
     *,
@@ -153,9 +146,7 @@ def forget_command(
     dry_run: bool,
     yes: bool,
     run_id: str | None,
-    store_url: str | None,
-    namespace: str | None,
-    as_json: bool,
+    target: MemoryTarget,
 ) -> None:
     """Erase SUBJECT (or a memory id), all of a scope, or all from a source, from memory and from every snapshot.
 
@@ -170,7 +161,7 @@ def forget_command(
         raise click.UsageError("--reason is needed: it is recorded in the ledger")
     if not (yes or dry_run):
         click.confirm(f"Erase everything stored about {what}?", abort=True, err=True)
-    with opened_memory(store_url, namespace) as memory:
+    with target.opened() as memory:
         if dry_run:
             plan = memory.forget(
                 subject, rehearse=True, memory_id=memory_id, scope=scope, source=named_source
@@ -186,8 +177,8 @@ def forget_command(
                 run_id=run_id,
             )
     if dry_run:
-        _print_plan(what, plan, as_json=as_json)
-    elif as_json:
+        _print_plan(what, plan, as_json=target.as_json)
+    elif target.as_json:
         numbers = {name: getattr(done, name) for name in ("records", "rows", "traces", "law")}
         print_json({"subject": subject, **numbers, "receipt": done.receipt.as_json()})
     else:
@@ -220,16 +211,12 @@ def _source_of(source: str | None) -> dict[str, str] | None:
 @click.command("history")
 @click.argument("subject")
 @scope_option
-@store_option
-@namespace_option
-@json_option
-def history_command(
-    subject: str, *, scope: str, store_url: str | None, namespace: str | None, as_json: bool
-) -> None:
+@memory_options
+def history_command(subject: str, *, scope: str, target: MemoryTarget) -> None:
     """List every version of SUBJECT (or a memory id), oldest first. Exit code 1 if there is none."""
-    with opened_memory(store_url, namespace) as memory:
+    with target.opened() as memory:
         versions = memory.history(subject, scope=scope)
-    if as_json:
+    if target.as_json:
         print_json({"subject": subject, "versions": [_version_json(version) for version in versions]})
     else:
         for version in versions:
@@ -261,16 +248,12 @@ def _print_version(version: HistoryEntry) -> None:
 @click.argument("old", type=click.IntRange(0))
 @click.argument("new", type=click.IntRange(0), required=False)
 @listed_scope_option
-@store_option
-@namespace_option
-@json_option
-def diff_command(
-    old: int, new: int | None, *, scope: str, store_url: str | None, namespace: str | None, as_json: bool
-) -> None:
+@memory_options
+def diff_command(old: int, new: int | None, *, scope: str, target: MemoryTarget) -> None:
     """Show what changed between snapshot OLD and snapshot NEW (default: the newest)."""
-    with opened_memory(store_url, namespace) as memory:
+    with target.opened() as memory:
         changes = memory.diff(old, new, scope=scope)
-    if as_json:
+    if target.as_json:
         rows = [
             {
                 "key": change.key,
@@ -296,22 +279,12 @@ def diff_command(
     help=f"List one band only: {', '.join(f'{band.value} ({band.label})' for band in _LISTED_BANDS)}.",
 )
 @listed_scope_option
-@store_option
-@namespace_option
-@json_option
-def at_command(
-    snapshot: int,
-    *,
-    band: str | None,
-    scope: str,
-    store_url: str | None,
-    namespace: str | None,
-    as_json: bool,
-) -> None:
+@memory_options
+def at_command(snapshot: int, *, band: str | None, scope: str, target: MemoryTarget) -> None:
     """List the records of SNAPSHOT by band and id, as they were then. Content erased since is left out."""
-    with opened_memory(store_url, namespace) as memory:
+    with target.opened() as memory:
         records = list(memory.records(band=Band(band) if band else None, at=snapshot, scope=scope))
-    if as_json:
+    if target.as_json:
         print_json({"snapshot": snapshot, "records": [record.as_json() for record in records]})
         return
     for record in records:
@@ -337,9 +310,7 @@ def at_command(
 )
 @click.option("--run-id", help="Idempotency key: repeating the command with it has one effect.")
 @scope_option
-@store_option
-@namespace_option
-@json_option
+@memory_options
 def add_command(
     file: BinaryIO,
     *,
@@ -350,9 +321,7 @@ def add_command(
     supersedes: tuple[str, ...],
     run_id: str | None,
     scope: str,
-    store_url: str | None,
-    namespace: str | None,
-    as_json: bool,
+    target: MemoryTarget,
 ) -> None:
     """Add the messages in FILE (- for standard input): a JSON array, or one message a line.
 
@@ -360,7 +329,7 @@ def add_command(
     one was rejected.
     """
     messages = _messages_in(file.read())
-    with opened_memory(store_url, namespace, create=True) as memory:
+    with target.opened(create=True) as memory:
         added = memory.add(
             messages,
             scope=scope,
@@ -372,7 +341,7 @@ def add_command(
             workflow=WORKFLOW,
             run_id=run_id,
         )
-    if as_json:
+    if target.as_json:
         print_json(added.as_json())
     else:
         _print_added(added)
@@ -413,16 +382,12 @@ def _print_added(added: AddedMessages) -> None:
 @click.argument("session")
 @click.option("--at", type=click.IntRange(0), help="The snapshot to read; default: the newest.")
 @scope_option
-@store_option
-@namespace_option
-@json_option
-def session_command(
-    session: str, *, at: int | None, scope: str, store_url: str | None, namespace: str | None, as_json: bool
-) -> None:
+@memory_options
+def session_command(session: str, *, at: int | None, scope: str, target: MemoryTarget) -> None:
     """Print the messages of SESSION, in order. Exit code 1 if there are none."""
-    with opened_memory(store_url, namespace) as memory:
+    with target.opened() as memory:
         messages = memory.session(session, scope=scope, at=at)
-    if as_json:
+    if target.as_json:
         print_json({"session": session, "messages": [message.as_json() for message in messages]})
     else:
         for message in messages:
@@ -439,16 +404,12 @@ def session_command(
 @click.command("sessions")
 @click.option("--at", type=click.IntRange(0), help="The snapshot to read; default: the newest.")
 @listed_scope_option
-@store_option
-@namespace_option
-@json_option
-def sessions_command(
-    *, at: int | None, scope: str, store_url: str | None, namespace: str | None, as_json: bool
-) -> None:
+@memory_options
+def sessions_command(*, at: int | None, scope: str, target: MemoryTarget) -> None:
     """List the conversations of a scope and all below it."""
-    with opened_memory(store_url, namespace) as memory:
+    with target.opened() as memory:
         sessions = memory.sessions(scope=scope, at=at)
-    if as_json:
+    if target.as_json:
         print_json({"sessions": [one.as_json() for one in sessions]})
         return
     for one in sessions:

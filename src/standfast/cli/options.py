@@ -1,14 +1,17 @@
 """Options that several commands share, and opening the store or memory that they name."""
 
+import functools
 import logging
 import os
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import click
 import msgspec
 
+from standfast.cli.output import json_option
 from standfast.memory import Memory
 from standfast.scopes import SHARED
 from standfast.settings import Settings
@@ -31,6 +34,29 @@ def namespace_option(command: _F) -> _F:
     """Add ``--namespace``; without it, the settings decide."""
     text = "Namespace (tenant); default: the setting `namespace` (STANDFAST_NAMESPACE)."
     return click.option("--namespace", default=None, help=text)(command)
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryTarget:
+    """The memory that a command works on, and whether it answers in JSON."""
+
+    store_url: str | None
+    namespace: str | None
+    as_json: bool
+
+    def opened(self, *, create: bool = False, sign: bool = True) -> AbstractContextManager[Memory]:
+        """Open the memory, and close it afterwards; see ``opened_memory``."""
+        return opened_memory(self.store_url, self.namespace, create=create, sign=sign)
+
+
+def memory_options(command: Callable[..., None]) -> Callable[..., None]:
+    """Add ``--store``, ``--namespace`` and ``--json``, which the command gets as one ``target``."""
+
+    @functools.wraps(command)
+    def call(*args: Any, store_url: str | None, namespace: str | None, as_json: bool, **options: Any) -> None:
+        command(*args, target=MemoryTarget(store_url, namespace, as_json), **options)
+
+    return store_option(namespace_option(json_option(call)))
 
 
 def scope_option(command: _F) -> _F:

@@ -12,13 +12,13 @@ from rich.table import Table
 from rich.text import Text
 
 from standfast.cli.options import (
+    MemoryTarget,
     load_settings,
+    memory_options,
     metadata_of,
     namespace_option,
-    opened_memory,
     opened_store,
     progress_bar,
-    store_option,
 )
 from standfast.cli.output import json_option, print_json
 from standfast.limits import DEFAULT_MAX_ITEMS, MAX_RECALL_ITEMS, MAX_RECALL_TOKENS
@@ -92,9 +92,7 @@ _EXPLAIN: Final = click.option(
     help="The version of the controller that answers, for example phase6-v1.",
 )
 @_EXPLAIN
-@store_option
-@namespace_option
-@json_option
+@memory_options
 def recall_command(
     query: str,
     *,
@@ -115,9 +113,7 @@ def recall_command(
     now_utc: str | None,
     controller: str,
     explains: bool,
-    store_url: str | None,
-    namespace: str | None,
-    as_json: bool,
+    target: MemoryTarget,
 ) -> None:
     """Print what memory knows about QUERY, as text for a prompt, within a token budget.
 
@@ -134,7 +130,7 @@ def recall_command(
         session=session,
         speaker=speaker,
     ).at_least(least_origin)
-    with opened_memory(store_url, namespace) as memory:
+    with target.opened() as memory:
         view = memory.at(memory.store.head() if at is None else at)
         answer = view.explain(
             query,
@@ -146,7 +142,7 @@ def recall_command(
             where=where,
             include_unreviewed=include_unreviewed,
         )
-    _print_answer(answer, explains=explains, as_json=as_json)
+    _print_answer(answer, explains=explains, as_json=target.as_json)
 
 
 class ReadOptions(msgspec.Struct, frozen=True, kw_only=True):

@@ -12,7 +12,9 @@ from rich.console import Console
 
 from standfast.adapters.importing import READERS, WRITERS, ImportReport, export_text, import_file
 from standfast.cli.options import (
+    MemoryTarget,
     load_settings,
+    memory_options,
     namespace_option,
     opened_memory,
     opened_store,
@@ -160,21 +162,19 @@ def retention_command() -> None:
 
 @retention_command.command("sweep")
 @click.option("--dry-run", is_flag=True, help="Only show what would be done.")
-@store_option
-@namespace_option
-@json_option
-def sweep(dry_run: bool, store_url: str | None, namespace: str | None, as_json: bool) -> None:
+@memory_options
+def sweep(dry_run: bool, target: MemoryTarget) -> None:
     """Archive and delete what is due, in commits of their own. The ledger records what was removed, and why.
 
     Deleted content is erased from every snapshot. Its fingerprints stay, so that everything still verifies and rejected
     content is recognised if it comes back.
     """
-    with opened_memory(store_url, namespace) as memory, Console(stderr=True).status("looking …"):
+    with target.opened() as memory, Console(stderr=True).status("looking …"):
         due = [item.as_json() for item in memory.due()]
         receipts = [] if dry_run else memory.sweep()
         now, folder = memory.store.clock.now(), memory.traces
         traces = () if folder is None else folder.expire(now=now, rehearse=dry_run).removed
-    if as_json:
+    if target.as_json:
         swept = [receipt.as_json() for receipt in receipts]
         print_json({"dry_run": dry_run, "due": due, "receipts": swept, "traces": list(traces)})
         return
@@ -262,25 +262,16 @@ def _print_import(report: ImportReport) -> None:
 )
 @click.option("--scope", default=ALL_SCOPES, help="Export this scope with all below it; * for all.")
 @click.option("--at", type=click.IntRange(min=0), default=None, help="The snapshot to export. [the newest]")
-@store_option
-@namespace_option
-@json_option
+@memory_options
 def export_command(
-    file: TextIO,
-    *,
-    file_format: str,
-    scope: str,
-    at: int | None,
-    store_url: str | None,
-    namespace: str | None,
-    as_json: bool,  # noqa: ARG001  # The lines are JSON anyway; errors follow the flag.
+    file: TextIO, *, file_format: str, scope: str, at: int | None, target: MemoryTarget
 ) -> None:
     """Write accepted memory (law and long-term memory) to FILE, or to standard output, by scope and id.
 
     `standfast read` and `standfast import` accept JSON lines; importing judges them again. To copy a whole store with its history,
     use `standfast backup`.
     """
-    with opened_memory(store_url, namespace, sign=False) as memory:
+    with target.opened(sign=False) as memory:
         for piece in export_text(memory, file_format=file_format, scope=scope, at=at):
             click.echo(piece, file=file, nl=False)
 
@@ -291,43 +282,34 @@ def index_command() -> None:
 
 
 @index_command.command("status")
-@store_option
-@namespace_option
-@json_option
-def index_status(store_url: str | None, namespace: str | None, as_json: bool) -> None:
+@memory_options
+def index_status(target: MemoryTarget) -> None:
     """Show what the index covers, and how large it is."""
-    with opened_memory(store_url, namespace) as memory:
-        _print_status(memory.reader.index.upkeep.status(), as_json=as_json)
+    with target.opened() as memory:
+        _print_status(memory.reader.index.upkeep.status(), as_json=target.as_json)
 
 
 @index_command.command("rebuild")
-@store_option
-@namespace_option
-@json_option
-def index_rebuild(store_url: str | None, namespace: str | None, as_json: bool) -> None:
+@memory_options
+def index_rebuild(target: MemoryTarget) -> None:
     """Drop the index and make it anew from the records. Recall goes on meanwhile."""
-    with (
-        opened_memory(store_url, namespace) as memory,
-        progress_bar("indexing snapshots", quiet=as_json) as progress,
-    ):
+    with target.opened() as memory, progress_bar("indexing snapshots", quiet=target.as_json) as progress:
         status = memory.reader.index.upkeep.rebuild(progress=progress)
-    _print_status(status, as_json=as_json)
+    _print_status(status, as_json=target.as_json)
 
 
 @index_command.command("verify")
-@store_option
-@namespace_option
-@json_option
-def index_verify(store_url: str | None, namespace: str | None, as_json: bool) -> None:
+@memory_options
+def index_verify(target: MemoryTarget) -> None:
     """Compare the index with the records. Exit code 1 if they disagree."""
-    name = load_settings(store_url=store_url).store
+    name = load_settings(store_url=target.store_url).store
     with (
-        opened_memory(store_url, namespace, sign=False) as memory,
+        target.opened(sign=False) as memory,
         Console(stderr=True).status(f"comparing the index of {name} with its records …"),
     ):
         problems = list(memory.reader.index.upkeep.problems())
         status = memory.reader.index.upkeep.status()
-    if as_json:
+    if target.as_json:
         print_json({"namespace": status.namespace, "problems": problems})
     else:
         for problem in problems:
@@ -360,49 +342,37 @@ def vectors_command() -> None:
 
 
 @vectors_command.command("status")
-@store_option
-@namespace_option
-@json_option
-def status_command(store_url: str | None, namespace: str | None, as_json: bool) -> None:
+@memory_options
+def status_command(target: MemoryTarget) -> None:
     """Count the records that have a vector of the embedder in use. Exit code 1 if some have none."""
-    with opened_memory(store_url, namespace, sign=False) as memory:
+    with target.opened(sign=False) as memory:
         status = memory.vectors.status()
-    _print_vectors(status, as_json=as_json, done="")
+    _print_vectors(status, as_json=target.as_json, done="")
     if status.missing:
         raise SystemExit(ANSWER_IS_NO)
 
 
 @vectors_command.command("fill")
-@store_option
-@namespace_option
-@json_option
-def fill_command(store_url: str | None, namespace: str | None, as_json: bool) -> None:
+@memory_options
+def fill_command(target: MemoryTarget) -> None:
     """Give every record that lacks a vector one. It can be interrupted, and goes on where it stopped."""
-    with (
-        opened_memory(store_url, namespace) as memory,
-        progress_bar("making vectors", quiet=as_json) as progress,
-    ):
+    with target.opened() as memory, progress_bar("making vectors", quiet=target.as_json) as progress:
         status = memory.vectors.fill(by=getpass.getuser(), progress=progress)
-    _print_vectors(status, as_json=as_json, done="")
+    _print_vectors(status, as_json=target.as_json, done="")
 
 
 @vectors_command.command("migrate")
 @click.option("--to", required=True, help="The next embedder, in the form of the setting `embedder`.")
-@store_option
-@namespace_option
-@json_option
-def migrate_command(to: str, store_url: str | None, namespace: str | None, as_json: bool) -> None:
+@memory_options
+def migrate_command(to: str, target: MemoryTarget) -> None:
     """Give every record a vector of another embedder. Recall goes on with the one in use until the setting is changed.
 
     It can be interrupted, and goes on where it stopped. The ledger records who migrates from what to what.
     """
-    with (
-        opened_memory(store_url, namespace) as memory,
-        progress_bar("making vectors", quiet=as_json) as progress,
-    ):
+    with target.opened() as memory, progress_bar("making vectors", quiet=target.as_json) as progress:
         status = memory.vectors.migrate(to, by=getpass.getuser(), progress=progress)
     next_step = f'Next: set embedder = "{to}", restart, and run: standfast vectors fill'
-    _print_vectors(status, as_json=as_json, done=next_step)
+    _print_vectors(status, as_json=target.as_json, done=next_step)
 
 
 def _print_vectors(status: VectorStatus, *, as_json: bool, done: str) -> None:
