@@ -54,6 +54,7 @@ from standfast.vocabulary import (
     Value,
     Verdict,
     VisibilityMode,
+    normal_tags,
 )
 
 _CALLER: Final = "add"
@@ -335,27 +336,34 @@ class Conversations:
     def _records(
         self, request: AddRequest, position: int, message: ReadMessage, now: str, at: int
     ) -> Iterator[Record]:
+        services, tags = self._services, normal_tags(request.tags)
         for number, passage in enumerate(message.passages, 1):
             part = number if len(message.passages) > 1 else 0
-            asked = RememberRequest(
+            source = {"kind": passage.kind, "id": f"{request.session}#{position}"}
+            origin = lowest([request.max_origin, origin_of(source, services.origin_of_kind)])
+            if request.supersedes:
+                require_superseded(
+                    services.store,
+                    services.namespace,
+                    request.supersedes,
+                    scope=request.scope,
+                    origin=origin,
+                    at=at,
+                )
+            yield Record(
+                memory_id=message_id(request.session, position, part),
                 text=passage.text,
-                source={"kind": passage.kind, "id": f"{request.session}#{position}"},
-                tags=request.tags,
+                ts_utc=message.time or now,
+                tags=tags,
+                source=source,
                 scope=request.scope,
                 metadata={**request.metadata, **message.metadata},
                 session=request.session,
                 position=position,
                 speaker=passage.speaker,
+                origin=origin,
                 supersedes=request.supersedes,
             )
-            origin = lowest([request.max_origin, origin_of(asked.source, self._services.origin_of_kind)])
-            name = message_id(request.session, position, part)
-            if request.supersedes:
-                services, ids = self._services, request.supersedes
-                require_superseded(
-                    services.store, services.namespace, ids, scope=request.scope, origin=origin, at=at
-                )
-            yield asked.record(name, message.time or now, origin=origin)
 
     def _known(
         self, request: AddRequest, position: int, stored: Sequence[Record], message: ReadMessage
