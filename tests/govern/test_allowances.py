@@ -55,6 +55,12 @@ def test_what_matches_a_pattern_is_not_looked_at_and_the_rest_is() -> None:
     assert judged(options, KEY)[0] is not Verdict.SEAL or judged(options, KEY)[1].startswith("allowed")
 
 
+def test_an_allowance_says_nothing_of_a_text_that_passes_without_it() -> None:
+    options: dict[str, dict[str, object]] = {"F6_Injection": {"allow_scopes": ["team"]}}
+
+    assert judged(options, "Ada likes tea.", scope="team") == (Verdict.SEAL, "")
+
+
 @pytest.mark.parametrize(
     ("options", "scope", "source", "verdict"),
     [

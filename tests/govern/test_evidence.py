@@ -486,3 +486,13 @@ def test_evidence_may_be_as_long_as_the_limit() -> None:
     assert len(evidence_text([{"reason": longest}], "SEAL", NOW_ISO)) == MAX_EVIDENCE_BYTES
     with pytest.raises(TooLarge):
         evidence_text([{"reason": longest + "x"}], "SEAL", NOW_ISO)
+
+
+def test_evidence_without_floor_checks_lacks_them_though_its_hash_is_right() -> None:
+    timestamp = "2026-01-01T00:00:00.000000Z"
+    digest = compute_evidence_hash([], "SEAL", timestamp)
+    empty = Evidence(floor_checks=(), verdict=Verdict.SEAL, timestamp=timestamp, hash=digest)
+    validation = read_chain(empty).validation
+
+    assert (validation.valid, validation.missing_links) == (False, ["floor_checks"])
+    assert (validation.hash_verified, validation.floor_check_present) == (True, False)

@@ -4,7 +4,7 @@ import pytest
 
 from standfast.errors import InvalidSettings, InvalidValue
 from standfast.memory import Memory
-from standfast.origins import Origin
+from standfast.origins import Origin, origin_of
 from standfast.scopes import SHARED
 from standfast.settings import Settings
 from standfast.store.store import Store
@@ -21,6 +21,12 @@ SUBJECT = "policy/eu-refunds"
 def ledger(memory: Memory, scope: str = SHARED) -> dict[str, Record]:
     """What is accepted, by id."""
     return {record.memory_id: record for record in memory.records(band=Band.LEDGER, scope=scope)}
+
+
+def test_what_names_no_source_is_the_agents_own_word_and_an_unknown_kind_is_untrusted() -> None:
+    assert origin_of(None) is Origin.ORDINARY
+    assert origin_of({"kind": " USER ", "id": "ada"}) is Origin.TRUSTED
+    assert [origin_of(source) for source in ({}, {"kind": 7}, {"kind": "rumour"})] == [Origin.UNTRUSTED] * 3
 
 
 def test_untrusted_content_is_kept_beside_its_subject_and_replaces_only_itself(memory: Memory) -> None:
