@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from standfast.clock import Clock, SystemClock
-from standfast.errors import CannotOpen, OutcomeUnknown, StandfastError, StoreBusy, StoreFailed
+from standfast.errors import CannotOpen, InvalidValue, OutcomeUnknown, StandfastError, StoreBusy, StoreFailed
 from standfast.govern.approvals.approvals import Decision, Statement
 from standfast.govern.approvals.signers import Signers
 from standfast.memory import Memory
@@ -91,6 +91,7 @@ class Model:
         self._journal = journal
         self.texts: dict[str, str | None] = {}
         self.doubtful: dict[str, str | None] = {}
+        self.interrupted = ""
         self.packages: list[tuple[int, int, str, str]] = []
         self.actions = 0
         lines = journal.read_bytes().split(b"\n") if journal.exists() else []
@@ -106,6 +107,7 @@ class Model:
                 self._settle(pending, told)
                 pending = None
         if pending is not None:
+            self.interrupted = pending["about"]
             self.doubtful.update(self._changes(pending))
         elif journal.exists() and journal.stat().st_size > MAX_JOURNAL_BYTES:
             self._compact()
@@ -189,7 +191,14 @@ class Worker:
         self.model = Model(self.folder / f"{self.name}.journal")
 
     def _settle_doubts(self, after: str) -> None:
-        """Of what was interrupted, either may be true, and stays so."""
+        """Of what was interrupted, either may be true, and stays so. An erasure that was begun goes on sooner or later, so it is ended at once."""
+        if self.model.interrupted == "forget_scope":
+            about = self.model.begin("forget_scope")
+            with suppress(InvalidValue):  # There is nothing left of it.
+                self.memory.forget(scope=self.scope, reason="the soak asked for it")
+            self.model.finish(about)
+            self.model.doubtful.clear()
+        self.model.interrupted = ""
         for subject, text in self.model.doubtful.items():
             now = self._current(subject)
             before = self.model.texts.get(subject)

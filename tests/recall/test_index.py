@@ -274,3 +274,16 @@ def test_a_bulk_of_facts_is_indexed_by_the_commits_that_store_it(monkeypatch: py
 
     assert sum(one.rows for one in memory.store.segments.heads()) == 24
     assert memory.reader.index.upkeep.status().behind == 2
+
+
+def test_closing_a_memory_stores_what_is_left_of_a_bulk(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(store_index, "MAX_TAIL_SNAPSHOTS", 100)
+    for most_rows, rows in ((32, 8), (1_000, 0)):
+        monkeypatch.setattr(store_index, "MAX_TAIL_ROWS", most_rows)
+        memory = Memory(memory_store())
+        with memory.run(workflow="bulk", mode="buffered_write") as run:
+            for number in range(8):
+                run.remember(f"Locker {number} holds a violin.", subject=f"locker/{number}")
+        memory.close()
+
+        assert sum(one.rows for one in memory.store.segments.heads()) == rows

@@ -8,7 +8,7 @@ controller can bring scores of its own, and ``packing`` makes the package.
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Final, Protocol
+from typing import Final
 
 import numpy as np
 import numpy.typing as npt
@@ -158,28 +158,12 @@ class LexicalController:
         request: RecallRequest,
         view: RecordView,  # noqa: ARG002  # For controllers that add something.
         index: IndexView,  # noqa: ARG002  # As above.
-    ) -> "AddedScores | None":
+    ) -> "VectorScores | None":
         """What another kind of match adds to the lexical scores; ``lexical-v1`` has none."""
         if request.vector is not None:
             problem = f"{self.version} uses none; ask hybrid-v1, or leave it out"
             raise InvalidValue(what="vector", problem=problem)
         return None
-
-
-class AddedScores(Protocol):
-    """Scores from another kind of match."""
-
-    def given(self, lexical: Numbers) -> Numbers:
-        """What to add to the lexical score of each slot, before boosts. It may bring in slots without a score."""
-        ...
-
-    def explained(self, slot: int) -> dict[str, int]:
-        """What ``explain`` says of a slot."""
-        ...
-
-    def focus(self, slot: int, text: str) -> str:
-        """The passage of a slot's text that matches best."""
-        ...
 
 
 HYBRID_VERSION: Final = "hybrid-v1"

@@ -10,6 +10,7 @@ import logging
 import threading
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Final, TypeVar
 
 import msgspec
@@ -370,9 +371,10 @@ class StoreIndex:
             self._quietly(self.upkeep.fill)
 
     def close(self) -> None:
-        """Store what was held back."""
+        """Store what was held back; and what was committed since the last segment, if the next process would notice its absence."""
+        is_much = self._new_rows >= MAX_TAIL_ROWS // 8
         with self._upkeep_lock:
-            self._quietly(self.upkeep.put_back)
+            self._quietly(partial(self.upkeep.fill, whole=True) if is_much else self.upkeep.put_back)
 
     def _quietly(self, action: Callable[[], None]) -> None:
         """What is derived can be made later, so no failure to store it is an error."""

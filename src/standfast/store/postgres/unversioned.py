@@ -5,7 +5,7 @@ Temporary rows need no lock of the store: each statement is a transaction of its
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 from msgspec.structs import astuple
 
@@ -49,29 +49,18 @@ _DROP_ERASED: Final = (
 )
 
 
-class SegmentTransaction(Protocol):
-    """What a table of segments needs of a transaction."""
-
-    def load(self, query: StateQuery) -> object:
-        """Wait for the lock."""
-        ...
-
-    def read(self, statements: Sequence[Statement]) -> list[list[Row]]:
-        """The rows of statements, inside the transaction."""
-        ...
-
-    def add(self, statement: Statement) -> None:
-        """Send a statement with the COMMIT."""
-        ...
-
-
 class PostgresSegments:
-    """The table of segments of one database."""
+    """The table of segments of one database.
+
+    Args:
+        rows: Reads the rows of one statement.
+        transaction: Begins a ``PostgresTransaction``.
+    """
 
     def __init__(
         self,
         rows: Callable[..., list[Row]],
-        transaction: Callable[[], AbstractContextManager[SegmentTransaction]],
+        transaction: Callable[[], AbstractContextManager[Any]],
     ) -> None:
         self._rows = rows
         self._transaction = transaction

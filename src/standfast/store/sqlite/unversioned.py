@@ -105,7 +105,6 @@ _SCAN: Final = (
 _PUT: Final = f"REPLACE INTO temporary ({_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?)"
 _REMOVE: Final = "DELETE FROM temporary WHERE kind = ? AND row_id >= ? AND row_id < ?"
 _EXPIRE: Final = "DELETE FROM temporary WHERE expires_at <= ?"
-Connecting = Callable[[], AbstractContextManager[apsw.Connection]]
 
 
 class SQLiteTemporaryRows:
@@ -116,7 +115,7 @@ class SQLiteTemporaryRows:
         writing: Begins a transaction on the connection that writes; leaving the block commits.
     """
 
-    def __init__(self, reading: Connecting, writing: Connecting, clock: Clock) -> None:
+    def __init__(self, reading: Connections, writing: Connections, clock: Clock) -> None:
         self._reading = reading
         self._writing = writing
         self._clock = clock
