@@ -207,6 +207,61 @@ def test_what_was_interrupted_anywhere_is_finished_by_another(
         assert list(other.verify()) == []
 
 
+@pytest.mark.parametrize("pages", range(4))
+def test_what_is_added_after_an_erasure_was_asked_for_stays(
+    pages: int, opener: Callable[[], Store], clock: ManualClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A process dies after any number of pages, others write on, and the erasure is ended later: it takes nothing of theirs."""
+    memory, other = Memory(opener()), Memory(opener())
+    _fill(memory)
+    memory.add([{"role": "user", "content": f"{WORD} again."}], scope=ADA, session="monday")
+    erase_page, done = erasing.Eraser._erase_page, iter(range(pages))
+
+    def dying(self: erasing.Eraser, *args: Any) -> bool:
+        if next(done, None) is None:
+            raise _KilledError
+        return erase_page(self, *args)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(erasing.Eraser, "_erase_page", dying)
+        with pytest.raises(_KilledError):
+            memory.forget(scope=ADA, reason="asked for")
+    other.remember("Ada came back to the shop.", subject="visit", scope=ADA, source=HANDBOOK)
+    other.add([{"role": "user", "content": "Hello again, this is Ada."}], scope=ADA, session="monday")
+    clock.advance(LEASE_SECONDS + 1)
+    other.finish_forgetting()
+
+    left = [record.text for record in other.records(scope=ADA, band=Band.LEDGER)]
+    assert sorted(left) == ["Ada came back to the shop.", "Hello again, this is Ada."]
+    assert not any(WORD.encode() in content for content in _all_contents(other))
+    assert [message.text for message in other.session("monday", scope=ADA)] == ["Hello again, this is Ada."]
+    assert list(other.verify()) == []
+
+    other.forget(scope=ADA, reason="asked for again")
+    assert list(other.records(scope=ADA)) == []
+    assert list(other.sessions(scope=ADA)) == []
+
+
+def test_the_same_call_again_ends_an_erasure_and_takes_what_came_since(
+    opener: Callable[[], Store], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    memory = Memory(opener())
+    _fill(memory)
+    with monkeypatch.context() as patch:
+        patch.setattr(erasing.Eraser, "_erase_page", _killed)
+        with pytest.raises(_KilledError):
+            memory.forget(scope=ADA, reason="asked for")
+    memory.remember("Ada came back to the shop.", subject="visit", scope=ADA, source=HANDBOOK)
+    memory.forget(scope=ADA, reason="asked for")
+
+    assert list(memory.records(scope=ADA)) == []
+    assert memory.finish_forgetting() == []
+
+
+def _killed(*_: object) -> bool:
+    raise _KilledError
+
+
 def test_two_processes_that_finish_at_once_erase_everything_once(
     opener: Callable[[], Store], clock: ManualClock
 ) -> None:

@@ -51,8 +51,16 @@ ERASED_BANDS: Final = (Band.WITNESS, Band.VOID, Band.ACTIVE, Band.LEDGER)
 TTL: Final = "ttl"
 """The prefix of the rows in which adapters note when an item expires."""
 _NOTES: Final = ("said", "refused", "mark", TTL, SESSION)
-# Bands come last, because what stands about a record elsewhere is recognised by the record.
-_STAGES: Final = (*_NOTES, Band.PHOENIX, DECISION_PREFIX.rstrip("/"), STREAM.rstrip("/"), *ERASED_BANDS)
+# Bands come late, because what stands about a record elsewhere is recognised by the record. A session's row comes last, because a
+# message that is added meanwhile must not get the place of one that is still there.
+_STAGES: Final = (
+    *(name for name in _NOTES if name != SESSION),
+    Band.PHOENIX,
+    DECISION_PREFIX.rstrip("/"),
+    STREAM.rstrip("/"),
+    *ERASED_BANDS,
+    SESSION,
+)
 
 
 class ErasurePlan(Value, frozen=True, kw_only=True):
@@ -144,7 +152,10 @@ class ForgetRequest(Value, frozen=True, kw_only=True):
 
 
 class _Intent(Value, frozen=True, kw_only=True):
-    """How far an erasure has come. ``at`` is when its last page was committed."""
+    """How far an erasure has come.
+
+    ``at`` is when its last page was committed. What was first written after the snapshot ``until`` stays.
+    """
 
     erasure_id: str
     namespace: str
@@ -152,6 +163,7 @@ class _Intent(Value, frozen=True, kw_only=True):
     reason: str
     by: str
     at: str
+    until: int | None = None
     stage: int = 0
     after: str = ""
     records: int = 0
@@ -207,7 +219,7 @@ class Eraser:
         return len(removals)
 
     def erase(self, target: ErasureTarget, *, reason: str, by: str, key: str | None) -> Forgotten:
-        """Erase, or go on with an erasure of the same target that did not end.
+        """Erase what there is now, and end an erasure of the same target that did not end.
 
         Args:
             key: An idempotency key: an erasure with this key that ended gives its receipt.
@@ -220,22 +232,29 @@ class Eraser:
         )
         if key is not None and (done := self._done(wanted[:32])) is not None:
             return done
-        intent = next((one for one in self._open_intents() if one.target == target), None)
-        if intent is None:
-            plan = self.plan(target)
-            if not plan.rows:
-                stays = f"; {len(plan.law)} records of law stay" if plan.law else ""
-                problem = f"there is nothing of {target} in namespace {self._namespace}; nothing was forgotten{stays}"
-                raise InvalidValue(what="forget", problem=problem)
-            intent = _Intent(
-                erasure_id=wanted[:32],
-                namespace=self._namespace,
-                target=target,
-                reason=reason,
-                by=by,
-                at=utc_text(self._store.clock.now()),
+        begun = next((one for one in self._open_intents() if one.target == target), None)
+        done = None if begun is None else self.finish(begun)
+        if begun is not None and done is not None and begun.erasure_id == wanted[:32]:
+            return done
+        until, plan = self._store.head(), self.plan(target)
+        if not plan.rows:
+            if done is not None:
+                return done
+            stays = f"; {len(plan.law)} records of law stay" if plan.law else ""
+            problem = (
+                f"there is nothing of {target} in namespace {self._namespace}; nothing was forgotten{stays}"
             )
-            self._commit_intent(intent)
+            raise InvalidValue(what="forget", problem=problem)
+        intent = _Intent(
+            erasure_id=wanted[:32],
+            namespace=self._namespace,
+            target=target,
+            reason=reason,
+            by=by,
+            at=utc_text(self._store.clock.now()),
+            until=until,
+        )
+        self._commit_intent(intent)
         return self.finish(intent)
 
     def abandoned(self) -> list[_Intent]:
@@ -253,7 +272,7 @@ class Eraser:
                 done = self._done(intent.erasure_id)
                 assert done is not None, "an erasure ends with what was erased"
                 return done
-            page = self._page(current.target, at, current.stage, current.after)
+            page = self._page(current.target, at, current.stage, current.after, current.until)
             intent = replace(
                 current,
                 stage=page.stage,
@@ -361,7 +380,9 @@ class Eraser:
 
     # What is erased.
 
-    def _page(self, target: ErasureTarget, at: int, stage: int, after: str) -> _Page:
+    def _page(
+        self, target: ErasureTarget, at: int, stage: int, after: str, until: int | None = None
+    ) -> _Page:
         """The next rows to erase behind a place, and the place behind them."""
         keys: list[str] = []
         records = 0
@@ -370,7 +391,7 @@ class Eraser:
                 self._namespace, prefix=self._prefix(target, stage), after=after
             ):
                 after = versions[0].key
-                if self._is_erased(target, stage, versions, at):
+                if self._is_erased(target, stage, versions, at, until):
                     keys.append(after)
                     records += _STAGES[stage] in (Band.LEDGER, Band.VOID)
                 if len(keys) == ERASED_ROWS_PER_COMMIT:
@@ -383,12 +404,18 @@ class Eraser:
         is_scoped = name in (*_NOTES, *ERASED_BANDS)
         return prefix_of(name, target.scope) if is_scoped else f"{name}/"
 
-    def _is_erased(self, target: ErasureTarget, stage: int, versions: list[Version], at: int) -> bool:
-        """Whether a row belongs to the target and still holds content."""
+    def _is_erased(
+        self, target: ErasureTarget, stage: int, versions: list[Version], at: int, until: int | None
+    ) -> bool:
+        """Whether a row belongs to the target, was there when it was asked for, and still holds content."""
         held = [one for one in versions if one.content is not None]
         if not held:
             return False
         name, key = _STAGES[stage], held[-1].key
+        # A session that goes on keeps its row, which holds no text.
+        first = held[-1 if name == SESSION else 0]
+        if until is not None and first.memory_snapshot_id > until:
+            return False
         if name in ERASED_BANDS:
             return target.source is None or any(target.is_source_of(record_of(one)) for one in held)
         if name in ("said", TTL):
