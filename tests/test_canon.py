@@ -260,3 +260,6 @@ def test_reading_refuses_nesting_beyond_the_limit_by_itself() -> None:
     assert parse("[" * levels + "]" * levels) is not None
     with pytest.raises(TooDeep):
         parse("[" * (levels + 1) + "]" * (levels + 1))
+    assert parse('{"a":' * levels + "1" + "}" * levels) is not None
+    with pytest.raises(TooDeep):
+        parse('{"a":' * (levels + 1) + "1" + "}" * (levels + 1))

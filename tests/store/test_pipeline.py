@@ -274,6 +274,16 @@ def test_a_lease_is_renewed_by_the_holder_of_the_fence(fence: int, state: Buffer
     assert bool(changes) is renewed
     assert answer == (msgspec.structs.replace(held, lease_until=NOW + LEASE_SECONDS) if renewed else answer)
     assert isinstance(answer, Buffer if renewed else StaleFence)
+    if isinstance(answer, StaleFence):
+        assert (answer.facts["fence"], answer.facts["given_fence"]) == (held.fence, fence)
+
+
+def test_a_lease_of_nothing_is_not_renewed() -> None:
+    changes, answer = pipeline.decide_renewal(_view(), "unknown", 3)
+
+    assert not changes
+    assert isinstance(answer, StaleFence)
+    assert answer.facts["fence"] == 0
 
 
 def test_an_abort_leaves_the_reason_and_no_content() -> None:
@@ -377,7 +387,7 @@ def test_a_commit_has_at_least_one_write_and_at_most_the_limit() -> None:
 
 
 def test_a_staged_commit_that_was_changed_is_not_read_back() -> None:
-    whole = commit("r", write("a", "good"), facts=[Fact.of("f", {"n": 1})]).as_bytes()
+    whole = commit("r", write("a", "good"), write("c", "fine"), facts=[Fact.of("f", {"n": 1})]).as_bytes()
 
     assert Commit.from_bytes(whole).run_id == "r"
     for old, new in ((b'"r"', b'"s"'), (b'"key":"a"', b'"key":"b"'), (b"Imdvb2Qi", b"ImJhZCEi")):
