@@ -3,6 +3,7 @@
 import hashlib
 import logging
 from collections.abc import Callable
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -10,13 +11,14 @@ import pytest
 from standfast.canon import canonical_bytes
 from standfast.clock import ManualClock
 from standfast.errors import InvalidValue
+from standfast.govern.evidence import build_chain
 from standfast.govern.policy import (
     VERDICT_BAND_ROUTING,
     MemoryWritePolicy,
     WriteDecision,
 )
 from standfast.limits import MAX_WRITE_LOG_ENTRIES
-from standfast.vocabulary import Band, Verdict
+from standfast.vocabulary import Band, FloorCheck, Verdict
 from tests.govern.chains import (
     FLOORS,
     chain,
@@ -321,3 +323,17 @@ def test_the_mode_is_a_boolean_and_nothing_that_looks_like_one(mode: Any) -> Non
 def test_an_impossible_decision_cannot_be_built(allowed: bool, bands: list[str]) -> None:
     with pytest.raises(InvalidValue, match="WriteDecision"):
         WriteDecision(allowed, "because", {}, bands)
+
+
+@pytest.mark.parametrize("target", [None, *Band])
+@pytest.mark.parametrize("verdict", Verdict)
+def test_evidence_that_was_just_built_is_decided_on_as_any_other(
+    verdict: Verdict, target: Band | None
+) -> None:
+    checks = [FloorCheck(floor="F1_Amanah", score=1.0, passed=True)]
+    evidence, reading = build_chain(checks, verdict, datetime(2026, 1, 1, tzinfo=UTC))
+    policy = MemoryWritePolicy(clock=ManualClock())
+
+    assert policy.should_write_built(verdict, reading, target) == policy.should_write(
+        verdict, evidence, target
+    )
