@@ -252,3 +252,20 @@ def test_a_leaf_that_is_no_hash_is_refused_and_the_tree_is_unchanged(hostile: An
         tree.extend([leaves(4)[3], hostile])
 
     assert (len(tree), tree.root()) == (3, Tree(leaves(3)).root())
+
+
+@pytest.mark.parametrize("old", [3, 5, 6])
+def test_a_proof_that_fits_the_new_root_alone_is_refused(old: int) -> None:
+    tree = Tree(leaves(7))
+    good: dict[str, Any] = {
+        "old_size": old,
+        "old_root": tree.root(old),
+        "new_size": 7,
+        "new_root": tree.root(7),
+        "proof": tree.consistency_proof(old, 7),
+    }
+    verify_consistency(**good)
+    with pytest.raises(BadConsistency, match="another old root"):
+        verify_consistency(**good | {"old_root": tree.root(2)})
+    with pytest.raises(BadConsistency, match="another new root"):
+        verify_consistency(**good | {"new_root": tree.root(2)})
