@@ -5,6 +5,7 @@ from datetime import UTC, datetime, timedelta
 from decimal import Decimal, getcontext
 from functools import cache
 
+import pytest
 import unicodedata2
 from hypothesis import given
 from hypothesis import strategies as st
@@ -136,3 +137,18 @@ def test_times_with_seconds_offsets_and_impossible_parts() -> None:
     assert time_of("2026-01-15T11:29:30+00:59") == start + 30_000_000
     for impossible in ("2026-01-15T10:30:60Z", "2026-01-15T10:30:1xZ", "2026-01-15T10:30:00+00:60"):
         assert time_of(impossible) == MISSING
+
+
+@pytest.mark.parametrize(
+    ("text", "normal"),
+    [
+        ("2026-01-02T00:00:00+05", "2026-01-01T19:00:00.000000Z"),
+        ("2026-01-02T00:00:00-05", "2026-01-02T05:00:00.000000Z"),
+        ("2026-01-02T00:00:00+0530", "2026-01-01T18:30:00.000000Z"),
+        ("2026-01-02T00:00:00+23:59", "2026-01-01T00:01:00.000000Z"),
+        ("2026-01-02T00:00:00+24:00", "2026-01-02T00:00:00+24:00"),
+        ("2026-01-02T00:00:00+23:60", "2026-01-02T00:00:00+23:60"),
+    ],
+)
+def test_an_offset_has_hours_and_perhaps_minutes_within_a_day(text: str, normal: str) -> None:
+    assert normal_timestamp(text) == normal
