@@ -232,14 +232,16 @@ class Eraser:
         )
         if key is not None and (done := self._done(wanted[:32])) is not None:
             return done
-        begun = next((one for one in self._open_intents() if one.target == target), None)
-        done = None if begun is None else self.finish(begun)
-        if begun is not None and done is not None and begun.erasure_id == wanted[:32]:
-            return done
+        ended: Forgotten | None = None
+        for begun in self._open_intents():
+            if begun.target == target:
+                ended = self.finish(begun)
+                if begun.erasure_id == wanted[:32]:
+                    return ended
         until, plan = self._store.head(), self.plan(target)
         if not plan.rows:
-            if done is not None:
-                return done
+            if ended is not None:
+                return ended
             stays = f"; {len(plan.law)} records of law stay" if plan.law else ""
             problem = (
                 f"there is nothing of {target} in namespace {self._namespace}; nothing was forgotten{stays}"
