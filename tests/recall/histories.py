@@ -9,9 +9,9 @@ from standfast import EstimatedCounter, Memory, RecallPackage, RecallRequest, Re
 from standfast.recall import index_segment, index_upkeep, store_index
 from standfast.recall.analysis import analyzer_of
 from standfast.recall.filters import Filter
-from standfast.recall.index_upkeep import record_of_version
 from standfast.recall.index_view import ListedView
 from standfast.recall.lexical import LexicalController
+from standfast.recall.lexical_index import record_of_version
 from standfast.recall.store_index import path_of
 from standfast.scopes import is_within, scoped_key
 from standfast.store.commit import Commit, Write

@@ -16,10 +16,9 @@ from standfast.recall import (
     RecordView,
     StaticEmbedder,
 )
-from standfast.recall.analysis import analyzer_of
+from standfast.recall.analysis import IndexedRecord, analyzer_of
 from standfast.recall.embedders import SignedBytes
 from standfast.recall.index_view import IndexView, ListedView
-from standfast.recall.indexed_record import IndexedRecord
 from standfast.recall.vectors import Similarities, percents_of
 from tests.recall.lexical_vectors import FACTS, TALK
 

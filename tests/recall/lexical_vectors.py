@@ -7,10 +7,9 @@ from typing import Any
 import msgspec
 
 from standfast.recall import EstimatedCounter, LexicalController, RecallRequest, RecordView
-from standfast.recall.analysis import analyzer_of
+from standfast.recall.analysis import IndexedRecord, analyzer_of
 from standfast.recall.filters import Filter
 from standfast.recall.index_view import ListedView
-from standfast.recall.indexed_record import IndexedRecord
 
 FILE = Path(__file__).parents[1] / "vectors" / "lexical-v1.jsonl"
 TALK = [

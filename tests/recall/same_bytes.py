@@ -14,9 +14,8 @@ from standfast.recall import (
     RecordView,
     StaticEmbedder,
 )
-from standfast.recall.analysis import analyzer_of
+from standfast.recall.analysis import IndexedRecord, analyzer_of
 from standfast.recall.index_view import ListedView
-from standfast.recall.indexed_record import IndexedRecord
 from tests.recall import hybrid_vectors, lexical_vectors
 from tests.recall.hybrid_vectors import ListedVectors
 

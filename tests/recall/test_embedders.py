@@ -25,8 +25,14 @@ from standfast.recall import (
     to_signed_bytes,
 )
 from standfast.recall.bert import BertEncoder, WordPiece
-from standfast.recall.embedders import MAX_LENGTH, checked_embedder, checked_vectors
-from standfast.recall.excerpts import MAX_PASSAGES, PASSAGE_WORDS, passages_of
+from standfast.recall.embedders import (
+    MAX_LENGTH,
+    MAX_PASSAGES,
+    PASSAGE_WORDS,
+    checked_embedder,
+    checked_vectors,
+    passages_of,
+)
 from tests.servers.process import LOOPBACK, Program, ReservedPort, ServerProcess
 
 ROOT = Path(__file__).parents[2]

@@ -5,8 +5,7 @@ from typing import Any
 import pytest
 
 from standfast.errors import InvalidValue
-from standfast.recall.filters import Filter
-from standfast.recall.item_trust import RecordFacts
+from standfast.recall.filters import Filter, RecordFacts
 from standfast.vocabulary import Record
 
 RECORD = Record(

@@ -22,9 +22,8 @@ from standfast.recall import (
     RecordView,
     to_signed_bytes,
 )
-from standfast.recall.analysis import analyzer_of
+from standfast.recall.analysis import IndexedRecord, analyzer_of
 from standfast.recall.index_view import ListedView
-from standfast.recall.indexed_record import IndexedRecord
 from standfast.recall.lexical import VectorScores
 from tests.recall.hybrid_vectors import CASES, FILE, PETS, ListedVectors, package_of
 from tests.recall.same_bytes import digest

@@ -15,9 +15,9 @@ from standfast.clock import ManualClock
 from standfast.errors import InvalidValue
 from standfast.govern.policy import decide_recall
 from standfast.origins import ceiling_of
+from standfast.recall.analysis import decode_record
 from standfast.recall.controller import Package
-from standfast.recall.indexed_record import decode_record
-from standfast.recall.item_trust import (
+from standfast.recall.filters import (
     CEILING_UNITS,
     EvidenceFacts,
     ceilings,

@@ -19,9 +19,8 @@ from standfast import (
 )
 from standfast.errors import EmptyQuery, InvalidSettings, InvalidValue
 from standfast.limits import MAX_QUERY_TERMS, MAX_VALUE_BYTES
-from standfast.recall.analysis import LANGUAGES, Analyzer, analyzer_of, words_of
+from standfast.recall.analysis import LANGUAGES, Analyzer, IndexedRecord, analyzer_of, words_of
 from standfast.recall.index_view import REACH_WORDS, SIXTHS, ListedView
-from standfast.recall.indexed_record import IndexedRecord
 from standfast.recall.lexical import (
     BEST_SCORE,
     FIELD_SIXTHS,
@@ -454,9 +453,9 @@ def test_ranking_and_reading_a_few_at_a_time_gives_the_same_answer(
     listed = ListedView([("store", one) for one in records], ENGLISH)
     answers = [LexicalController().answer(request, RecordView((), lambda: listed), EstimatedCounter())]
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("standfast.recall.ranking.RANKED_AT_ONCE", at_once)
-        patch.setattr("standfast.recall.ranking.ORDERED_AT_ONCE", at_once)
-        patch.setattr("standfast.recall.ranking._LEADING_BITS", bits)
+        patch.setattr("standfast.recall.lexical.RANKED_AT_ONCE", at_once)
+        patch.setattr("standfast.recall.lexical.ORDERED_AT_ONCE", at_once)
+        patch.setattr("standfast.recall.lexical._LEADING_BITS", bits)
         patch.setattr("standfast.recall.packing.READ_AT_ONCE", at_once)
         patch.setattr("standfast.recall.index_view._DENSE_SHARE", at_once * 100)
         answers.append(

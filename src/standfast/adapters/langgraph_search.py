@@ -17,8 +17,7 @@ from standfast.memory import Memory
 from standfast.memory.erasing import TTL
 from standfast.recall.analysis import DEFAULT_LANGUAGE, analyzer_of, words_of
 from standfast.recall.controller import RECALLED_BANDS, RecallRequest
-from standfast.recall.lexical import BEST_SCORE, HYBRID_VERSION
-from standfast.recall.registry import DEFAULT_CONTROLLER
+from standfast.recall.lexical import BEST_SCORE, DEFAULT_CONTROLLER, HYBRID_VERSION
 from standfast.scopes import SHARED, scoped_key
 from standfast.store.protocol import Version
 from standfast.store.records import record_of

@@ -24,7 +24,7 @@ from standfast.errors import EmptyQuery
 from standfast.policies import ByteMemoryStore
 from standfast.policies.byte_model import API, endpoint_of
 from standfast.recall import Candidate, ControllerRegistry, RecallRequest, RecordView
-from standfast.recall.registry import DEFAULT_CONTROLLER
+from standfast.recall.lexical import DEFAULT_CONTROLLER
 from standfast.vocabulary import Step
 
 MOST_QUESTIONED: Final = 30

@@ -31,8 +31,8 @@ from standfast.memory.embedding import MemoryVectors, named_embedder
 from standfast.memory.snapshot_view import SnapshotReader, SnapshotView
 from standfast.recall.controller import Package
 from standfast.recall.embedders import Embedder
+from standfast.recall.lexical import DEFAULT_CONTROLLER, ControllerRegistry
 from standfast.recall.package import RecallPackage
-from standfast.recall.registry import DEFAULT_CONTROLLER, ControllerRegistry
 from standfast.scopes import SHARED, scoped_key
 from standfast.store.commit import Commit, Write
 from standfast.store.store import Store, open_store

@@ -27,9 +27,9 @@ from standfast.origins import Origin
 from standfast.recall.controller import Explanation, RecallAnswer
 from standfast.recall.filters import Filter
 from standfast.recall.jsonl import JsonlSource, Source
+from standfast.recall.lexical import DEFAULT_CONTROLLER
 from standfast.recall.memory_read import explain
 from standfast.recall.package import RecallPackage
-from standfast.recall.registry import DEFAULT_CONTROLLER
 from standfast.recall.request import DroppedForm, MemoryControllerInput
 from standfast.scopes import SHARED
 

@@ -13,7 +13,7 @@ from standfast.memory.erasing import ForgetRequest
 from standfast.memory.messages import read_messages
 from standfast.origins import Origin
 from standfast.recall.filters import Filter, Where
-from standfast.recall.registry import DEFAULT_CONTROLLER
+from standfast.recall.lexical import DEFAULT_CONTROLLER
 from standfast.remember_request import instant_text
 from standfast.server.operations import schemas
 from standfast.server.operations.schemas import AddBody

@@ -34,7 +34,7 @@ from standfast.memory.conversations import AddedMessages
 from standfast.memory.messages import SessionInfo, SessionMessage
 from standfast.origins import Origin
 from standfast.recall.filters import Filter, Where
-from standfast.recall.registry import DEFAULT_CONTROLLER
+from standfast.recall.lexical import DEFAULT_CONTROLLER
 from standfast.server.operations import schemas, store_schemas
 from standfast.server.operations.schemas import SessionPage, SessionQuery, SessionsPage, SessionsQuery
 from standfast.server.operations.store_schemas import BenchQuery, BenchResponse

@@ -20,8 +20,8 @@ from standfast.recall.embedders import (
     checked_vectors,
     identity_of,
     open_embedder,
+    passages_of,
 )
-from standfast.recall.excerpts import passages_of
 from standfast.recall.vectors import StoreVectors, VectorView, stored_form
 from standfast.scopes import prefix_of
 from standfast.store.commit import Commit, Fact, RecordVector, Write

@@ -31,7 +31,7 @@ from standfast.origins import Origin, checked_origin, described_origins, origin_
 from standfast.policies import BandBudget
 from standfast.recall.analysis import DEFAULT_LANGUAGE, analyzer_of
 from standfast.recall.embedders import Embedder
-from standfast.recall.registry import ControllerRegistry
+from standfast.recall.lexical import ControllerRegistry
 from standfast.scopes import SHARED
 from standfast.store.store import Store, open_store
 from standfast.traces.artifact import ModelConfig

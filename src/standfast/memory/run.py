@@ -32,7 +32,7 @@ from standfast.memory.snapshot_view import SnapshotView
 from standfast.origins import Origin
 from standfast.recall.controller import RECALLED_BANDS, Package
 from standfast.recall.filters import Filter, Where
-from standfast.recall.registry import DEFAULT_CONTROLLER
+from standfast.recall.lexical import DEFAULT_CONTROLLER
 from standfast.recall.tokens import TokenCounter
 from standfast.remember_request import RememberRequest
 from standfast.scopes import SHARED, checked_scope, name_in, recalled_scopes, scope_in, scoped_key

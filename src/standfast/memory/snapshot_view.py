@@ -27,9 +27,8 @@ from standfast.recall.controller import (
 )
 from standfast.recall.filters import NO_FILTER, Choice, Filter, Where
 from standfast.recall.jsonl import Source
-from standfast.recall.lexical import HybridController
+from standfast.recall.lexical import DEFAULT_CONTROLLER, ControllerRegistry, HybridController
 from standfast.recall.package import RecallItem, RecallPackage, SelectedItem
-from standfast.recall.registry import DEFAULT_CONTROLLER, ControllerRegistry
 from standfast.recall.store_index import StoreIndex, band_sources, key_at
 from standfast.recall.timestamps import MISSING, normal_timestamp, time_of
 from standfast.recall.tokens import TokenCounter

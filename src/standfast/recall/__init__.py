@@ -1,8 +1,8 @@
 """Recall: what memory hands back, the same to the byte, under a token budget.
 
-Read in this order: ``controller`` (what is asked, and what answers), ``lexical`` (``lexical-v1`` and ``hybrid-v1``: scores), ``ranking`` and ``packing``,
-``index_view``, ``lexical_index`` and ``analysis`` (what it ranks by), ``package`` (what comes out), ``vectors`` and ``embedders`` (for ``hybrid-v1``),
-``registry`` (how to add a controller). ``phase6-v1``, the contract's ``memory.read``, is in ``memory_read``, with ``request`` and ``selection``.
+Read in this order: ``controller`` (what is asked, and what answers), ``lexical`` (``lexical-v1`` and ``hybrid-v1``: scores and ranks; and the registry, to
+add a controller), ``packing``, ``index_view``, ``lexical_index`` and ``analysis`` (what it ranks by), ``package`` (what comes out), ``vectors`` and
+``embedders`` (for ``hybrid-v1``). ``phase6-v1``, the contract's ``memory.read``, is in ``memory_read``, with ``request`` and ``selection``.
 """
 
 from standfast.recall.analysis import LANGUAGES
@@ -26,11 +26,10 @@ from standfast.recall.embedders import (
 )
 from standfast.recall.filters import Filter, Where
 from standfast.recall.jsonl import JsonlSource, Source
-from standfast.recall.lexical import HybridController, LexicalController
+from standfast.recall.lexical import ControllerRegistry, HybridController, LexicalController
 from standfast.recall.memory_read import Phase6Controller, explain, read
 from standfast.recall.package import ContextPackage, RecallItem, RecallPackage
 from standfast.recall.records import Candidate
-from standfast.recall.registry import ControllerRegistry
 from standfast.recall.request import DroppedForm, MemoryControllerInput, Scoring, TrustFilter
 from standfast.recall.tokens import BpeCounter, EstimatedCounter, TokenCounter
 

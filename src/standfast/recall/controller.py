@@ -14,11 +14,10 @@ from standfast.canon import normal_string
 from standfast.errors import EmptyQuery, InvalidValue, LoneSurrogate
 from standfast.limits import DEFAULT_MAX_ITEMS, MAX_VALUE_BYTES
 from standfast.origins import Origin
-from standfast.recall.analysis import DEFAULT_LANGUAGE, analyzer_of
+from standfast.recall.analysis import DEFAULT_LANGUAGE, IndexedRecord, analyzer_of
 from standfast.recall.embedders import QueryVector
 from standfast.recall.filters import NO_FILTER, Choice, Filter
 from standfast.recall.index_view import LexicalView, ListedView
-from standfast.recall.indexed_record import IndexedRecord
 from standfast.recall.jsonl import Source
 from standfast.recall.package import ContextPackage, RecallPackage
 from standfast.recall.records import BadLine, Candidate

@@ -1,4 +1,4 @@
-"""Embedders: what turns texts into vectors for ``hybrid-v1``, and how floats become signed bytes.
+"""Embedders: what turns texts into vectors for ``hybrid-v1``, how long texts are cut into passages, and how floats become signed bytes.
 
 A vector is stored once, with the commit that stores its record, and never computed again to verify. A dot product of two vectors of length 1,016
 at most stays below 2^24, so float32 arithmetic is exact in any order of addition.
@@ -19,6 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from standfast.errors import EmbeddingFailed, InvalidValue, MissingExtra
+from standfast.recall.analysis import sentences_of
 from standfast.recall.bert import (
     BertEncoder,
     WordPiece,
@@ -39,6 +40,12 @@ DEFAULT_WEIGHT_PERCENT: Final = 80
 DEFAULT_FLOOR_PERCENT: Final = 35
 HTTP_TIMEOUT_SECONDS: Final = 30.0
 HTTP_BATCH_TEXTS: Final = 64
+WHOLE_WORDS: Final = 100
+"""A text of at most so many words is one passage."""
+PASSAGE_WORDS: Final = 60
+"""A passage is as many whole sentences as have so many words, and at least one."""
+MAX_PASSAGES: Final = 256
+"""The passages of an enormous text are longer, so that there are no more of them."""
 
 
 class Embedder(Protocol):
@@ -160,6 +167,34 @@ def checked_vectors(embedder: Embedder, texts: Sequence[str]) -> SignedBytes:
             problem=f"a vector is longer than {MAX_LENGTH}; use to_signed_bytes",
         )
     return vectors
+
+
+def passages_of(text: str) -> list[str]:
+    """A text in passages of whole sentences, in order; together they are the text."""
+    words = len(text.split())
+    if words <= WHOLE_WORDS:
+        return [text]
+    limit = max(PASSAGE_WORDS, -(-2 * words // MAX_PASSAGES))
+    passages, taken, size = list[str](), list[str](), 0
+    for sentence in sentences_of(text):
+        for piece, count in _bounded(sentence, limit):
+            if taken and size + count > limit:
+                passages.append("".join(taken))
+                taken, size = [], 0
+            taken.append(piece)
+            size += count
+    return [*passages, "".join(taken)]
+
+
+def _bounded(sentence: str, limit: int) -> list[tuple[str, int]]:
+    """A sentence with its number of words, cut if it is too long for one passage."""
+    words = sentence.split()
+    if len(words) <= 2 * limit:
+        return [(sentence, len(words))]
+    return [
+        (" ".join(words[start : start + limit]) + " ", min(limit, len(words) - start))
+        for start in range(0, len(words), limit)
+    ]
 
 
 def length_of(dimensions: int) -> int:

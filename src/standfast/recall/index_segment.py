@@ -26,10 +26,14 @@ import numpy as np
 import numpy.typing as npt
 
 from standfast.limits import MAX_SEGMENT_ROWS
-from standfast.recall.item_trust import Numbers
 from standfast.store.protocol import PartName, SegmentHead
 
 _Name = TypeVar("_Name", bound=Hashable)
+Numbers = npt.NDArray[np.int64]
+SmallNumbers = npt.NDArray[np.int32]
+Rows = npt.NDArray[np.signedinteger[Any]]
+"""Numbers of rows, in either width."""
+Flags = npt.NDArray[np.bool_]
 
 FORMAT: Final = "lexical-segment-2"
 FREQUENCY_BITS: Final = 20

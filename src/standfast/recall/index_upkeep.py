@@ -5,7 +5,7 @@ Segments are derived: whatever is missing, damaged or of another version is made
 
 import threading
 from array import array
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Final, NamedTuple
 
 import msgspec
@@ -13,14 +13,12 @@ import numpy as np
 
 from standfast.errors import Corruption
 from standfast.limits import (
-    COMMITS_READ_AT_ONCE,
     MAX_HELD_SEGMENT_BYTES,
     MAX_SEGMENT_ROWS,
     MAX_TAIL_SNAPSHOTS,
     MERGED_SEGMENTS,
-    VERSIONS_READ_AT_ONCE,
 )
-from standfast.recall.analysis import LANGUAGES, Analyzer, analyzer_of
+from standfast.recall.analysis import LANGUAGES, Analyzer, IndexedRecord, analysed, analyzer_of
 from standfast.recall.index_segment import (
     COLUMNS,
     FORMAT,
@@ -32,94 +30,17 @@ from standfast.recall.index_segment import (
     SegmentRows,
     SegmentTables,
     add_postings,
-    crc_of,
     expanded,
     id_of,
     merged,
     sealed,
     without,
 )
-from standfast.recall.indexed_record import IndexedRecord, analysed, decode_record
+from standfast.recall.lexical_index import IndexedVersion, read_commits
 from standfast.scopes import prefix_in
-from standfast.store.audit import verified
-from standfast.store.protocol import PartName, SegmentHead, Version
-from standfast.store.records import record_line
+from standfast.store.protocol import PartName, SegmentHead
 from standfast.store.store import Store
-from standfast.vocabulary import ActionType, Band
-
-
-class IndexedVersion(NamedTuple):
-    """A version of a record as the index sees it. ``place`` is its key without the band."""
-
-    band: str
-    place: str
-    snapshot: int
-    record: IndexedRecord | None
-    """None if the version ends a record, was erased, or holds no record."""
-    previous: int | None
-    """The snapshot of the version that it takes the place of."""
-
-    @property
-    def key(self) -> str:
-        """The key in the store."""
-        return f"{self.band}/{self.place}"
-
-
-def read_commits(
-    store: Store, namespace: str, bands: Collection[str], after: int, until: int
-) -> Iterator[list[IndexedVersion]]:
-    """Yield what each commit after a snapshot wrote in bands, up to another one, in the order that segments have."""
-    size = 8
-    while after < until:
-        end = min(until, after + size)
-        versions = store.versions_between(namespace, after, end)
-        size = (
-            min(size * 2, COMMITS_READ_AT_ONCE)
-            if len(versions) < VERSIONS_READ_AT_ONCE
-            else max(1, size // 2)
-        )
-        commits: dict[int, list[Version]] = {snapshot: [] for snapshot in range(after + 1, end + 1)}
-        for version in versions:
-            if prefix_in(version.key) in bands:
-                commits[version.memory_snapshot_id].append(version)
-        latest = _latest_before(
-            store, namespace, {one.key for found in commits.values() for one in found}, after
-        )
-        for snapshot in sorted(commits):
-            yield sorted(
-                (_indexed_version(one, latest) for one in commits[snapshot]),
-                key=lambda one: (crc_of(one.place), one.place, one.band),
-            )
-        after = end
-
-
-def _latest_before(store: Store, namespace: str, keys: Collection[str], at: int) -> dict[str, int]:
-    """The snapshots of the versions that a snapshot shows under these keys, erased ones too."""
-    if not keys or at == 0:
-        return {}
-    found = store.versions_under(namespace, sorted(keys), newest_at=at)
-    return {one.key: one.memory_snapshot_id for one in found if one.action is not ActionType.EXPIRE}
-
-
-def _indexed_version(version: Version, latest: dict[str, int]) -> IndexedVersion:
-    band, _, place = version.key.partition("/")
-    previous = latest.pop(version.key, None)
-    if version.action is not ActionType.EXPIRE:
-        latest[version.key] = version.memory_snapshot_id
-    record = None if version.content is None else record_of_version(verified(version))
-    return IndexedVersion(band, place, version.memory_snapshot_id, record, previous)
-
-
-def record_of_version(version: Version) -> IndexedRecord | None:
-    """The record of a version that was verified; None for one that is never recalled, or is no record."""
-    band = prefix_in(version.key)
-    if version.action is ActionType.EXPIRE or band not in Band.__members__ or band == Band.VOID:
-        return None
-    try:
-        record = decode_record(record_line(version))
-    except msgspec.MsgspecError:
-        return None
-    return None if record.band == Band.VOID else msgspec.structs.replace(record, band=band)
+from standfast.vocabulary import Band
 
 
 class SegmentDraft:

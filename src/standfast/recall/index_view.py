@@ -12,13 +12,18 @@ import numpy.typing as npt
 
 from standfast.casing import lowered
 from standfast.limits import MAX_CACHED_SCORES
-from standfast.recall.analysis import Analyzer, words_of
-from standfast.recall.filters import Filter
-from standfast.recall.index_segment import MAX_FREQUENCY
-from standfast.recall.indexed_record import FIELD, SPEAKER_WORD, SUBJECT_WORD, IndexedRecord, filtered_term
-from standfast.recall.item_trust import Flags, Numbers, Rows, SmallNumbers, is_untrusted
+from standfast.recall.analysis import (
+    FIELD,
+    SPEAKER_WORD,
+    SUBJECT_WORD,
+    Analyzer,
+    IndexedRecord,
+    filtered_term,
+    words_of,
+)
+from standfast.recall.filters import Filter, is_untrusted
+from standfast.recall.index_segment import MAX_FREQUENCY, Flags, Numbers, Rows, SmallNumbers
 from standfast.recall.lexical_index import LexicalIndex, Postings, SizedCache
-from standfast.recall.query_dates import NO_DAY
 from standfast.recall.timestamps import MISSING, time_of
 from standfast.vocabulary import Band
 
@@ -33,7 +38,6 @@ _DENSE_SHARE: Final = 32
 _THREAD_BITS: Final = 32
 _MAX_POSITION: Final = 1 << 31
 _MAX_FOLLOWED_ROWS: Final = 1 << 12
-_DAY_MICROSECONDS: Final = 86_400_000_000
 _NO_NUMBERS: Final[Numbers] = np.zeros(0, dtype=np.int64)
 
 
@@ -283,17 +287,12 @@ class IndexView:
         named: Flags = (counts > 0) & (counts == column[rows])
         return named
 
-    def days(self, rows: Rows) -> Numbers:
-        """The ordinals of the rows' dates."""
-        times = self.times(rows)
-        return np.where(times == MISSING, NO_DAY, times // _DAY_MICROSECONDS + 1)
-
     def times(self, rows: Rows) -> Numbers:
         """When the rows were said, in microseconds since the start of year 1, or ``MISSING``."""
         return self.index.column("time")[rows]
 
     def trust_codes(self, rows: Rows) -> Numbers:
-        """The rows' trust codes; see ``item_trust``."""
+        """The rows' trust codes; see ``filters``."""
         return self.index.column("trust")[rows]
 
     def sizes(self, rows: Rows) -> Numbers:

@@ -2,21 +2,32 @@
 
 Rows are only ever added: first those of stored segments, then one by one those of newer commits. A row is shown from one snapshot to another, so one
 index answers as of every snapshot that it covers. Of segments only columns are in memory; postings and keys are read when they are asked for.
-``index_view.IndexView`` is what a snapshot shows of it in bands and scopes.
+``read_commits`` reads what to add; ``index_view.IndexView`` is what a snapshot shows of it in bands and scopes.
 """
 
 import threading
 from array import array
 from bisect import bisect_right
 from collections import OrderedDict
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any, Final, Generic, NamedTuple, TypeVar
 
+import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from standfast.limits import MAX_CACHED_KEY_PARTS, MAX_CACHED_POSTINGS
-from standfast.recall.analysis import Analyzer
+from standfast.limits import (
+    COMMITS_READ_AT_ONCE,
+    MAX_CACHED_KEY_PARTS,
+    MAX_CACHED_POSTINGS,
+    VERSIONS_READ_AT_ONCE,
+)
+from standfast.recall.analysis import (
+    Analyzer,
+    IndexedRecord,
+    analysed,
+    decode_record,
+)
 from standfast.recall.index_segment import (
     COLUMNS,
     FREQUENCY_BITS,
@@ -24,24 +35,100 @@ from standfast.recall.index_segment import (
     MAX_FREQUENCY,
     NEVER,
     Block,
+    Flags,
     Numbered,
+    Numbers,
     RowEnd,
+    Rows,
     Segment,
     add_postings,
     checksums_in,
     crc_of,
     expanded,
 )
-from standfast.recall.indexed_record import (
-    IndexedRecord,
-    analysed,
-)
-from standfast.recall.item_trust import Flags, Numbers, Rows
-from standfast.scopes import key_parts
-from standfast.store.protocol import PartName
+from standfast.scopes import key_parts, prefix_in
+from standfast.store.audit import verified
+from standfast.store.protocol import PartName, Version
+from standfast.store.records import record_line
+from standfast.store.store import Store
+from standfast.vocabulary import ActionType, Band
 
 _T = TypeVar("_T")
 PartReader = Callable[[Sequence[PartName]], Mapping[PartName, bytes]]
+
+
+class IndexedVersion(NamedTuple):
+    """A version of a record as the index sees it. ``place`` is its key without the band."""
+
+    band: str
+    place: str
+    snapshot: int
+    record: IndexedRecord | None
+    """None if the version ends a record, was erased, or holds no record."""
+    previous: int | None
+    """The snapshot of the version that it takes the place of."""
+
+    @property
+    def key(self) -> str:
+        """The key in the store."""
+        return f"{self.band}/{self.place}"
+
+
+def read_commits(
+    store: Store, namespace: str, bands: Collection[str], after: int, until: int
+) -> Iterator[list[IndexedVersion]]:
+    """Yield what each commit after a snapshot wrote in bands, up to another one, in the order that segments have."""
+    size = 8
+    while after < until:
+        end = min(until, after + size)
+        versions = store.versions_between(namespace, after, end)
+        size = (
+            min(size * 2, COMMITS_READ_AT_ONCE)
+            if len(versions) < VERSIONS_READ_AT_ONCE
+            else max(1, size // 2)
+        )
+        commits: dict[int, list[Version]] = {snapshot: [] for snapshot in range(after + 1, end + 1)}
+        for version in versions:
+            if prefix_in(version.key) in bands:
+                commits[version.memory_snapshot_id].append(version)
+        latest = _latest_before(
+            store, namespace, {one.key for found in commits.values() for one in found}, after
+        )
+        for snapshot in sorted(commits):
+            yield sorted(
+                (_indexed_version(one, latest) for one in commits[snapshot]),
+                key=lambda one: (crc_of(one.place), one.place, one.band),
+            )
+        after = end
+
+
+def _latest_before(store: Store, namespace: str, keys: Collection[str], at: int) -> dict[str, int]:
+    """The snapshots of the versions that a snapshot shows under these keys, erased ones too."""
+    if not keys or at == 0:
+        return {}
+    found = store.versions_under(namespace, sorted(keys), newest_at=at)
+    return {one.key: one.memory_snapshot_id for one in found if one.action is not ActionType.EXPIRE}
+
+
+def _indexed_version(version: Version, latest: dict[str, int]) -> IndexedVersion:
+    band, _, place = version.key.partition("/")
+    previous = latest.pop(version.key, None)
+    if version.action is not ActionType.EXPIRE:
+        latest[version.key] = version.memory_snapshot_id
+    record = None if version.content is None else record_of_version(verified(version))
+    return IndexedVersion(band, place, version.memory_snapshot_id, record, previous)
+
+
+def record_of_version(version: Version) -> IndexedRecord | None:
+    """The record of a version that was verified; None for one that is never recalled, or is no record."""
+    band = prefix_in(version.key)
+    if version.action is ActionType.EXPIRE or band not in Band.__members__ or band == Band.VOID:
+        return None
+    try:
+        record = decode_record(record_line(version))
+    except msgspec.MsgspecError:
+        return None
+    return None if record.band == Band.VOID else msgspec.structs.replace(record, band=band)
 
 
 class GrowingArray:

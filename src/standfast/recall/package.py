@@ -21,7 +21,7 @@ from standfast.errors import InvalidValue
 from standfast.limits import MAX_PACKAGE_BYTES
 from standfast.origins import MAX_RECALL_CONFIDENCE, Origin
 from standfast.recall.embedders import QueryVector
-from standfast.recall.item_trust import UNREVIEWED_VERDICTS
+from standfast.recall.filters import UNREVIEWED_VERDICTS
 from standfast.recall.request import CONTROLLER_VERSION, MemoryControllerInput, normal_text
 from standfast.recall.selection import ESTIMATOR, Fit, FittedExcerpt, as_number, per_item_tokens
 from standfast.recall.tokens import TokenCounter

@@ -1,8 +1,9 @@
-"""Packing: takes ranked records best first while they fit the token budget, and explains what became of each.
+"""Packing: takes ranked records best first while they fit the token budget, cuts excerpts of long ones, and explains what became of each.
 
 ``tokens`` bounds the whole text, frames included. Every controller after ``phase6-v1`` packs with it.
 """
 
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
@@ -11,18 +12,16 @@ from typing import Final, NamedTuple
 import msgspec
 
 from standfast.origins import MAX_RECALL_CONFIDENCE, Origin, ceiling_of
-from standfast.recall.analysis import Analyzer, words_of
+from standfast.recall.analysis import Analyzer, IndexedRecord, sentences_of, words_of
 from standfast.recall.controller import Ceiling, ExplainedMatch, Explanation, RecallRequest
-from standfast.recall.excerpts import excerpt_of, limit_of
-from standfast.recall.filters import validity_at
-from standfast.recall.indexed_record import IndexedRecord
-from standfast.recall.item_trust import (
+from standfast.recall.filters import (
     TRUST_TENTHS,
     UNREVIEWED_VERDICTS,
     doubts_of,
     reasons_of,
     trust_code,
     trust_of,
+    validity_at,
 )
 from standfast.recall.package import (
     MARK_CHARS,
@@ -43,6 +42,10 @@ NAMED_TENTHS: Final = 16
 LOOKED_AT: Final = 4
 """Packing looks at no more than so many times ``max_items`` candidates."""
 READ_AT_ONCE: Final = 16
+CUT: Final = "…"
+MIN_EXCERPT_TOKENS: Final = 100
+EXCERPT_SHARE: Final = 5
+"""An excerpt takes at most a fifth of the budget, or ``MIN_EXCERPT_TOKENS``."""
 UNTRUSTED_SHARE: Final = 4
 """While anything else waits, untrusted records take at most a quarter of the budget."""
 
@@ -128,7 +131,7 @@ class Packing:
         self._cost: Callable[[str], int] = _bytes_of if is_estimate else counter.count
         self._left = request.tokens * (BYTES_PER_TOKEN if is_estimate else 1)
         self._untrusted_left = self._left // UNTRUSTED_SHARE
-        self._excerpt_tokens = limit_of(request.tokens)
+        self._excerpt_tokens = max(min(MIN_EXCERPT_TOKENS, request.tokens), request.tokens // EXCERPT_SHARE)
         self._mark = "0" * MARK_CHARS
         self._left -= self._cost(heading(self._mark))
         self._frame_bytes = len(f"[{self._mark}] \n")
@@ -371,3 +374,77 @@ def record_hash_of(record: IndexedRecord) -> str:
         written_tags=list(record.tags),
         written_refs=list(record.refs),
     ).record_hash
+
+
+def excerpt_of(
+    text: str,
+    weights: Mapping[str, int],
+    analyzer: Analyzer,
+    count: Callable[[str], int],
+    limit: int,
+    *,
+    focus: str = "",
+) -> str:
+    """The text if it has at most ``limit`` tokens, else its best sentences within them.
+
+    Args:
+        weights: The terms of the query and what each is worth.
+        count: Counts tokens.
+        focus: The passage of the text to show if it has no term of the query.
+    """
+    text = text.strip()
+    if len(text) <= limit or count(text) <= limit:
+        return text
+    sentences = sentences_of(text)
+    worth = [_worth(one, weights, analyzer) for one in sentences]
+    if focus and not any(worth):
+        worth = [int(one.strip() in focus) for one in sentences]
+    chosen: set[int] = set()
+    left = limit - 2 * count(CUT)
+    order = sorted(range(len(sentences)), key=lambda at: (-worth[at], at))
+    best = order[0]
+    # What stands beside the best sentence explains it; other sentences come only if they match.
+    wanted = [best, *(at for at in order[1:] if worth[at] > 0), best + 1, best - 1]
+    for at in dict.fromkeys(wanted):
+        if 0 <= at < len(sentences):
+            cost = count(sentences[at]) + count(CUT)
+            if cost <= left:
+                chosen.add(at)
+                left -= cost
+    if not chosen:
+        return _cut_sentence(sentences[best].strip(), weights, analyzer, count, limit)
+    return _joined(sentences, sorted(chosen))
+
+
+def _worth(sentence: str, weights: Mapping[str, int], analyzer: Analyzer) -> int:
+    return sum(weights.get(term, 0) for term in set(analyzer.terms_of(words_of(sentence))))
+
+
+def _joined(sentences: list[str], chosen: list[int]) -> str:
+    parts, last = [], -1
+    for at in chosen:
+        if at != last + 1:
+            parts.append(f"{CUT} ")
+        parts.append(sentences[at])
+        last = at
+    return "".join(parts).strip() + (f" {CUT}" if last != len(sentences) - 1 else "")
+
+
+def _cut_sentence(
+    sentence: str, weights: Mapping[str, int], analyzer: Analyzer, count: Callable[[str], int], limit: int
+) -> str:
+    """A sentence that is too long alone: from shortly before its first matching word on."""
+    start = 0
+    for match in re.finditer(r"\S+", sentence):
+        if any(term in weights for term in analyzer.terms_of(words_of(match.group()[:256]))):
+            start = max(0, match.start() - limit)
+            break
+    # Bytes per token differ between counters: shorten until it fits, by a quarter each time.
+    size = limit * 8
+    while size > 0:
+        piece = sentence[start : start + size].strip()
+        shown = f"{CUT if start else ''}{piece}{CUT if start + size < len(sentence) else ''}"
+        if count(shown) <= limit:
+            return shown
+        size = size * 3 // 4
+    return ""

@@ -17,22 +17,18 @@ import msgspec
 
 from standfast.errors import NoSuchSnapshot, StandfastError
 from standfast.limits import MAX_ATTEMPTS, MAX_INDEX_VIEWS, MAX_TAIL_ROWS, MAX_TAIL_SNAPSHOTS
-from standfast.recall.analysis import DEFAULT_LANGUAGE, analyzer_of
-from standfast.recall.filters import Choice
+from standfast.recall.analysis import DEFAULT_LANGUAGE, IndexedRecord, analyzer_of
+from standfast.recall.filters import Choice, RecordFacts
 from standfast.recall.index_segment import RowEnd, Segment, SegmentLost
 from standfast.recall.index_upkeep import (
     PERSISTED_BANDS,
     IndexUpkeep,
     SegmentRange,
-    read_commits,
-    record_of_version,
     uncovered,
 )
 from standfast.recall.index_view import IndexView
-from standfast.recall.indexed_record import IndexedRecord
-from standfast.recall.item_trust import RecordFacts
 from standfast.recall.jsonl import Source
-from standfast.recall.lexical_index import LexicalIndex
+from standfast.recall.lexical_index import LexicalIndex, read_commits, record_of_version
 from standfast.recall.records import BadLine, Candidate, Fault, bad_line, read_block
 from standfast.scopes import SHARED, prefix_in, prefix_of, scoped_key
 from standfast.store.commit import Commit

@@ -21,7 +21,7 @@ POINT: Final = 1_000_000
 
 _MICROSECOND: Final = timedelta(microseconds=1)
 _EPOCH: Final = datetime(1, 1, 1, tzinfo=UTC)
-_DAY_MICROSECONDS: Final = 86_400_000_000
+DAY_MICROSECONDS: Final = 86_400_000_000
 _TIMESTAMP: Final = re.compile(
     r"([0-9]{4}-[0-9]{2}-[0-9]{2})"
     r"(?:[Tt ]((?:[01][0-9]|2[0-3]):[0-5][0-9])(?:(:[0-5][0-9])(?:[.,]([0-9]+))?)?(Z|z|[+-][0-9]{2}(?::?[0-9]{2})?)?)?"
@@ -83,7 +83,7 @@ def recency(time: int, now: int, half_life_days: int) -> int:
     """
     if time == MISSING:
         return 0
-    age, half_life = now - time, half_life_days * _DAY_MICROSECONDS
+    age, half_life = now - time, half_life_days * DAY_MICROSECONDS
     if age <= 0:
         return POINT
     weight: float = 0.5 ** (age / half_life) * POINT

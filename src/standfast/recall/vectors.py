@@ -12,9 +12,8 @@ from weakref import WeakKeyDictionary
 import numpy as np
 
 from standfast.recall.embedders import SignedBytes
-from standfast.recall.index_segment import NEVER
+from standfast.recall.index_segment import NEVER, Flags, Numbers
 from standfast.recall.index_view import IndexView
-from standfast.recall.item_trust import Flags, Numbers
 from standfast.recall.lexical_index import GrowingArray
 from standfast.store.audit import checksummed
 from standfast.store.protocol import Vector

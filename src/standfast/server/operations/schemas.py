@@ -33,7 +33,7 @@ from standfast.limits import (
 )
 from standfast.memory.messages import SessionInfo, SessionMessage
 from standfast.recall.filters import Filter
-from standfast.recall.registry import DEFAULT_CONTROLLER
+from standfast.recall.lexical import DEFAULT_CONTROLLER
 from standfast.store.records import HistoryEntry, RecordChange
 from standfast.vocabulary import (
     Band,
