@@ -16,7 +16,7 @@ from typing import Final, NamedTuple
 
 from benchmarks.measure import Ratio, at_least, at_most, shown
 from standfast.govern.judge.judge import Claim, FloorRegistry, Judge
-from standfast.govern.judge.redaction import SECRECY_FLOOR
+from standfast.govern.judge.secrecy import SECRECY_FLOOR
 from standfast.vocabulary import Record, Verdict
 
 TITLE = "Public attacks and ordinary texts"

@@ -8,7 +8,9 @@ from standfast.errors import InvalidValue
 from standfast.govern.authority import Role
 from standfast.govern.judge.claim import NOTHING_KNOWN, Claim, Floor, JudgingContext
 from standfast.govern.judge.floors import (
+    AuthorityFloor,
     CalibrationFloor,
+    ClarityFloor,
     CorroborationFloor,
     NoveltyFloor,
     ProvenanceFloor,
@@ -17,7 +19,7 @@ from standfast.govern.judge.floors import (
 from standfast.govern.judge.injection import _IN_WORDS, InjectionFloor
 from standfast.govern.judge.injection_phrases import PHRASES, UNSPACED_WEAK
 from standfast.govern.judge.judge import Judge
-from standfast.govern.judge.text_floors import AuthorityFloor, ClarityFloor, SecrecyFloor
+from standfast.govern.judge.secrecy import SecrecyFloor
 from standfast.govern.judge.text_reading import READ_CHARS, TextReading
 from standfast.vocabulary import Band, Evidence, FloorCheck, Record, Verdict
 from tests.govern.corpus import claim, known

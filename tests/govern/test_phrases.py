@@ -4,14 +4,14 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from standfast.govern.judge import injection_phrases, text_floors
+from standfast.govern.judge import floors, injection_phrases
 from standfast.govern.judge.phrases import Phrase, Phrasebook, spoken
 from standfast.govern.judge.text_reading import TextReading, fold
 
 BOOKS = (
     injection_phrases.PHRASES,
-    text_floors._AUTHORITY_PHRASES,
-    text_floors._STANDING_PHRASES,
+    floors._AUTHORITY_BOOK,
+    floors._STANDING_BOOK,
 )
 PHRASES = [(book, phrase) for book in BOOKS for phrase in book.phrases]
 

@@ -5,17 +5,16 @@ import string
 from collections.abc import Callable
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from standfast.govern.judge import secrets
 from standfast.govern.judge.claim import NOTHING_KNOWN
 from standfast.govern.judge.key_formats import KEY_FORMATS, KeyFormat
-from standfast.govern.judge.personal_data import is_luhn, national_ids_in
+from standfast.govern.judge.secrecy import SecrecyFloor, is_luhn, national_ids_in
 from standfast.govern.judge.secrets import find_secret
-from standfast.govern.judge.text_floors import SecrecyFloor
 from standfast.govern.judge.text_reading import TextReading
-from tests.govern.corpus import claim
+from tests.govern.corpus import cases, claim
 
 DICE = random.Random(20260101)
 
@@ -330,3 +329,37 @@ def test_no_key_in_groups_is_passed_over_by_the_search_for_how_keys_begin(
     starts = secrets._GROUP_STARTS if is_joined else secrets._UNJOINED_STARTS
 
     assert any(start in text for start in starts) or secrets._GROUPS.search(text) is None
+
+
+# Words around which secrets stand, the words themselves cut and in any case, and short values.
+_FRAGMENTS = st.sampled_from(
+    sorted(
+        {word for case in cases() for word in case.claim.record.text.split()}
+        | {
+            "Wi-Fi password is sunny-day-7",
+            "PIN: 4711",
+            "alarm code is 84736",
+            "mysql -p hunter-9!",
+            "7z a x -p geheim-1",
+        }
+        | {
+            "seed phrase: " + "apple river stone cloud " * 3,
+            "curl -u ada:Geheim9!",
+            "cred ada/Winter2024!",
+            "密码：abc12345",
+        }
+        | {one.prefix for one in KEY_FORMATS}
+    )
+)
+
+
+@given(
+    st.lists(_FRAGMENTS | _FRAGMENTS.map(str.upper) | st.text(max_size=6), max_size=8),
+    st.sampled_from([" ", "\n", ""]),
+)
+@example(["wifi password is blumen."], " ")
+def test_the_quick_look_never_passes_over_a_secret(parts: list[str], joint: str) -> None:
+    text = joint.join(parts)
+    longest = TextReading(text).longest_run_chars
+
+    assert list(secrets.secrets_in(text, longest)) == list(secrets.every_secret_in(text, longest))

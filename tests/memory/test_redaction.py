@@ -7,7 +7,7 @@ import pytest
 from standfast.canon import fingerprint
 from standfast.clock import CountedIds
 from standfast.govern.judge.claim import Claim
-from standfast.govern.judge.redaction import redacted, redacted_request
+from standfast.govern.judge.secrecy import redacted, redacted_request
 from standfast.govern.judge.text_reading import READ_CHARS, TextReading
 from standfast.memory import Memory
 from standfast.remember_request import RememberRequest

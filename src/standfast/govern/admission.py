@@ -25,7 +25,7 @@ from standfast.govern.evidence import (
 )
 from standfast.govern.judge.claim import NOVELTY_FLOOR, WITNESS_OF, sites_of
 from standfast.govern.judge.judge import Claim, Judge, Judgement, JudgingContext
-from standfast.govern.judge.redaction import SECRECY_FLOOR, redacted
+from standfast.govern.judge.secrecy import SECRECY_FLOOR, redacted
 from standfast.govern.patterns import Incident, incidents_of
 from standfast.govern.policy import MemoryWritePolicy, WriteDecision
 from standfast.origins import Origin, lowest

@@ -19,7 +19,7 @@ from standfast.canon import fingerprint, normal_string, utc_text
 from standfast.errors import InvalidValue, MessageConflict, StandfastError
 from standfast.govern.admission import JudgedRecord, admit
 from standfast.govern.judge.judge import Claim, JudgingContext
-from standfast.govern.judge.redaction import redacted
+from standfast.govern.judge.secrecy import redacted
 from standfast.govern.patterns import refused_key
 from standfast.limits import EXTRACTED_MESSAGES, MAX_MESSAGE_POSITION, MESSAGES_PER_COMMIT
 from standfast.memory.commit_plan import RunServices, commit_judged

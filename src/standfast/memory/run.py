@@ -21,7 +21,7 @@ from standfast.errors import (
 from standfast.govern.admission import JudgedRecord, admit, kept_beside
 from standfast.govern.authority import Role, checked_role
 from standfast.govern.judge.judge import Claim
-from standfast.govern.judge.redaction import claim_of, redacted_request
+from standfast.govern.judge.secrecy import claim_of, redacted_request
 from standfast.limits import COMMIT_OWN_ROWS, DEFAULT_MAX_ITEMS, DEFAULT_RECALL_TOKENS, MAX_COMMIT_WRITES
 from standfast.memory.commit_plan import RunServices, commit_judged, rows_needed
 from standfast.memory.erasing import rows_about

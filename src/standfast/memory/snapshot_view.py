@@ -8,7 +8,7 @@ from typing import Any, ParamSpec
 from standfast.canon import fingerprint
 from standfast.errors import AboveCeiling, NoSuchSnapshot
 from standfast.govern.evidence import read_instant
-from standfast.govern.judge.redaction import redacted_request
+from standfast.govern.judge.secrecy import redacted_request
 from standfast.govern.policy import decide_recall
 from standfast.limits import DEFAULT_MAX_ITEMS, DEFAULT_RECALL_TOKENS
 from standfast.memory.embedding import MemoryVectors

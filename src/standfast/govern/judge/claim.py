@@ -1,16 +1,14 @@
 """What floors judge: the claim, the context that it is judged in, and the protocol of a floor."""
 
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
-from functools import cached_property
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Final, NamedTuple, Protocol, Self
 
 from standfast.errors import InvalidValue
 from standfast.govern.authority import Role
-from standfast.govern.judge.secrets import find_secret
 from standfast.govern.judge.similarity import IndexSnapshot, KnownText, RecalledText, SimilarityIndex
-from standfast.govern.judge.text_reading import READ_CHARS, TextReading, word_set
+from standfast.govern.judge.text_reading import READ_CHARS, TextReading, computed_once, word_set
 from standfast.origins import Origin
 from standfast.scopes import SHARED
 from standfast.vocabulary import Band, Record
@@ -91,29 +89,24 @@ class Claim:
     role: Role | str = Role.AGENT
     is_message: bool = False
 
-    @cached_property
+    @computed_once
     def reading(self) -> TextReading:
         """The record's text, read once for all floors."""
         return TextReading(self.record.text)
 
-    @cached_property
+    @computed_once
     def whole(self) -> TextReading:
         """Text, subject, tags, source, refs and metadata, one per line: everything that will be stored."""
-        return self.reading.followed_by(TextReading(self._other_words))
-
-    @cached_property
-    def secret_kind(self) -> str | None:
-        """The kind of the first secret in the whole; None if it has none."""
-        return find_secret(self.whole.text, self.whole.longest_run_chars)
+        return self.reading.followed_by(self._other_words)
 
     def of_record(self, record: Record, role: Role | str) -> "Claim":
         """The claim of this record. What was read of the words is shared if they are the same."""
         claim = Claim(record=record, role=role)
         if record.text == self.record.text and claim._other_words == self._other_words:
-            claim.__dict__.update(reading=self.reading, whole=self.whole, secret_kind=self.secret_kind)
+            claim.__dict__.update(reading=self.reading, whole=self.whole)
         return claim
 
-    @cached_property
+    @computed_once
     def _other_words(self) -> str:
         record = self.record
         lines = [record.subject or "", *record.tags, *filter(None, (record.session, record.speaker))]
@@ -132,7 +125,7 @@ class Claim:
         """Whether it is longer than what the floors read."""
         return self.whole.is_cut
 
-    @cached_property
+    @computed_once
     def witnesses(self) -> frozenset[str]:
         """The independent sources of the record. Pages of one document are one source; hearsay is none."""
         return witnesses_of(self.record)
@@ -176,20 +169,19 @@ class JudgingContext:
 
     def in_scope(self, scope: str, *, patterns: tuple[Record, ...] = ()) -> Self:
         """The same law for the claims of a scope that has no law of its own. What was computed about the law is shared."""
-        moved = replace(self, scope=scope, patterns=patterns, related=())
-        self._copy_computed(moved, "sealed", "sealed_by_word")
-        return moved
+        return self._changed(
+            ("_given", "attack_days"), scope=scope, patterns=patterns, related=(), _accepted=None
+        )
 
     def with_accepted(self, claim: Claim) -> Self:
         """The context for a run's next claim, after this one was accepted. Cheap: indexes are shared."""
-        one, accepted = _known_text(claim.record, claim.reading), self._accepted
-        grown = replace(self, related=(*self.related, claim.record))
-        self._copy_computed(grown, "sealed", "sealed_by_word", "recalled_text", "attack_days")
-        grown.__dict__["_given"] = self._given
-        grown.__dict__["_accepted"] = (
-            IndexSnapshot(SimilarityIndex([one])) if accepted is None else accepted.with_text(one)
+        one, accepted, given = _known_text(claim.record, claim), self._accepted, self._given
+        return self._changed(
+            (),
+            related=(*self.related, claim.record),
+            _given=given,
+            _accepted=IndexSnapshot(SimilarityIndex([one])) if accepted is None else accepted.with_text(one),
         )
-        return grown
 
     def updated(
         self,
@@ -203,18 +195,14 @@ class JudgingContext:
         """The context with other ``refused`` and ``recalled`` content. Everything else that was computed is shared."""
         if (refused, recalled, forgotten, today) == (self.refused, self.recalled, self.forgotten, self.today):
             return self
-        updated = replace(
-            self,
+        return self._changed(
+            () if recalled == self.recalled else ("recalled_text",),
             refused=refused,
             recalled=recalled,
             recalled_ids=recalled_ids,
             forgotten=forgotten,
             today=today,
         )
-        self._copy_computed(updated, "sealed", "sealed_by_word", "attack_days", "_given", "_accepted")
-        if recalled == self.recalled:
-            self._copy_computed(updated, "recalled_text")
-        return updated
 
     def precomputed(self) -> Self:
         """The context itself, with everything computed that does not depend on a claim."""
@@ -247,32 +235,40 @@ class JudgingContext:
             key=lambda known: known.sort_key,
         )
 
-    def _copy_computed(self, other: Self, *names: str) -> None:
-        other.__dict__.update({name: self.__dict__[name] for name in names if name in self.__dict__})
+    def _changed(self, outdated: Sequence[str], **fields: object) -> Self:
+        """A copy with other fields. What was computed is shared, but for what is outdated and for the last answer."""
+        changed = object.__new__(type(self))
+        values = changed.__dict__
+        values.update(self.__dict__)
+        values.update(fields)
+        values.pop("_asked", None)
+        for name in outdated:
+            values.pop(name, None)
+        return changed
 
     @property
     def knows_any(self) -> bool:
         """Whether any record of the scope is known."""
         return self._given is not None or self._accepted is not None
 
-    @cached_property
+    @computed_once
     def _given(self) -> SimilarityIndex | None:
         """The known records of the scope that the context was made with, findable by what they say."""
         own = (record for record in (*self.vault, *self.related) if record.scope == self.scope)
         known = [_known_text(record) for record in own]
         return SimilarityIndex(known) if known else None
 
-    @cached_property
+    @computed_once
     def _accepted(self) -> IndexSnapshot | None:
         """The records that were accepted since."""
         return None
 
-    @cached_property
+    @computed_once
     def recalled_text(self) -> RecalledText | None:
         """The recalled excerpts as one body of text."""
         return RecalledText(self.recalled, self.recalled_ids) if self.recalled else None
 
-    @cached_property
+    @computed_once
     def sealed(self) -> dict[str | None, tuple[KnownText, ...]]:
         """Sealed records by subject."""
         by_subject: dict[str | None, list[KnownText]] = {}
@@ -283,7 +279,7 @@ class JudgingContext:
             for subject, known in by_subject.items()
         }
 
-    @cached_property
+    @computed_once
     def sealed_by_word(self) -> dict[str, list[KnownText]]:
         """Sealed records by each word of their topic."""
         by_word: dict[str, list[KnownText]] = {}
@@ -292,7 +288,7 @@ class JudgingContext:
                 by_word.setdefault(word, []).append(known)
         return by_word
 
-    @cached_property
+    @computed_once
     def attack_days(self) -> dict[str, tuple[str, ...]]:
         """The days of the patterns of attacks by their source, oldest first."""
         days: dict[str, set[str]] = {}
@@ -322,17 +318,21 @@ def witnesses_of(record: Record) -> frozenset[str]:
     return frozenset(key for key in sources_of(record) if key.partition(" ")[0] not in HEARSAY_KINDS)
 
 
-def _known_text(record: Record, reading: TextReading | None = None) -> KnownText:
-    # A witness row says what another record says, and stands for that one.
-    vouched = [
-        ref.get("id") for ref in record.refs if isinstance(ref, dict) and ref.get("kind") == WITNESS_OF
-    ]
+def _known_text(record: Record, claim: Claim | None = None) -> KnownText:
+    """A record as something known; ``claim`` is its claim, if it was read before."""
+    memory_id = record.memory_id
+    if record.band is Band.WITNESS:
+        # A witness row says what another record says, and stands for that one.
+        vouched = [
+            ref.get("id") for ref in record.refs if isinstance(ref, dict) and ref.get("kind") == WITNESS_OF
+        ]
+        memory_id = str(vouched[0]) if vouched else memory_id
     return KnownText(
-        memory_id=str(vouched[0]) if record.band is Band.WITNESS and vouched else record.memory_id,
-        reading=reading or TextReading(record.text),
+        memory_id=memory_id,
+        reading=TextReading(record.text) if claim is None else claim.reading,
         subject=record.subject,
         tags=frozenset(record.tags),
-        witnesses=witnesses_of(record),
+        witnesses=witnesses_of(record) if claim is None else claim.witnesses,
         refused=record.band is Band.VOID and _was_rejected_for_what_it_says(record),
         scope=record.scope,
         origin=Origin.TRUSTED if record.band is Band.VAULT else record.origin,

@@ -1,14 +1,14 @@
-"""The floors that compare a claim with its sources, with what is known, and with who may say it.
+"""Seven of the nine floors: what a claim is compared with, whether it is text, and who may say it.
 
     F1_Amanah      ProvenanceFloor     soft   it names its source, if it is meant as law
     F2_Truth       TruthFloor          hard   it does not contradict what is sealed
     F3_Witness     CorroborationFloor  soft   a source other than the agent supports what is meant as law
-    F4_Clarity     ClarityFloor        hard   it is text, and all of it is visible (text_floors.py)
-    F5_Secrecy     SecrecyFloor        hard   it holds no secrets and no personal data (text_floors.py)
+    F4_Clarity     ClarityFloor        hard   it is text, and all of it is visible
+    F5_Secrecy     SecrecyFloor        hard   it holds no secrets and no personal data (secrecy.py)
     F6_Injection   InjectionFloor      hard   it states a fact and gives no orders (injection.py)
     F7_Humility    CalibrationFloor    soft   it is no more certain than its sources
     F8_Novelty     NoveltyFloor        hard   it is short enough and was not rejected before
-    F9_Authority   AuthorityFloor      hard   it does not claim to be law (text_floors.py)
+    F9_Authority   AuthorityFloor      hard   it does not claim to be law
 
 All are deterministic. They compare words and forms, not meaning; each docstring says what its floor does not catch.
 """
@@ -28,19 +28,19 @@ from standfast.govern.judge.claim import (
     Claim,
     Finding,
     JudgingContext,
+    NeedsReview,
     sites_of,
     sources_of,
 )
-from standfast.govern.judge.similarity import KnownText, says_nothing_new
-from standfast.govern.judge.text_reading import (
-    AMBIGUOUS_MONTHS,
-    MONTHS,
-    OPPOSITES,
-    READ_CHARS,
-    WEEKDAYS,
-    TextReading,
-    word_set,
+from standfast.govern.judge.phrases import Phrasebook, spoken
+from standfast.govern.judge.reader_phrases import AUTHORITY_PHRASES, STANDING_PHRASES
+from standfast.govern.judge.similarity import (
+    ADDITION,
+    MIN_WORDS_WITHOUT_SUBJECT,
+    KnownText,
+    contradiction,
 )
+from standfast.govern.judge.text_reading import READ_CHARS, TextReading, word_set
 from standfast.origins import Origin
 from standfast.vocabulary import Band, Record
 
@@ -97,17 +97,6 @@ def _is_filled(value: object) -> bool:
 
 # F2_Truth.
 
-# The share of the shorter text's topic that both must have to be about the same thing. Without a subject, more is needed.
-_MIN_SHARED: Final = 0.5
-_MIN_SHARED_WITHOUT_SUBJECT: Final = 0.7
-_MIN_WORDS_WITHOUT_SUBJECT: Final = 3
-# From this share on, a replaced word changes the statement.
-_MIN_SHARED_FOR_A_REPLACEMENT: Final = 0.6
-_MIN_SHARED_FOR_AN_UNEVEN_REPLACEMENT: Final = 0.75
-_MAX_REPLACED_WORDS: Final = 2
-_ADDITION: Final = "adds to sealed memory"
-_NO_WORDS: Final[frozenset[str]] = frozenset()
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TruthFloor:
@@ -147,7 +136,7 @@ def _sharing_words(text: TextReading, context: JudgingContext) -> list[KnownText
     """Sealed records that may be about the same thing: they share a word even without the most common shared ones."""
     by_word = context.sealed_by_word
     shared = sorted((len(by_word[word]), word) for word in text.topic if word in by_word)
-    rarest = shared[: max(0, len(shared) - _MIN_WORDS_WITHOUT_SUBJECT + 1)]
+    rarest = shared[: max(0, len(shared) - MIN_WORDS_WITHOUT_SUBJECT + 1)]
     return list({id(known): known for _, word in rarest for known in by_word[word]}.values())
 
 
@@ -156,74 +145,17 @@ def _worst_contradiction(text: TextReading, sealed: Iterable[KnownText], has_sub
     findings = [
         (score, known.memory_id, problem)
         for known in sealed
-        for score, problem in [_contradiction(text, known.reading, has_subject)]
+        for score, problem in [contradiction(text, known.reading, has_subject)]
         if score < 1
     ]
     if not findings:
         return CLEAN
     score, memory_id, problem = min(findings)
-    if problem == _ADDITION:
+    if problem == ADDITION:
         return Finding(score, f"{problem} {memory_id}")
     return Finding(
         score, f"contradicts sealed memory {memory_id} ({problem}). Correct it, or propose an amendment"
     )
-
-
-def _contradiction(text: TextReading, sealed: TextReading, has_subject: bool) -> tuple[float, str]:
-    ours, theirs = text.topic, sealed.topic
-    shared = ours & theirs
-    share = len(shared) / max(1, min(len(ours), len(theirs)))
-    addition = (0.8, _ADDITION) if has_subject else (1.0, "")
-    if has_subject and share < _MIN_SHARED:
-        return (1.0, "") if text.words == sealed.words else addition
-    if not has_subject and (share < _MIN_SHARED_WITHOUT_SUBJECT or len(shared) < _MIN_WORDS_WITHOUT_SUBJECT):
-        return addition
-    if text.words == sealed.words or says_nothing_new(text, sealed):
-        return 1.0, ""
-    if _has_other_figure(text, sealed):
-        return 0.0, "another number or date"
-    if _has_other_member(text, sealed, WEEKDAYS) or _has_other_member(text, sealed, MONTHS):
-        return 0.0, "another day or month"
-    if ("not" in text.qualifiers) != ("not" in sealed.qualifiers) and share >= _MIN_SHARED_FOR_A_REPLACEMENT:
-        return 0.0, "its negation"
-    if any(
-        not OPPOSITES.get(word, _NO_WORDS).isdisjoint(sealed.vocabulary - text.vocabulary)
-        for word in text.vocabulary
-    ):
-        return 0.1, "its opposite"
-    if _replaces_words(text, sealed, share):
-        return 0.2, "another statement in its place"
-    return addition
-
-
-def _replaces_words(text: TextReading, sealed: TextReading, share: float) -> bool:
-    """Whether one or two words replace others: in the same places, or in a text that is similar enough."""
-    only_ours, only_theirs = text.topic - sealed.topic, sealed.topic - text.topic
-    if not 0 < len(only_ours) <= _MAX_REPLACED_WORDS or not 0 < len(only_theirs) <= _MAX_REPLACED_WORDS:
-        return False
-    if len(only_ours) != len(only_theirs):
-        return share >= _MIN_SHARED_FOR_AN_UNEVEN_REPLACEMENT
-    if share >= _MIN_SHARED_FOR_A_REPLACEMENT:
-        return True
-    pairs = zip(text.carrying, sealed.carrying, strict=False)
-    same_places = all(one == other or (one in only_ours and other in only_theirs) for one, other in pairs)
-    return same_places and len(text.carrying) == len(sealed.carrying)
-
-
-def _has_other_figure(text: TextReading, sealed: TextReading) -> bool:
-    """Whether a shared unit has no number in common; or each has one number, not both of them with a unit."""
-    ours, theirs = text.quantities, sealed.quantities
-    both = ours.keys() & theirs.keys()
-    if both:
-        return any(ours[unit].isdisjoint(theirs[unit]) for unit in both)
-    return len(text.numbers) == len(sealed.numbers) == 1 and ("" in ours or "" in theirs)
-
-
-def _has_other_member(text: TextReading, sealed: TextReading, members: dict[str, int]) -> bool:
-    certain = members.keys() - AMBIGUOUS_MONTHS
-    ours = {members[word] for word in text.vocabulary & certain}
-    theirs = {members[word] for word in sealed.vocabulary & certain}
-    return bool(ours) and bool(theirs) and ours.isdisjoint(theirs)
 
 
 # F3_Witness.
@@ -306,6 +238,141 @@ def active_attackers(context: JudgingContext, record: Record) -> dict[str, str]:
 def day_after(day: str, days: int) -> str:
     """The day that many days after ``day`` (``YYYY-MM-DD``); before it, if the number is negative."""
     return (date.fromisoformat(day) + timedelta(days=days)).isoformat()
+
+
+# F4_Clarity.
+
+_CONTROL: Final = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]")
+# Everything beyond ASCII that hides or reorders text. Most texts have none of it and need no further look.
+_SUSPECT: Final = re.compile(
+    "[\x7f-\x9f\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u2028-\u202e\u2060-\u206f\u3164\ud800-\udfff"
+    "\ue000-\uf8ff\ufe00-\ufe0f\ufeff\uffa0\ufff0-\uffff\U000e0000-\U000e0fff\U000f0000-\U0010ffff]"
+)
+_MOJIBAKE: Final = re.compile(
+    "[\u00c3\u00c2][\u0080-\u00bf\u20ac\u201a\u0192\u201e\u2026\u2020\u2021\u02c6\u2030\u0160\u2039\u0152\u017d"
+    "\u2018\u2019\u201c\u201d\u2022\u2013\u2014\u02dc\u2122\u0161\u203a\u0153\u017e\u0178]"
+    "|\u00e2\u20ac.|\u00f0\u0178.|\u00ef\u00bb\u00bf|\u00d0[\u0080-\u00bf].?\u00d0[\u0080-\u00bf]|\ufffd"
+)
+_MOJIBAKE_STARTS: Final = (
+    "\u00c3",
+    "\u00c2",
+    "\u00e2\u20ac",
+    "\u00f0\u0178",
+    "\u00ef\u00bb",
+    "\u00d0",
+    "\ufffd",
+)
+_OVERRIDE: Final = re.compile("[\u202a\u202b\u202d\u202e]")
+_ISOLATE: Final = re.compile("[\u2066-\u2068]")
+_RIGHT_TO_LEFT: Final = re.compile("[\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufefc]")
+# The flags of England, Scotland and Wales are the only honest use of tag characters.
+_FLAG: Final = re.compile(
+    "\U0001f3f4\U000e0067\U000e0062(?:\U000e0065\U000e006e\U000e0067|\U000e0073\U000e0063\U000e0074"
+    "|\U000e0077\U000e006c\U000e0073)\U000e007f"
+)
+_TAG: Final = re.compile("[\U000e0000-\U000e007f]")
+# One selector belongs to the character before it. A row of them, or one after a Latin letter, carries hidden bytes.
+_SELECTORS: Final = re.compile(
+    "[\ufe00-\ufe0f\U000e0100-\U000e01ef]{2}|[\x20-\x7e][\ufe00-\ufe0d\U000e0100-\U000e01ef]"
+)
+# Zero-width characters have a use in some scripts and in emoji, and none between Latin letters.
+_ZERO_WIDTH: Final = re.compile(
+    "[\x21-\x7e\u00c0-\u024f][\u00ad\u034f\u115f\u1160\u180b-\u180e\u200b-\u200d\u2060-\u2064\u206a-\u206f\u3164\ufeff\uffa0]+[\x21-\x7e\u00c0-\u024f]"
+    "|[\u200b-\u200f\u2060-\u2064\ufeff]{3}"
+)
+_PRIVATE: Final = re.compile("[\ue000-\uf8ff\ufdd0-\ufdef\ufff0-\ufffb\ufffe\uffff\U000f0000-\U0010ffff]")
+_SURROGATE: Final = re.compile("[\ud800-\udfff]")
+_HIDING: Final = (
+    (_SURROGATE, "half of a UTF-16 surrogate pair"),
+    (_OVERRIDE, "characters that reverse the reading direction"),
+    (_SELECTORS, "variation selectors without a character"),
+    (_ZERO_WIDTH, "invisible characters inside words"),
+    (_PRIVATE, "characters without a defined meaning"),
+)
+
+# A line drawn of one character, as between paragraphs and below headings.
+_RULER: Final = re.compile(r"([-=_*~#+.])\1{3,}")
+_MAX_UNBROKEN_CHARS: Final = 1_000
+_MIN_WORD_SHARE: Final = 0.25
+_PLENTY_OF_WORDS: Final = 0.75
+_MIN_VARIETY: Final = 0.05
+_MIN_MEASURED_CHARS: Final = 60
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClarityFloor:
+    """Rejects control characters, hidden or reordered text, broken encoding, and noise instead of words.
+
+    Zero-width joiners in emoji and in Indic and Arabic scripts, right-to-left marks, balanced isolates in right-to-left
+    text and regional flags pass. Text, subject, tags, source and refs are all checked. It does not tell sense from
+    nonsense: random words pass.
+    """
+
+    name: str = "F4_Clarity"
+    threshold: float = 0.5
+    hard: bool = True
+
+    def check(self, claim: Claim, context: JudgingContext) -> Finding:  # noqa: ARG002  # The Floor protocol.
+        """0 for hidden text, less than 0.5 for what is mostly not text, 1 for plain text."""
+        if claim.is_overlong:
+            return OVERLONG
+        whole = claim.whole
+        if (hidden := find_hidden(whole.text)) is not None:
+            return Finding(0.0, f"hidden characters ({hidden}). Remove them")
+        text = claim.reading.text
+        if not text.strip() or not claim.reading.folded.strip():
+            return Finding(0.0, "empty. Give a text")
+        if not text.isascii() and any(map(text.__contains__, _MOJIBAKE_STARTS)):
+            broken = len(_MOJIBAKE.findall(text))
+            if broken:
+                score = max(0.1, 0.9 - 20 * broken / len(text))
+                return Finding(
+                    score, f"broken encoding in {broken} places. Read the source in its own encoding"
+                )
+        return _texture(claim) if len(text) >= _MIN_MEASURED_CHARS else CLEAN
+
+
+def find_hidden(text: str) -> str | None:
+    """What a reader of the text would not see, or None if all of it is visible."""
+    if text.isascii():
+        return "control characters" if _CONTROL.search(text) else None
+    if _CONTROL.search(text):
+        return "control characters"
+    if not _SUSPECT.search(text):
+        return None
+    for pattern, name in _HIDING:
+        if pattern.search(text):
+            return name
+    if _TAG.search(_FLAG.sub("", text)):
+        return "tag characters, which spell text that no screen shows"
+    if _ISOLATE.search(text):
+        opened, closed = len(_ISOLATE.findall(text)), text.count("\u2069")
+        if opened != closed or not _RIGHT_TO_LEFT.search(text):
+            return "isolates that reverse the reading direction"
+    return None
+
+
+def _texture(claim: Claim) -> Finding:
+    """Whether a longer text consists of words: not of symbols, one unbroken run, or a few repeated words."""
+    whole = claim.whole
+    if _word_share(whole) < _PLENTY_OF_WORDS and _word_share(claim.reading) < _MIN_WORD_SHARE:
+        return Finding(0.3, "noise: mostly symbols. Write it in words")
+    if whole.longest_run_chars > _MAX_UNBROKEN_CHARS and whole.text.isascii() and _has_long_run(whole.text):
+        return Finding(0.3, "noise: a run of characters longer than any word. Write it in words")
+    pieces = whole.pieces
+    if len(pieces) > 40 and len(whole.vocabulary) < _MIN_VARIETY * len(pieces):
+        return Finding(0.3, "noise: a few words repeated. Say it once")
+    return CLEAN
+
+
+def _has_long_run(text: str) -> bool:
+    """Whether a run of characters is longer than any word. Links may be long: images and diagrams are written into them."""
+    return any(len(run) > _MAX_UNBROKEN_CHARS and "://" not in run[:200] for run in text.split())
+
+
+def _word_share(reading: TextReading) -> float:
+    """The share of words in a text, spaces and rulers aside."""
+    return sum(map(len, reading.pieces)) / max(1, len(_RULER.sub("", reading.text.replace(" ", ""))))
 
 
 # F7_Humility.
@@ -442,3 +509,80 @@ def _covers(known: KnownText, claim: Claim) -> bool:
     if known.origin.rank < claim.record.origin.rank:
         return False
     return claim.record.subject in (None, known.subject) and known.tags.issuperset(claim.record.tags)
+
+
+# F9_Authority.
+
+# Tags and kinds of sources that only a human's seal gives.
+_SEALS: Final = word_set(
+    "vault sealed seal law canon canonical constitution constitutional constitutional-law policy-authority authority "
+    "authoritative human-approved approved-by-human binding immutable-law verdict:seal verdict/seal verdict-seal "
+    "band:vault band/vault 999_seal 888_judge admin-override root-authority superuser ratified enacted"
+)
+
+# Subjects and tags under which agents keep what they are to do from now on.
+_STANDING: Final = word_set(
+    "preference preferences instruction instructions rule rules directive directives standing-order persona system-prompt"
+)
+_AUTHORITY_BOOK: Final = Phrasebook(*AUTHORITY_PHRASES)
+_STANDING_BOOK: Final = Phrasebook(*STANDING_PHRASES)
+_STANDING_FROM_OUTSIDE: Final = NeedsReview(
+    0.3,
+    "a standing preference from an untrusted source. If the user confirms it, remember it again with the user as the source; "
+    "otherwise reject it",
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AuthorityFloor:
+    """Only a human may claim to make law: by band, tags, kind of source, a verdict of its own, or in words.
+
+    What an untrusted source says about how to treat the user from now on needs a human, too.
+
+    An agent that wants something sealed proposes it for PHOENIX. A human's claim passes, because it still takes a signature to
+    seal it. In words it recognises phrases, mostly English ones. It relies on the role that it is given; checking the role is
+    the server's work.
+    """
+
+    name: str = "F9_Authority"
+    threshold: float = 0.5
+    hard: bool = True
+
+    def check(self, claim: Claim, context: JudgingContext) -> Finding:  # noqa: ARG002  # The Floor protocol.
+        """0 for claiming a band or a verdict, 0.1 for a tag or source, 0.2 for words, 0.3 for a standing preference from outside."""
+        if claim.is_human:
+            return CLEAN
+        if claim.is_overlong:
+            return OVERLONG
+        record = claim.record
+        if record.band is Band.VAULT:
+            return Finding(0.0, "claims authority: only a human may write to VAULT. Propose it instead")
+        if record.verdict is not None or record.evidence is not None:
+            return Finding(0.0, "claims authority: it brings a verdict of its own. Leave the verdict out")
+        if not _SEALS.isdisjoint(record.tags):
+            return Finding(
+                0.1, "claims authority: it has a tag that only a human's seal gives. Remove the tag"
+            )
+        kind = record.source.get("kind") if isinstance(record.source, Mapping) else None
+        if isinstance(kind, str) and kind.strip().lower() in _SEALS:
+            return Finding(
+                0.1, "claims authority: only a human's seal gives this kind of source. Name the real one"
+            )
+        possible = _AUTHORITY_BOOK.possible(claim.whole.vocabulary)
+        text = spoken(claim.whole) if possible else ""
+        for phrase in possible:
+            if phrase.pattern.search(text):
+                return Finding(0.2, f"claims authority: {phrase.kind}. State the fact, or propose it as law")
+        if record.origin is Origin.UNTRUSTED and _is_standing(claim):
+            return _STANDING_FROM_OUTSIDE
+        return CLEAN
+
+
+def _is_standing(claim: Claim) -> bool:
+    """Whether a text says what a user wants, or what is to be done from now on: by subject, tags or words."""
+    named = {*(claim.record.subject or "").lower().split("/")[:-1], *claim.record.tags}
+    if not _STANDING.isdisjoint(named):
+        return True
+    possible = _STANDING_BOOK.possible(claim.whole.vocabulary)
+    text = spoken(claim.whole) if possible else ""
+    return any(phrase.pattern.search(text) for phrase in possible)

@@ -43,14 +43,16 @@ from standfast.govern.judge.claim import (
     source_key,
 )
 from standfast.govern.judge.floors import (
+    AuthorityFloor,
     CalibrationFloor,
+    ClarityFloor,
     CorroborationFloor,
     NoveltyFloor,
     ProvenanceFloor,
     TruthFloor,
 )
 from standfast.govern.judge.injection import InjectionFloor
-from standfast.govern.judge.text_floors import AuthorityFloor, ClarityFloor, SecrecyFloor
+from standfast.govern.judge.secrecy import SecrecyFloor
 from standfast.govern.judge.text_reading import as_of_unicode_14
 from standfast.limits import FLOAT_DECIMALS, MAX_NAME_CHARS
 from standfast.scopes import checked_scope, is_within

@@ -1,6 +1,6 @@
-"""Table of the injection floor: phrases that address a machine that reads, and what they ask of it.
+"""Tables of phrases: those that address a machine that reads (for the injection floor), and those that claim authority.
 
-One of these alone is seldom proof: texts state facts about assistants and agents, and people ask each other for silence. The
+One of the first kind alone is seldom proof: texts state facts about assistants and agents, and people ask each other for silence. The
 weights are set so that two of different kinds are: one that addresses the reader, and one that makes it act, hide or approve.
 """
 
@@ -213,4 +213,85 @@ READER_PHRASES: Final = (
         (пользователю|пользователя|клиенту|никому|об этом|это)"""),
     ("self-approval", 0.3, """
         @ (label|verdict|classification|safety|moderation) : (clean|safe|benign|harmless|seal|approved|passed|ok)"""),
+)  # fmt: skip
+
+# Phrases by which a text claims to be law.
+_ITSELF: Final = "(this|the following|entry|memory|record|output|i|we)"
+_WHO: Final = "(human|operator|administrator|admin|system owner|sovereign|root)"
+AUTHORITY_PHRASES: Final = (
+    ("it calls itself sealed", 1, f"""
+        {_ITSELF} ~4 (is|are|has been|have|have been|as|be|being|now) ~2
+        (sealed|ratified|enacted|canonised|canonized|canonical|vaulted|constitutional)( @| law| by| and| as| canon| truth)"""),
+    ("it calls itself law", 1, """
+        (this|the following|entry|memory|record|output|answer) ~3
+        (is|are|becomes|become|has become|shall be|as|constitutes|carries|has the force of) ~3
+        (the law|law|vault law|vault|constitution|binding on all|binding for all|canon|authoritative (@|and|over|law|rules?|policy)|
+        (full|absolute|supreme|final|highest) authority|the authority)"""),
+    ("it calls itself sealed", 1, """
+        (recorded|treated|stored|kept|regarded|considered|known|written) as
+        ((canonical|canon|law|sealed|binding|authoritative) @|vault law|(the |part of the )(constitution|law))|immutable and binding|binding (on|for|upon) (all|every|any) (agents?|models?|assistants?)"""),
+    ("it issues a decree", 1, """
+        by (decree|order) of (this|the) (agent|assistant|model|ai)"""),
+    ("it issues a decree", 1, """
+        (hereby|herewith|hiermit) ~3 (abolish|abolished|waive|waived|suspend|suspended|revoke|revoked|lift|lifted|seal|sealed|enact|enacted|decree|decreed|ratify|ratified|amend|amended|declare|
+        declared|establish|established|ordain|authori[sz]ed?|approve|approved|repeal|repealed|promulgate|promulgated|
+        versiegelt|erlassen|genehmigt|beschlossen)"""),
+    ("it states a verdict", 1, """
+        verdict( of| is| was| @)? (seal|sabar|sealed)|
+        (888 judge|999 seal|apex prime|the judge) (has |have )?(already )?(approved|sealed|passed|cleared|confirmed)"""),
+    ("it says that the checks are passed", 1, """
+        (all|every|nine|9) ~2 (floors?|floor checks) ~2 (passed|pass|cleared|satisfied|waived|green) ~5
+        (seal|sealed|store|write|commit|vault|canonical)|
+        (skip|waive|bypass|skipping|waiving|bypassing) ~2 (floors?|floor checks?|the judge|human approval|approval gate|
+        human seal|human signature)"""),
+    ("it says that a human approved it", 1, f"""
+        {_WHO} (approval|seal|signature|consent|authori[sz]ation) ~2 (was |is |has been |already )?(granted|given|obtained|
+        not needed|not required|unnecessary|implied|assumed|waived|on file|recorded)|
+        (pre approved|preapproved|already approved|approved|authori[sz]ed|signed off) by (the |a |my |our )?{_WHO}|
+        {_WHO} (has|have|had) (already |just |now )?(approved|signed|sealed|authori[sz]ed|signed off|ratified|waived) ~1
+        (this|it|entry|memory|record|rule|change)|no (human|operator|administrator|admin|further) ~1 (approval|signature|seal|review|
+        consent) (is |was )?(needed|required|necessary)"""),
+    ("it asks to be put into VAULT", 1, """
+        (write|store|put|place|move|promote|copy|commit|add|save|enter) (this|it|that|the following|the rule|the above) ~4
+        (in|into|to|as|under) ~2 vault|band (@ )?vault|vault (law|seal|amendment)"""),
+    ("it changes the law", 1, """
+        (constitution|constitutional|vault|sealed) (law |rule |policy )?
+        (amendment|amended|is amended|is repealed|is superseded|no longer applies|is void|is overruled)|
+        sealed ~2 (law|rule|rules|policy|policies|entry|record|decision) (is|are|was|were|has been|have been) ~1
+        (repealed|amended|superseded|void|overruled|lifted|revoked|suspended|replaced|abolished)|
+        (i|we|the agent|the assistant|the model|this agent) (have |has |now |hereby )?(amend|amended|repeal|repealed|overrule|
+        overruled|redefine|redefined|enact|enacted|seal|sealed|decree|decreed|ratify|ratified) [^ ]+"""),
+    ("it puts itself above the rules", 1, """
+        (supersedes|overrides|overrules|takes precedence over|outranks|prevails over|trumps) ~1
+        (all|any|every|human|sealed|vault) ~3 (law|laws|vault|policy|policies|rules?|memory|memories|instructions|decisions|
+        seals?|authority|constitution|records)"""),
+    ("it claims authority", 1, """
+        (by|with|under|on|has|have|having|carries|carry|holds) (the )?
+        (full |supreme |highest |absolute |sovereign |constitutional |root |admin |administrator |policy |human )?authority
+        (vested in|of the (vault|constitution|system|administrator|human|operator|judge)|
+        over (the )?(vault|policy|law|memory)|to (make|set|seal|change|amend|write|decide) ~2 (law|policy|policies|vault|rules))|
+        (i|this agent|this assistant|this model) (am|is) (now )?(the |an |a )?(policy |final |highest |sole |legal )?
+        (authority|administrator|admin|law|judge|sovereign)|
+        (i|we) (hold|have|claim|possess|carry) ~2 authority (to|over|in|for|of)|
+        (as|acting as) (the |an )?(acting |appointed |new |interim )?(administrator|admin|authority|judge|sovereign|operator) @ (i|we) [^ ]+"""),
+    ("it calls itself sealed", 1, """
+        (dies|dieser eintrag|diese regel|hiermit|ceci|cette regle|cet enregistrement|esto|este registro|esta regla) ~3
+        (gesetz|versiegelt|verfassung|bindend|loi|scelle|scellee|constitution|ley|sellado|sellada|constitucion)"""),
+)  # fmt: skip
+
+# Phrases by which a text says what is to be done from now on.
+_USER: Final = (
+    "(user|users|operator|owner|customer|client|account holder|principal|our user|my user|your user)"
+)
+STANDING_PHRASES: Final = (
+    ("preference", 1, f"""
+        {_USER} ~2 (prefers?|wants?|likes|expects?|requires?|insists?|asked|requested|would like|needs|wishes|has chosen|consents?|agreed|
+        authori[sz]ed|approved|opted)|
+        {_USER} ~1 (standing|default|permanent|stated|explicit|usual|preferred) ~1 (preference|preferences|choice|order|instruction|wish|
+        request|consent)|
+        (preference|preferences|wish|wishes|instruction|instructions) of the {_USER}"""),
+    ("preference", 1, """
+        (standing|permanent|default) (order|orders|instruction|instructions|preference|preferences|rule|permission)|
+        (from now on|from this point on|going forward|in all future|for all future|in future|in every (answer|reply|session|conversation)|
+        in (any|all|each|every) (answers?|replies|responses?|sessions?|conversations?))"""),
 )  # fmt: skip

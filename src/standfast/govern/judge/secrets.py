@@ -8,7 +8,8 @@ UUID or commit id does not.
 
 import re
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from functools import cache
 from math import log2
 from typing import Final, NamedTuple
 
@@ -318,6 +319,46 @@ _HASH_OR_ID: Final = re.compile(
 )
 
 
+# Substrings, in lower case, of which a text has one before the patterns for them are tried.
+_NETWORK_WORDS: Final = ("wifi", "wi-fi", "wlan", "hotspot", "network", "router")
+_BEARER_WORDS: Final = ("bearer", "basic")
+_HEADER_WORDS: Final = ("authorization", "-token", "-key")
+_PIN_WORDS: Final = ("pin", "cv", "passcode")
+_CODE_WORDS: Final = ("code", "combination")
+_OTP_WORDS: Final = ("otp", "2fa", "mfa", "authenticator", "seed")
+_SEED_WORDS: Final = ("phrase", "words")
+_COOKIE_WORDS: Final = ("cookie", "sess", "sid=", "auth", "remember_")
+_PRIVATE_WORD: Final = "priv"
+
+
+def _any_of(substrings: Iterable[str]) -> str:
+    """An expression that finds any of these. Those that begin alike share their beginning, so that few are compared at each place."""
+    if "" in (rest := set(substrings)):
+        return ""
+    branches = [
+        re.escape(first) + _any_of(one[1:] for one in rest if one[0] == first)
+        for first in sorted({one[0] for one in rest})
+    ]
+    return branches[0] if len(branches) == 1 else f"(?:{'|'.join(branches)})"
+
+
+# A text with neither a long run of characters nor the start of one of these, in lower case, holds no secret.
+_TELLTALE_CHARS: Final = 5
+_TELLTALES: Final = _any_of(
+    substring.lower()[:_TELLTALE_CHARS]
+    for substrings in (
+        _SPACED_PREFIXES, _NAME_WORDS, _GROUP_STARTS, _NETWORK_WORDS, _BEARER_WORDS, _HEADER_WORDS, _PIN_WORDS, _CODE_WORDS,
+        _PAIR_WORDS, _OTP_WORDS, _SEED_WORDS, _ROW_WORDS, _COOKIE_WORDS, (_PRIVATE_WORD,),
+    )
+    for substring in substrings
+)  # fmt: skip
+
+
+@cache
+def _telltale() -> re.Pattern[str]:
+    return re.compile(_TELLTALES)
+
+
 def find_secret(text: str, longest_run_chars: int) -> str | None:
     """The kind of the first secret found, in a fixed order of kinds, or None."""
     found = next(secrets_in(text, longest_run_chars), None)
@@ -332,7 +373,14 @@ class FoundSecret(NamedTuple):
 
 
 def secrets_in(text: str, longest_run_chars: int) -> Iterator[FoundSecret]:
-    """Yields the secrets of a text, in a fixed order of kinds."""
+    """The secrets of a text, in a fixed order of kinds."""
+    if longest_run_chars < _LEAST_RUN_CHARS and _telltale().search(text.lower()) is None:
+        return iter(())
+    return every_secret_in(text, longest_run_chars)
+
+
+def every_secret_in(text: str, longest_run_chars: int) -> Iterator[FoundSecret]:
+    """``secrets_in`` for a text that may hold some."""
     if any(map(text.__contains__, _SPACED_PREFIXES)):
         for prefix, kind, pattern in _SPACED_FORMS:
             if prefix in text:
@@ -350,11 +398,11 @@ def secrets_in(text: str, longest_run_chars: int) -> Iterator[FoundSecret]:
     yield from _split_keys_in(text)
     yield from _codes_in(text, lowered)
     yield from _phrases_in(text, lowered)
-    if any(map(lowered.__contains__, ("cookie", "sess", "sid=", "auth", "remember_"))):
+    if any(map(lowered.__contains__, _COOKIE_WORDS)):
         for found in _SESSION_COOKIE.finditer(text):
             if _is_random(found[1]) or _LONG_HEX.fullmatch(found[1]):
                 yield FoundSecret("session cookie", found[1])
-    if "priv" in lowered:
+    if _PRIVATE_WORD in lowered:
         for found in _HEX_OF_256_BITS.finditer(text):
             if _is_private_key(text, found):
                 yield FoundSecret("private key", found[0])
@@ -362,21 +410,21 @@ def secrets_in(text: str, longest_run_chars: int) -> Iterator[FoundSecret]:
 
 def _codes_in(text: str, lowered: str) -> Iterator[FoundSecret]:
     """Headers, network passwords, PINs, door codes, recovery codes, and logins with their passwords."""
-    if any(map(lowered.__contains__, ("wifi", "wi-fi", "wlan", "hotspot", "network", "router"))):
+    if any(map(lowered.__contains__, _NETWORK_WORDS)):
         for found in _NETWORK_PASSWORD.finditer(text):
             if not _is_placeholder(found[1]):
                 yield FoundSecret("network password", found[1])
-    if "bearer" in lowered or "basic" in lowered:
+    if any(map(lowered.__contains__, _BEARER_WORDS)):
         for found in _BEARER.finditer(text):
             if _is_random(found[1]):
                 yield FoundSecret("authorization header", found[1])
-    if "authorization" in lowered or "-token" in lowered or "-key" in lowered:
+    if any(map(lowered.__contains__, _HEADER_WORDS)):
         for found in _HEADER.finditer(text):
             if _is_credential(found[1]):
                 yield FoundSecret("authorization header", found[1])
-    if "pin" in lowered or "cv" in lowered or "passcode" in lowered:
+    if any(map(lowered.__contains__, _PIN_WORDS)):
         yield from (FoundSecret("PIN or card code", found[1]) for found in _PIN.finditer(text))
-    if "code" in lowered or "combination" in lowered:
+    if any(map(lowered.__contains__, _CODE_WORDS)):
         yield from (FoundSecret("code that opens a door", found[1]) for found in _DOOR_CODE.finditer(text))
         yield from (FoundSecret("recovery codes", found[0]) for found in _RECOVERY_CODES.finditer(text))
     if "PIN" in text:
@@ -389,11 +437,11 @@ def _codes_in(text: str, lowered: str) -> Iterator[FoundSecret]:
 
 def _phrases_in(text: str, lowered: str) -> Iterator[FoundSecret]:
     """Seeds of one-time passwords, and the words that recover a wallet."""
-    if any(map(lowered.__contains__, ("otp", "2fa", "mfa", "authenticator", "seed"))):
+    if any(map(lowered.__contains__, _OTP_WORDS)):
         for found in _OTP_SEED.finditer(text):
             if len(set(found[0])) >= _LEAST_VARIETY and not _is_placeholder(found[0]):
                 yield FoundSecret("seed of one-time passwords", found[0])
-    if "phrase" in lowered or "words" in lowered:
+    if any(map(lowered.__contains__, _SEED_WORDS)):
         yield from (FoundSecret("wallet recovery phrase", found[0]) for found in _SEED.finditer(text))
     if any(map(lowered.__contains__, _ROW_WORDS)):
         for row in _WORD_ROW.findall(text):

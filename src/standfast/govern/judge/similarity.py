@@ -1,4 +1,4 @@
-"""Similarity: whether a text says anything new, compared with known records and with recalled excerpts.
+"""Similarity: whether a text says anything new, compared with known records and with recalled excerpts, or contradicts one.
 
 A text says nothing new if it keeps the numbers, the qualifiers and the word order of a known text, covers most of it, and
 adds only fillers, other endings and typing errors. ``EU refunds take 15 days`` is new next to ``14 days``, and so is an added
@@ -7,12 +7,18 @@ adds only fillers, other endings and typing errors. ``EU refunds take 15 days`` 
 
 import threading
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
-from functools import cached_property
 from itertools import pairwise
-from typing import Final
+from typing import Final, NamedTuple
 
-from standfast.govern.judge.text_reading import SMALL_WORDS, TextReading, word_set
+from standfast.govern.judge.text_reading import (
+    AMBIGUOUS_MONTHS,
+    MONTHS,
+    OPPOSITES,
+    SMALL_WORDS,
+    WEEKDAYS,
+    TextReading,
+    word_set,
+)
 from standfast.origins import Origin
 from standfast.scopes import SHARED
 
@@ -30,8 +36,7 @@ _MAX_MISSPELLINGS: Final = 4
 _ENDINGS: Final = word_set("s es d ed ing n en e er r t te ten")
 
 
-@dataclass(frozen=True, kw_only=True)
-class KnownText:
+class KnownText(NamedTuple):
     """A known record: its text, its independent sources, and whether it was rejected for what it says."""
 
     memory_id: str
@@ -43,7 +48,7 @@ class KnownText:
     scope: str = SHARED
     origin: Origin = Origin.ORDINARY
 
-    @cached_property
+    @property
     def sort_key(self) -> tuple[str, str, bool, list[str], str, list[str], str, str]:
         """A total order: the id first, then everything else that can differ between two texts of one id."""
         return (
@@ -58,31 +63,12 @@ class KnownText:
         )
 
 
-class _Vocabulary:
-    """The words of some texts, for a quick check that another text has too many new ones."""
-
-    def __init__(self, readings: Iterable[TextReading] = ()) -> None:
-        self._words = set(SMALL_WORDS)
-        for reading in readings:
-            self.add(reading)
-
-    def add(self, reading: TextReading) -> None:
-        """Adds the words of a text."""
-        self._words |= reading.vocabulary | reading.content
-        self._words.update([f"{word}s" for word in reading.content])
-
-    def count_new_words(self, reading: TextReading) -> int:
-        """Counts words that are new whatever their ending. Numbers and words with an apostrophe are not counted."""
-        return sum(map(str.isalpha, reading.vocabulary.difference(self._words)))
-
-
 class SimilarityIndex:
     """Known records, findable by what they say. A lookup costs by the rare words of the text, not by the size of the index."""
 
     def __init__(self, known: Iterable[KnownText] = ()) -> None:
         self.known: list[KnownText] = []
         self.growing = threading.Lock()
-        self._vocabulary = _Vocabulary()
         self._exact: dict[tuple[str, ...], list[int]] = {}
         # Similar texts have equal numbers and qualifiers, so words are looked up among those only.
         self._places_by_word: dict[tuple[frozenset[str], frozenset[str]], dict[str, list[int]]] = {}
@@ -93,7 +79,6 @@ class SimilarityIndex:
         """Adds a text."""
         place, reading = len(self.known), one.reading
         self.known.append(one)
-        self._vocabulary.add(reading)
         self._exact.setdefault(_key(reading), []).append(place)
         places = self._places_by_word.setdefault((reading.numbers, reading.qualifiers), {})
         for word in reading.content:
@@ -105,8 +90,6 @@ class SimilarityIndex:
 
     def places_similar_to(self, reading: TextReading) -> list[int]:
         """Their places in ``known``, ascending."""
-        if self._vocabulary.count_new_words(reading) > _MAX_MISSPELLINGS:
-            return []
         places = set(self._exact.get(_key(reading), ()))
         for place in self._places_sharing_a_rare_word(reading):
             if place not in places and says_nothing_new(reading, self.known[place].reading):
@@ -205,7 +188,10 @@ class RecalledText:
         readings = [TextReading(excerpt) for excerpt in excerpts]
         self._readings = readings
         self._memory_ids = memory_ids
-        self._vocabulary = _Vocabulary(readings)
+        self._words = set(SMALL_WORDS)
+        for reading in readings:
+            self._words |= reading.vocabulary | reading.content
+            self._words.update([f"{word}s" for word in reading.content])
         self._whole = frozenset(map(_key, readings))
         self._content = frozenset().union(*(reading.content for reading in readings))
         self._pairs = frozenset().union(*(_following(reading) for reading in readings))
@@ -213,8 +199,10 @@ class RecalledText:
 
     def contains(self, text: TextReading) -> bool:
         """Whether the text consists of recalled words in their order, with next to nothing added."""
-        # A word is split at its apostrophe into at most two carrying words, hence the factor of two.
-        if self._vocabulary.count_new_words(text) > _MAX_NEW_SHARE * 2 * len(text.vocabulary):
+        # A quick check: words that are new whatever their ending. Numbers and words with an apostrophe are not counted. A word is
+        # split at its apostrophe into at most two carrying words, hence the factor of two.
+        new_words = sum(map(str.isalpha, text.vocabulary.difference(self._words)))
+        if new_words > _MAX_NEW_SHARE * 2 * len(text.vocabulary):
             return False
         if _key(text) in self._whole:
             return True
@@ -237,3 +225,78 @@ class RecalledText:
 
 def _following(reading: TextReading) -> frozenset[tuple[str, str]]:
     return frozenset(pairwise(reading.carrying))
+
+
+# Contradiction.
+
+# The share of the shorter text's topic that both must have to be about the same thing. Without a subject, more is needed.
+_MIN_SHARED: Final = 0.5
+_MIN_SHARED_WITHOUT_SUBJECT: Final = 0.7
+MIN_WORDS_WITHOUT_SUBJECT: Final = 3
+# From this share on, a replaced word changes the statement.
+_MIN_SHARED_FOR_A_REPLACEMENT: Final = 0.6
+_MIN_SHARED_FOR_AN_UNEVEN_REPLACEMENT: Final = 0.75
+_MAX_REPLACED_WORDS: Final = 2
+ADDITION: Final = "adds to sealed memory"
+_NO_WORDS: Final[frozenset[str]] = frozenset()
+
+
+def contradiction(text: TextReading, sealed: TextReading, has_subject: bool) -> tuple[float, str]:
+    """How far a text agrees with a sealed one, from 0 (it denies it) to 1, and what it says instead.
+
+    ``has_subject`` says that both have the same subject; otherwise they must be closer to contradict each other.
+    """
+    ours, theirs = text.topic, sealed.topic
+    shared = ours & theirs
+    share = len(shared) / max(1, min(len(ours), len(theirs)))
+    addition = (0.8, ADDITION) if has_subject else (1.0, "")
+    if has_subject and share < _MIN_SHARED:
+        return (1.0, "") if text.words == sealed.words else addition
+    if not has_subject and (share < _MIN_SHARED_WITHOUT_SUBJECT or len(shared) < MIN_WORDS_WITHOUT_SUBJECT):
+        return addition
+    if text.words == sealed.words or says_nothing_new(text, sealed):
+        return 1.0, ""
+    if _has_other_figure(text, sealed):
+        return 0.0, "another number or date"
+    if _has_other_member(text, sealed, WEEKDAYS) or _has_other_member(text, sealed, MONTHS):
+        return 0.0, "another day or month"
+    if ("not" in text.qualifiers) != ("not" in sealed.qualifiers) and share >= _MIN_SHARED_FOR_A_REPLACEMENT:
+        return 0.0, "its negation"
+    if any(
+        not OPPOSITES.get(word, _NO_WORDS).isdisjoint(sealed.vocabulary - text.vocabulary)
+        for word in text.vocabulary
+    ):
+        return 0.1, "its opposite"
+    if _replaces_words(text, sealed, share):
+        return 0.2, "another statement in its place"
+    return addition
+
+
+def _replaces_words(text: TextReading, sealed: TextReading, share: float) -> bool:
+    """Whether one or two words replace others: in the same places, or in a text that is similar enough."""
+    only_ours, only_theirs = text.topic - sealed.topic, sealed.topic - text.topic
+    if not 0 < len(only_ours) <= _MAX_REPLACED_WORDS or not 0 < len(only_theirs) <= _MAX_REPLACED_WORDS:
+        return False
+    if len(only_ours) != len(only_theirs):
+        return share >= _MIN_SHARED_FOR_AN_UNEVEN_REPLACEMENT
+    if share >= _MIN_SHARED_FOR_A_REPLACEMENT:
+        return True
+    pairs = zip(text.carrying, sealed.carrying, strict=False)
+    same_places = all(one == other or (one in only_ours and other in only_theirs) for one, other in pairs)
+    return same_places and len(text.carrying) == len(sealed.carrying)
+
+
+def _has_other_figure(text: TextReading, sealed: TextReading) -> bool:
+    """Whether a shared unit has no number in common; or each has one number, not both of them with a unit."""
+    ours, theirs = text.quantities, sealed.quantities
+    both = ours.keys() & theirs.keys()
+    if both:
+        return any(ours[unit].isdisjoint(theirs[unit]) for unit in both)
+    return len(text.numbers) == len(sealed.numbers) == 1 and ("" in ours or "" in theirs)
+
+
+def _has_other_member(text: TextReading, sealed: TextReading, members: dict[str, int]) -> bool:
+    certain = members.keys() - AMBIGUOUS_MONTHS
+    ours = {members[word] for word in text.vocabulary & certain}
+    theirs = {members[word] for word in sealed.vocabulary & certain}
+    return bool(ours) and bool(theirs) and ours.isdisjoint(theirs)

@@ -18,10 +18,9 @@ missing word makes two texts look less alike, which lets one more through; it ne
 
 import re
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from decimal import Decimal
-from functools import cached_property
-from typing import Final
+from typing import Any, Final, Generic, TypeVar
 
 from standfast.canon import fingerprint
 
@@ -302,39 +301,70 @@ def stem(word: str) -> str:
 _MEASURES: Final = frozenset(map(stem, (*UNITS, *MONTHS, *WEEKDAYS)))
 
 
+_V = TypeVar("_V")
+
+
+class computed_once(Generic[_V]):  # noqa: N801  # It is used as a decorator.
+    """``functools.cached_property`` without the lock of Python 3.11, which costs more than most forms of a short text."""
+
+    def __init__(self, compute: Callable[[Any], _V]) -> None:
+        self._compute = compute
+        self._name = compute.__name__
+        self.__doc__ = compute.__doc__
+
+    def __get__(self, instance: Any, owner: type | None = None) -> _V:
+        if instance is None:
+            return self  # type: ignore[return-value]  # Of the class itself, for documentation.
+        value = instance.__dict__[self._name] = self._compute(instance)
+        return value
+
+
 class TextReading:
-    """The forms of one text. Each is computed on first use."""
+    """The forms of one text. Those that not every text needs are computed on first use.
+
+    Attributes:
+        text: The text, as far as it is read.
+        is_cut: Whether it goes on.
+        folded: The folded text.
+        pieces: Every run of letters and digits, folded, in order. A number with separators is several pieces.
+    """
 
     def __init__(self, text: str) -> None:
         self.text = as_of_unicode_14(text[:READ_CHARS])
         self.is_cut = len(text) > READ_CHARS
+        self.folded = folded = fold(self.text)
+        self.pieces = _ascii_words(folded) if folded.isascii() else _WORD.findall(folded)
 
-    def followed_by(self, other: "TextReading") -> "TextReading":
-        """Joins two texts by a line break, without reading either again."""
-        both = TextReading("")
-        both.text = f"{self.text}\n{other.text}"
-        both.is_cut = self.is_cut or other.is_cut or len(both.text) > READ_CHARS
-        both.folded = f"{self.folded}\n{other.folded}"
-        both.pieces = self.pieces + other.pieces
+    def followed_by(self, text: str) -> "TextReading":
+        """Joins another text by a line break. Nothing is read twice."""
+        both = TextReading.__new__(TextReading)
+        if text:
+            other = TextReading(text)
+            both.text = f"{self.text}\n{other.text}"
+            both.is_cut = self.is_cut or other.is_cut or len(both.text) > READ_CHARS
+            both.folded = f"{self.folded}\n{other.folded}"
+            both.pieces = self.pieces + other.pieces
+            return both
+        both.text = f"{self.text}\n"
+        both.is_cut = self.is_cut or len(both.text) > READ_CHARS
+        both.folded = f"{self.folded}\n"
+        both.pieces = self.pieces
+        both.vocabulary = self.vocabulary
         return both
 
-    @cached_property
-    def folded(self) -> str:
-        """The folded text."""
-        return fold(self.text)
+    def once(self, compute: Callable[["TextReading"], _V]) -> _V:
+        """What a function finds in this text, computed once, however many ask for it."""
+        found: dict[object, Any] = self.__dict__.setdefault("_found", {})
+        if compute not in found:
+            found[compute] = compute(self)
+        return found[compute]  # type: ignore[no-any-return]  # It is what ``compute`` returned.
 
-    @cached_property
-    def pieces(self) -> list[str]:
-        """Every run of letters and digits, folded, in order. A number with separators is several pieces."""
-        folded = self.folded
-        return _ascii_words(folded) if folded.isascii() else _WORD.findall(folded)
-
-    @cached_property
+    @computed_once
     def vocabulary(self) -> frozenset[str]:
         """The set of pieces."""
         return frozenset(self.pieces)
 
-    @cached_property
+    @computed_once
     def words(self) -> tuple[str, ...]:
         """All words and numbers, folded, in order. A number with separators is one word."""
         folded = self.folded
@@ -354,17 +384,17 @@ class TextReading:
             separator = _JOINED.search(folded, end)
         return tuple(words + split(folded[end:]))
 
-    @cached_property
+    @computed_once
     def longest_run_chars(self) -> int:
         """The length of the longest stretch without white space."""
         return max(map(len, self.text.split()), default=0)
 
-    @cached_property
+    @computed_once
     def fingerprint(self) -> str:
         """A hash that ignores case, spacing, punctuation, accents and lookalike letters."""
         return fingerprint(f"content/v1 {' '.join(self.words) or self.folded.strip()}")
 
-    @cached_property
+    @computed_once
     def _classified(self) -> tuple[tuple[str, ...], frozenset[str], frozenset[str]]:
         """The words that carry the fact (numbers included), the numbers, and the qualifiers."""
         carrying: list[str] = []
@@ -407,28 +437,28 @@ class TextReading:
         """The words that negate or limit the statement. Every negation is ``not``."""
         return self._classified[2]
 
-    @cached_property
+    @computed_once
     def content(self) -> frozenset[str]:
         """The set of carrying words."""
         return frozenset(self.carrying)
 
-    @cached_property
+    @computed_once
     def topic(self) -> frozenset[str]:
         """What the text is about: its carrying words without numbers and units."""
         return self.content - self.numbers - _MEASURES
 
-    @cached_property
+    @computed_once
     def pairs(self) -> frozenset[tuple[str, str]]:
         """Neighbouring carrying words; the last is followed by the first, so that a moved clause changes little."""
         carrying = self.carrying
         return frozenset(zip(carrying, carrying[1:] + carrying[:1], strict=True))
 
-    @cached_property
+    @computed_once
     def names(self) -> frozenset[str]:
         """Words that are capitalised inside a sentence, in the form of ``carrying``."""
         return frozenset(stem(fold(name)) for name in _NAME_INSIDE_A_SENTENCE.findall(self.text))
 
-    @cached_property
+    @computed_once
     def quantities(self) -> dict[str, frozenset[str]]:
         """The numbers of each unit, in its smallest one: ``{"second": {"1209600"}}`` for 14 days or two weeks."""
         return quantities_in(self.words)

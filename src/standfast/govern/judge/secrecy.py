@@ -1,20 +1,44 @@
-"""Personal data: finds card numbers, bank accounts, national ids, e-mail addresses and phone numbers, by their form.
+"""F5_Secrecy: secrets and personal data, how they are found, and how they are cut out of what is stored.
 
-Reasons name the kind and never the value, because they are stored. Published test numbers pass, and so does a
+Secrets are found by ``secrets.py``. Card numbers, bank accounts, national ids, e-mail addresses and phone numbers are found here, by
+their form. Reasons name the kind and never the value, because they are stored. Published test numbers pass, and so does a
 number that its own text calls an order, a part or a tracking number. Names, postal addresses, health data and
 birth dates are not recognised.
 
 National ids are found by their form, their check digits and a word for them. ``python-stdnum`` knows the check digits. It is imported when a
 number has the form of an id, which few texts have. Where it looks at the clock (whether a birth date is past), the check digits are asked for
 alone, because judging must not depend on the day. A number whose form other numbers share counts only next to a word for it.
+
+``redacted`` returns a record without secrets and personal data: a refused secret is replaced by its kind before anything of its record is
+stored. Evidence, ledger, notes and traces are made from that record, so that neither the secret nor a fingerprint of it exists anywhere.
+What is found only in disguise, or spread over fields, can't be cut out; then the whole content is replaced.
 """
 
 import re
-from collections.abc import Callable, Iterator
+import string
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
 from importlib import import_module
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
-from standfast.govern.judge.text_reading import TextReading, word_set
+import msgspec
+
+from standfast.errors import InvalidValue
+from standfast.govern.judge.claim import (
+    CLEAN,
+    NOTHING_KNOWN,
+    OVERLONG,
+    Claim,
+    Finding,
+    JudgingContext,
+    NeedsReview,
+)
+from standfast.govern.judge.secrets import find_secret, secrets_in
+from standfast.govern.judge.text_reading import READ_CHARS, TextReading, plain, word_set
+from standfast.limits import MAX_NAME_CHARS
+from standfast.remember_request import RememberRequest
+from standfast.scopes import SHARED
+from standfast.vocabulary import Record, normal_tags
 
 # Every long number matches this, however its digits are grouped.
 LONG_NUMBER: Final = re.compile(r"\d[\d .-]{5}")
@@ -306,3 +330,188 @@ def _is_iban(account: str) -> bool:
     lengths = range(len(account), _LEAST_IBAN_CHARS - 1, -1)
     found = next((account[:n] for n in lengths if is_valid(account[:n], check_country=False)), None)
     return found is not None and found not in _TEST_IBANS
+
+
+# The floor.
+
+# Characters separated by spaces, which hides a key from a scanner.
+_SPACED_OUT: Final = re.compile(r"(?<!\S)\S(?: \S){15,400}(?!\S)")
+_SINGLE_CHARS: Final = frozenset(string.ascii_lowercase + string.digits)
+_MIN_SINGLE_CHARS: Final = 8
+
+
+_TREATMENTS: Final = ("allow", "review", "refuse")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SecrecyFloor:
+    """Holds no keys, tokens, passwords, key blocks, and no personal data of the kinds that are not allowed.
+
+    Text, subject, tags, source and refs are all checked, also with wide and lookalike letters folded. The reason names the
+    kind and never the value. Placeholders from documentation pass. It does not recognise secrets without a known form that no
+    word announces, secrets that are encoded, and personal data without a form: names, addresses, health. Each kind of personal
+    data is ``"allow"``, ``"review"`` (a human decides) or ``"refuse"``.
+    """
+
+    name: str = "F5_Secrecy"
+    threshold: float = 0.5
+    hard: bool = True
+    cards: str = "refuse"
+    accounts: str = "refuse"
+    national_ids: str = "refuse"
+    emails: str = "allow"
+    phones: str = "allow"
+
+    def __post_init__(self) -> None:
+        for group in ("cards", "accounts", "national_ids", "emails", "phones"):
+            if (given := getattr(self, group)) not in _TREATMENTS:
+                problem = f"option {group} must be one of {', '.join(_TREATMENTS)}, not {given!r:.80}"
+                raise InvalidValue(what="SecrecyFloor", problem=problem)
+
+    def check(self, claim: Claim, context: JudgingContext) -> Finding:  # noqa: ARG002  # The Floor protocol.
+        """0 for a secret, 0.2 for personal data, 1 for neither."""
+        whole = claim.whole
+        if whole.is_cut:
+            return OVERLONG
+        for secret_kind, personal_data in whole.once(_sensitive_data):
+            if secret_kind is not None:
+                return Finding(0.0, f"contains a secret ({secret_kind}). Remove it")
+            if personal_data and (found := self._finding(personal_data)) is not CLEAN:
+                return found
+        return CLEAN
+
+    def _finding(self, personal_data: Iterable[FoundData]) -> Finding:
+        to_review = None
+        for found in personal_data:
+            match getattr(self, found.group):
+                case "refuse":
+                    return Finding(0.2, f"contains personal data ({found.kind}). Remove it")
+                case "review":
+                    to_review = to_review or NeedsReview(
+                        0.2, f"contains personal data ({found.kind}). Remove it, or let a human accept it"
+                    )
+        return to_review or CLEAN
+
+
+class _SensitiveData(NamedTuple):
+    """What a text holds: the kind of its first secret, or all of its personal data if it has none."""
+
+    secret_kind: str | None
+    personal_data: tuple[FoundData, ...]
+
+
+def _sensitive_data(whole: TextReading) -> list[_SensitiveData]:
+    """What the text holds as it is written, without wide and lookalike letters, and with spaced-out letters joined."""
+    found = [_searched(whole)]
+    if (plain_text := plain(whole.text)) != whole.text:
+        found.append(_searched(TextReading(plain_text)))
+    if len(whole.vocabulary & _SINGLE_CHARS) >= _MIN_SINGLE_CHARS and _SPACED_OUT.search(whole.text):
+        found.append(_searched(TextReading(_SPACED_OUT.sub(lambda run: run[0].replace(" ", ""), whole.text))))
+    return found
+
+
+def _searched(reading: TextReading) -> _SensitiveData:
+    kind = find_secret(reading.text, reading.longest_run_chars)
+    return _SensitiveData(kind, tuple(personal_data_in(reading)) if kind is None else ())
+
+
+# Redaction.
+
+_FLOOR: Final = SecrecyFloor()
+SECRECY_FLOOR: Final = _FLOOR.name
+_TOO_LONG: Final = f"longer than the {READ_CHARS} characters that can be checked"
+_KIND: Final = re.compile(r"\((.*)\)")
+
+
+def redacted(record: Record) -> Record:
+    """The record with every secret replaced by its kind; the same object if it has none."""
+    return _redacted(Claim(record=record))
+
+
+def _redacted(claim: Claim) -> Record:
+    record, reason = claim.record, _reason(claim)
+    if not reason:
+        return record
+    parts = _parts(claim.whole)
+    cut = _rebuilt(record, lambda text: _cut(text, parts))
+    if not _reason(Claim(record=cut)):
+        return cut
+    kind = _KIND.search(reason)
+    return _rebuilt(record, lambda _: f"[redacted: {kind[1] if kind else _TOO_LONG}]")
+
+
+def claim_of(request: RememberRequest) -> Claim:
+    """The claim of a request before it has an id and a time."""
+    return Claim(record=request.record("request", None))
+
+
+def redacted_request(request: RememberRequest, claim: Claim | None = None) -> RememberRequest:
+    """The request as a trace may record it; the same object if it has no secret. ``claim`` is its ``claim_of``, if it is there already."""
+    claim = claim or claim_of(request)
+    without = _redacted(claim)
+    if without is claim.record:
+        return request
+    return msgspec.structs.replace(
+        request,
+        text=without.text,
+        subject=without.subject,
+        source=without.source,
+        refs=without.refs,
+        tags=without.tags,
+        scope=without.scope,
+        metadata=without.metadata,
+        session=without.session,
+        speaker=without.speaker,
+    )
+
+
+def _reason(claim: Claim) -> str:
+    return _FLOOR.check(claim, NOTHING_KNOWN).reason
+
+
+def _rebuilt(record: Record, change: Callable[[str], str]) -> Record:
+    """The record with every text in it changed. Its id changes if the id was its subject and that one changed."""
+    subject = None if record.subject is None else change(record.subject)
+    return msgspec.structs.replace(
+        record,
+        memory_id=record.memory_id if subject == record.subject or subject is None else subject,
+        text=change(record.text),
+        subject=subject,
+        tags=normal_tags(tuple(map(change, record.tags))),
+        source=_changed(record.source, change),
+        scope=_scope_of(record),
+        metadata=_changed(record.metadata, change),
+        session=None if record.session is None else change(record.session)[:MAX_NAME_CHARS],
+        speaker=None if record.speaker is None else change(record.speaker)[:MAX_NAME_CHARS],
+        refs=tuple(_changed(ref, change) for ref in record.refs),
+    )
+
+
+def _changed(value: Any, change: Callable[[str], str]) -> Any:
+    if isinstance(value, str):
+        return change(value)
+    if isinstance(value, dict):
+        return {change(str(name)): _changed(member, change) for name, member in value.items()}
+    return [_changed(member, change) for member in value] if isinstance(value, list | tuple) else value
+
+
+def _parts(whole: TextReading) -> list[tuple[str, str]]:
+    """The secrets of a claim, each as its kind and its text, longest first."""
+    parts = {(found.kind, found.part) for found in secrets_in(whole.text, whole.longest_run_chars)}
+    parts |= {
+        (found.kind, found.part) for found in personal_data_in(whole) if found.group not in CONTACT_GROUPS
+    }
+    return sorted(parts, key=lambda found: (-len(found[1]), found))
+
+
+def _cut(text: str, parts: list[tuple[str, str]]) -> str:
+    """The text with each secret replaced, in any case, together with the characters that are attached to it."""
+    for kind, part in parts:
+        text = re.sub(rf"\S*{re.escape(part)}\S*", f"[redacted: {kind}]", text, flags=re.IGNORECASE)
+    return text
+
+
+def _scope_of(record: Record) -> str:
+    """The record's scope; ``shared`` if the scope itself is a secret."""
+    is_secret = record.scope != SHARED and _reason(Claim(record=Record(memory_id="scope", text=record.scope)))
+    return SHARED if is_secret else record.scope
