@@ -11,7 +11,7 @@ from standfast.canon import utc_text
 from standfast.errors import InvalidValue, StandfastError
 from standfast.origins import Origin
 from standfast.scopes import SHARED, checked_scope
-from standfast.vocabulary import JsonScalar, Record, Value, normal_tags, shown
+from standfast.vocabulary import Band, JsonScalar, Record, Value, normal_tags, shown
 
 _DATE: Final = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
 _INSTANT: Final = re.compile(
@@ -102,8 +102,16 @@ class RememberRequest(Value, frozen=True, kw_only=True):
         # The record checks the fields that it takes over.
         self.record("-", None)
 
-    def record(self, memory_id: str, ts_utc: str | None, *, origin: Origin = Origin.ORDINARY) -> Record:
-        """The record that is judged: with this id, unless the request names a subject."""
+    def record(
+        self,
+        memory_id: str,
+        ts_utc: str | None,
+        *,
+        source: dict[str, Any] | None = None,
+        origin: Origin = Origin.ORDINARY,
+        band: Band = Band.LEDGER,
+    ) -> Record:
+        """The record that is judged: with this id, unless the request names a subject. ``source`` is for a request without one."""
         return Record(
             memory_id=self.subject or memory_id,
             text=self.text,
@@ -111,7 +119,8 @@ class RememberRequest(Value, frozen=True, kw_only=True):
             tags=normal_tags(self.tags) if self.tags else (),
             refs=self.refs,
             subject=self.subject,
-            source=self.source,
+            source=self.source or source,
+            band=band,
             scope=self.scope,
             metadata=self.metadata,
             session=self.session,

@@ -466,14 +466,24 @@ class Record(Value, frozen=True, kw_only=True, gc=False):
 
     def as_json(self) -> dict[str, Any]:
         """Only the fields that are set, because an absent field and a null one differ in json-v1."""
-        plain = {name: one for name, one in msgspec.to_builtins(self).items() if one not in (None, (), {})}
-        if self.scope == SHARED:
-            del plain["scope"]
-        if self.origin is Origin.ORDINARY:
-            del plain["origin"]
+        plain = self.without_evidence()
         if self.evidence is not None:
             plain["evidence"] = self.evidence.as_json()
         return plain
+
+    def without_evidence(self) -> dict[str, Any]:
+        """The same without the evidence, which is by far the largest field."""
+        fields = {name: one for name in _FIELDS_BUT_EVIDENCE if (one := getattr(self, name)) not in _NOT_SET}
+        if self.scope == SHARED:
+            del fields["scope"]
+        if self.origin is Origin.ORDINARY:
+            del fields["origin"]
+        plain: dict[str, Any] = msgspec.to_builtins(fields)
+        return plain
+
+
+_NOT_SET: Final[tuple[object, ...]] = (None, (), {})
+_FIELDS_BUT_EVIDENCE: Final = tuple(name for name in Record.__struct_fields__ if name != "evidence")
 
 
 class Receipt(Value, frozen=True, kw_only=True):

@@ -139,7 +139,7 @@ def _content_of(record: Record, checks: dict[int, CanonicalPart]) -> bytes:
         if (part := checks.get(id(check))) is None:
             part = checks[id(check)] = canonical_check(check)
         parts.append(part)
-    plain = msgspec.structs.replace(record, evidence=None).as_json()
+    plain = record.without_evidence()
     plain["evidence"] = {
         "floor_checks": parts,
         "verdict": evidence.verdict.value,

@@ -20,6 +20,7 @@ from standfast.store.store import Store
 from standfast.vocabulary import Band, Receipt, Record
 
 _VAULT: Final = prefix_of(Band.VAULT)
+_LAW_OR_WITNESS: Final = (_VAULT, prefix_of(Band.WITNESS))
 _MAX_EQUAL_RECORDS: Final = 4
 _MAX_WITNESSES: Final = 16
 _MAX_SCOPES: Final = 10_000
@@ -99,10 +100,10 @@ class JudgingCache:
         return not self._touches((row.namespace, row.key) for row in between)
 
     def _touches(self, keys: Iterable[RecordKey]) -> bool:
-        return any(
-            namespace == self._namespace and (key.startswith(_VAULT) or is_pattern_key(key))
-            for namespace, key in keys
-        )
+        near = [
+            key for namespace, key in keys if key.startswith(_LAW_OR_WITNESS) and namespace == self._namespace
+        ]
+        return any(key.startswith(_VAULT) or is_pattern_key(key) for key in near)
 
     def _read(self, at: int) -> _CachedLaw:
         law = self._by_scope(_VAULT, at)
@@ -206,9 +207,13 @@ class OriginLookup:
         self._at = at
 
     def origin_of(
-        self, request: RememberRequest, own: Mapping[tuple[str, str], Origin], highest: Origin
+        self,
+        source: Mapping[str, Any],
+        request: RememberRequest,
+        own: Mapping[tuple[str, str], Origin],
+        highest: Origin,
     ) -> Origin:
-        """The lowest origin of the source, of every ref, and of ``highest``.
+        """The lowest origin of the source of a request, of its refs, and of ``highest``.
 
         Args:
             own: The origins of records that the run has not committed yet, by scope and id.
@@ -217,13 +222,13 @@ class OriginLookup:
         if highest is Origin.UNTRUSTED:
             return highest
         # An observation is what a write policy is shown of the text itself, and cites nothing.
-        cited = [request.source, *(ref for ref in request.refs if kind_of(ref) != OBSERVATION)]
+        cited = [source, *(ref for ref in request.refs if kind_of(ref) != OBSERVATION)]
         return lowest([highest, *(self._origin_of_one(one, request.scope, own) for one in cited)])
 
     def _origin_of_one(
-        self, source: Mapping[str, Any] | None, scope: str, own: Mapping[tuple[str, str], Origin]
+        self, source: Mapping[str, Any], scope: str, own: Mapping[tuple[str, str], Origin]
     ) -> Origin:
-        if source is None or kind_of(source) not in CITING_KINDS:
+        if kind_of(source) not in CITING_KINDS:
             return origin_of(source, self._origin_of_kind)
         memory_id = source.get("id")
         if not isinstance(memory_id, str) or not memory_id:

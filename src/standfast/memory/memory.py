@@ -423,11 +423,15 @@ class Memory(GovernedMemory):
     def _writing_run(
         self, workflow: str, agent: str | None, run_id: str | None, max_origin: Origin | str = Origin.TRUSTED
     ) -> Run:
-        mode = VisibilityMode.BUFFERED_WRITE
-        run = self.run(workflow=workflow, mode=mode, agent=agent, run_id=run_id, max_origin=max_origin)
-        if self.traces is not None and self.traces.only_named_runs:
-            run.leave_no_trace()
-        return run
+        """A run for one call, which nobody else gets to see. It is recorded only for a trace folder that takes such runs."""
+        return self._opened_run(
+            workflow=workflow,
+            mode=VisibilityMode.BUFFERED_WRITE,
+            agent=agent,
+            run_id=run_id,
+            max_origin=max_origin,
+            is_recorded=self.traces is not None and not self.traces.only_named_runs,
+        )
 
     def run(
         self,
@@ -458,22 +462,42 @@ class Memory(GovernedMemory):
             AboveCeiling: The memory's ceiling forbids the mode.
         """
         chosen = self._default_mode() if mode is None else member_of(VisibilityMode, mode, what="mode")
-        if chosen.may_read:
-            self.require_readable(f"open a run in mode {chosen}")
-        if chosen.may_write and not self.ceiling.may_write:
-            raise AboveCeiling(ceiling=self.ceiling.value, operation=f"open a run in mode {chosen}")
+        return self._opened_run(
+            workflow=workflow,
+            mode=chosen,
+            agent=agent,
+            model=model,
+            run_id=run_id,
+            scope=scope,
+            max_origin=max_origin,
+        )
+
+    def _opened_run(
+        self,
+        *,
+        workflow: str,
+        mode: VisibilityMode,
+        agent: str | None,
+        run_id: str | None,
+        max_origin: Origin | str,
+        model: ModelConfig | None = None,
+        scope: str = SHARED,
+        is_recorded: bool = True,
+    ) -> Run:
+        if mode.may_read:
+            self.require_readable(f"open a run in mode {mode}")
+        if mode.may_write and not self.ceiling.may_write:
+            raise AboveCeiling(ceiling=self.ceiling.value, operation=f"open a run in mode {mode}")
         identity = RunIdentity(
             run_id=self.store.ids.new_id() if run_id is None else run_id,
             workflow_id=workflow,
             memory_snapshot_id=self.store.head(),
-            visibility_mode=chosen,
+            visibility_mode=mode,
             policy_set_id=self.policy_set_id,
             scope=scope,
         )
-        if identity.visibility_mode is VisibilityMode.LIVE_READ_WRITE and not self._allow_live:
-            raise NotAllowed(
-                mode=identity.visibility_mode.value, operation="run; open memory with allow_live=True"
-            )
+        if mode is VisibilityMode.LIVE_READ_WRITE and not self._allow_live:
+            raise NotAllowed(mode=mode.value, operation="run; open memory with allow_live=True")
         return Run(
             self._services,
             identity,
@@ -481,6 +505,7 @@ class Memory(GovernedMemory):
             model=model,
             is_idempotent=run_id is not None,
             max_origin=checked_origin(max_origin, what="max_origin"),
+            is_recorded=is_recorded,
         )
 
     def retry(self, attempt: Callable[[], _T], *, key: str = "", attempts: int = MAX_RETRIES) -> _T:

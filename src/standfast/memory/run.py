@@ -66,6 +66,7 @@ class Run(RecordingRun):
         model: ModelConfig | None = None,
         is_idempotent: bool = False,
         max_origin: Origin = Origin.TRUSTED,
+        is_recorded: bool = True,
     ) -> None:
         self.identity = identity
         self.max_origin = max_origin
@@ -75,7 +76,8 @@ class Run(RecordingRun):
         self.trace: Trace | None = None
         self.trace_problem: TraceError | None = None
         self._services = services
-        self._traces = services.traces
+        self._is_recorded = is_recorded
+        self._traces = services.traces if is_recorded else None
         journal = None if self._traces is None else self._traces.journal(identity.run_id)
         self.recorder = Recorder(identity, clock=services.store.clock, model=model, journal=journal)
         self._lock = threading.RLock()
@@ -223,13 +225,16 @@ class Run(RecordingRun):
         """Judge a request that was checked before and buffer it; see ``remember``."""
         self._require_writable("remember")
         screened = claim_of(request)
+
+        def judged_once(recorded: RememberRequest) -> Remembered:
+            return self._once(
+                REMEMBER, request.as_json, lambda: self._judge(request, screened), recorded=recorded.as_json
+            )
+
+        if not self._is_recorded:
+            return judged_once(request)
         redacted = redacted_request(request, screened)
-        return self.recorder.remember(
-            redacted,
-            lambda: self._once(
-                REMEMBER, request.as_json, lambda: self._judge(request, screened), recorded=redacted.as_json
-            ),
-        )
+        return self.recorder.remember(redacted, lambda: judged_once(redacted))
 
     def _once(
         self,
@@ -312,9 +317,8 @@ class Run(RecordingRun):
             services = self._services
             now = services.store.clock.now()
             context = self._judging_context(request.scope)
-            if request.source is None:
-                request = replace(request, source=self._own_word(request.role))
-            origin = self._origin_of(request)
+            source = request.source or self._own_word(request.role)
+            origin = self._origin_of(source, request)
             if request.supersedes:
                 require_superseded(
                     services.store,
@@ -325,8 +329,14 @@ class Run(RecordingRun):
                     at=self._snapshot,
                     buffered=[name for scope, name in self._own_origins if scope == request.scope],
                 )
-            record = request.record("" if request.subject else self._next_id(), utc_text(now), origin=origin)
-            record = replace(record, band=Band.PHOENIX) if request.propose else kept_beside(record)
+            record = request.record(
+                "" if request.subject else self._next_id(),
+                utc_text(now),
+                source=source,
+                origin=origin,
+                band=Band.PHOENIX if request.propose else Band.LEDGER,
+            )
+            record = record if request.propose else kept_beside(record)
             claim = screened.of_record(record, request.role)
             judged = admit(
                 claim,
@@ -350,7 +360,7 @@ class Run(RecordingRun):
             self._note_judged(judged, claim, context)
             return judged.answer
 
-    def _origin_of(self, request: RememberRequest) -> Origin:
+    def _origin_of(self, source: Mapping[str, Any], request: RememberRequest) -> Origin:
         """How far a request is trusted: the lowest of its source, of what it cites, and of what the run may be trusted."""
         services = self._services
         lookup = OriginLookup(services.store, services.namespace, services.origin_of_kind, at=self._snapshot)
@@ -359,7 +369,7 @@ class Run(RecordingRun):
         for one in self._judged[self._noted_origins :]:
             self._own_origins[one.record.scope, one.record.memory_id] = one.record.origin
         self._noted_origins = len(self._judged)
-        return lookup.origin_of(request, self._own_origins, self.max_origin)
+        return lookup.origin_of(source, request, self._own_origins, self.max_origin)
 
     def _note_judged(self, judged: JudgedRecord, claim: Claim, context: RunJudgingContext) -> None:
         self._require_room(judged)
@@ -403,14 +413,14 @@ class Run(RecordingRun):
         self._require_writable("forget")
         within = self.scope if scope is None else checked_scope(scope)
         asked = {"subject": subject, "reason": reason, "scope": within}
-        self.recorder.forget(
-            subject,
-            reason,
-            lambda: self._once(
-                FORGET, asked.copy, lambda: self._erase(subject, reason, within), recorded=asked.copy
-            ),
-            scope=within,
-        )
+
+        def erased_once() -> None:
+            self._once(FORGET, asked.copy, lambda: self._erase(subject, reason, within), recorded=asked.copy)
+
+        if self._is_recorded:
+            self.recorder.forget(subject, reason, erased_once, scope=within)
+        else:
+            erased_once()
 
     def _erase(self, subject: str, reason: str, scope: str) -> None:
         with self._lock:
@@ -539,6 +549,8 @@ class Run(RecordingRun):
         return () if self._call_log is None else self._call_log.writes(identity)
 
     def _finish_trace(self, error: BaseException | None) -> None:
+        if not self._is_recorded:
+            return
         self.trace = self.recorder.finish(error=error)
         if self._traces is not None:
             replayed = self.receipt is not None and self.receipt.replayed
@@ -547,10 +559,6 @@ class Run(RecordingRun):
             # The commit is done; a trace that can't be stored must not make it look otherwise.
             run_id, problem = self.identity.run_id, self.trace_problem
             self._services.warn(f"The trace of run {run_id} could not be stored: {problem}")
-
-    def leave_no_trace(self) -> None:
-        """Store no trace of this run; called before anything is recorded."""
-        self._traces = self.recorder.journal = None
 
     @property
     def answers(self) -> list[Remembered]:

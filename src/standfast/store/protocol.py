@@ -8,6 +8,7 @@ Backends build rows by position, so the columns of a table stand in the order of
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
+from functools import cache
 from typing import Final, Protocol
 
 import msgspec
@@ -300,21 +301,31 @@ class VersionQuery(msgspec.Struct, frozen=True, kw_only=True):
 
         ``snapshot`` is the expression for the snapshot of a row.
         """
-        conditions, parameters = ["TRUE"], list[str | int]()
+        parameters = list[str | int]()
+        is_behind = self.after[1] >= self.prefix if self.namespace is not None else self.after != ("", "")
         if self.namespace is not None:
-            prefix, after = self.prefix, self.after[1]
-            # Only one lower bound, because a database might choose either of two for its index.
-            bounds = "key > ?" if after >= prefix else "key >= ?"
-            conditions.append(f"namespace = ? AND {bounds} AND key < ?")
-            parameters += (self.namespace, max(after, prefix), prefix + BEHIND_ALL_KEYS)
-        elif self.after != ("", ""):
-            conditions.append("(namespace, key) > (?, ?)")
+            parameters += (self.namespace, max(self.after[1], self.prefix), self.prefix + BEHIND_ALL_KEYS)
+        elif is_behind:
             parameters += self.after
-        for bound, comparison in ((self.snapshot, "="), (self.since, ">"), (self.at, "<=")):
-            if bound is not None:
-                conditions.append(f"{snapshot} {comparison} ?")
-                parameters.append(bound)
-        return " AND ".join(conditions).replace("?", placeholder), parameters
+        bounds = (self.snapshot, self.since, self.at)
+        parameters += (bound for bound in bounds if bound is not None)
+        are_bound = tuple(bound is not None for bound in bounds)
+        sql = _conditions(self.namespace is not None, is_behind, are_bound, snapshot)
+        return sql.replace("?", placeholder), parameters
+
+
+@cache
+def _conditions(has_namespace: bool, is_behind: bool, are_bound: tuple[bool, ...], snapshot: str) -> str:
+    """The conditions of a query that has these parts. There are few such shapes, and every read needs one."""
+    conditions = ["TRUE"]
+    if has_namespace:
+        # Only one lower bound, because a database might choose either of two for its index.
+        conditions.append(f"namespace = ? AND key {'>' if is_behind else '>='} ? AND key < ?")
+    elif is_behind:
+        conditions.append("(namespace, key) > (?, ?)")
+    comparisons = zip(are_bound, ("=", ">", "<="), strict=True)
+    conditions += [f"{snapshot} {comparison} ?" for is_bound, comparison in comparisons if is_bound]
+    return " AND ".join(conditions)
 
 
 class VectorQuery(msgspec.Struct, frozen=True, kw_only=True):

@@ -161,8 +161,9 @@ def _trace_of(text: bytes, *, finished_at: str) -> Trace | None:
 def _repeat(recording: Recording, events: dict[int, EventDraft], noted: str, fields: list[Any]) -> None:
     """Record again what a line says."""
     match noted, fields:
-        case "event", [number, role, interceptor, decision]:
+        case "event", [number, role, interceptor, decision, is_closed]:
             events[number] = EventDraft(role=role, interceptor=interceptor, decision_type=decision)
+            events[number].closed = is_closed
             recording.root.items.append(events[number])
         case "closed", [number, decision]:
             events[number].decision_type = decision

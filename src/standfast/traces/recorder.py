@@ -132,7 +132,8 @@ class Recorder:
     def event(self, *, role: str, interceptor: str, decision_type: str | None = None) -> Iterator[EventDraft]:
         """Record an event for as long as the block lasts. ``event.decide(...)`` may name the decision later."""
         position = position_of(self._key, self._root)
-        draft = self._opened(position.lane, role, interceptor, decision_type)
+        draft = EventDraft(role=role, interceptor=interceptor, decision_type=decision_type)
+        self._opened(position.lane, draft)
         token = POSITION.set(Position(self._key, position.lane, draft, POSITION.get()))
         try:
             yield draft
@@ -331,14 +332,15 @@ class Recorder:
                 self._root.items.clear()
             return self._trace
 
-    def _opened(self, lane: Lane, role: str, interceptor: str, decision: str | None) -> EventDraft:
-        draft = EventDraft(role=role, interceptor=interceptor, decision_type=decision)
+    def _opened(self, lane: Lane, draft: EventDraft) -> EventDraft:
         with self._lock:
             if self._reserve(_ENTRY_BYTES, "dropped_events"):
                 lane.items.append(draft)
                 self._events += 1
                 draft.number = self._events
-                self._note("event", draft.number, role, interceptor, decision)
+                self._note(
+                    "event", draft.number, draft.role, draft.interceptor, draft.decision_type, draft.closed
+                )
         return draft
 
     def _event_here(self, decision_type: str) -> EventDraft:
@@ -346,10 +348,9 @@ class Recorder:
         position = position_of(self._key, self._root)
         if position.event is not None:
             return position.event
-        draft = self._opened(position.lane, "agent", "recorder", decision_type)
+        draft = EventDraft(role="agent", interceptor="recorder", decision_type=decision_type)
         draft.closed = True
-        self._note("closed", draft.number, decision_type)
-        return draft
+        return self._opened(position.lane, draft)
 
     def _begin_call(self, profile: ToolProfile, args: object) -> CallDraft | None:
         """Add a call to its event. Returns None if it can't be recorded."""
@@ -370,8 +371,11 @@ class Recorder:
     def _performed(
         self, begun: CallDraft | None, call: Callable[[], Any], effects: Callable[[Any], object] | None
     ) -> Any:
-        with self._failure_of(begun):
+        try:
             result = call()
+        except Exception as error:
+            self._fail_call(begun, error)
+            raise
         self._end_call(begun, result, lambda: result if effects is None else effects(result))
         return result
 
@@ -381,20 +385,17 @@ class Recorder:
         call: Callable[[], Awaitable[Any]],
         effects: Callable[[Any], object] | None,
     ) -> Any:
-        with self._failure_of(begun):
+        try:
             result = await call()
+        except Exception as error:
+            self._fail_call(begun, error)
+            raise
         self._end_call(begun, result, lambda: result if effects is None else effects(result))
         return result
 
-    @contextmanager
-    def _failure_of(self, begun: CallDraft | None) -> Iterator[None]:
-        """Record the error of a call, and raise it unchanged."""
-        try:
-            yield
-        except Exception as error:
-            if begun is not None:
-                self._close_call(begun, begun.raised(error))
-            raise
+    def _fail_call(self, begun: CallDraft | None, error: Exception) -> None:
+        if begun is not None:
+            self._close_call(begun, begun.raised(error))
 
     def _end_call(self, call: CallDraft | None, result: object, effects: Callable[[], object]) -> None:
         if call is None:

@@ -218,8 +218,8 @@ def versions_of_keys(connection: apsw.Connection, query: VersionQuery, keys: Seq
     """The versions of the keys that a query names, one look-up in the index for each."""
     sql = _NEWEST_OF_KEY if query.newest else _OF_KEY
     before = ids_of(_LAST_SNAPSHOT if query.at is None else query.at)[1] + 1
-    execute, namespace = connection.execute, query.namespace
-    return [version_of(row) for key in sorted(set(keys)) for row in execute(sql, (namespace, key, before))]
+    places = [(query.namespace, key, before) for key in sorted(set(keys))]
+    return [version_of(row) for row in connection.executemany(sql, places)]
 
 
 def versions_of_snapshot(connection: apsw.Connection, snapshot: int) -> list[Version]:
