@@ -1,7 +1,8 @@
 """``make mutants``: changes the core modules in small ways and reports each change that no test notices.
 
     python -m tests.mutation                          a sample from every core module
-    python -m tests.mutation recall.selection --all        every mutant of one module
+    python -m tests.mutation recall.selection --all   every mutant of one module
+    python -m tests.mutation --only "Run._apply"      the mutants whose name contains this
     python -m tests.mutation --list                   the modules and how many mutants each has
 
 A mutant is killed if a test fails, or if the tests hang. A survivor that changes behaviour asks for a test; one that does not is
@@ -9,49 +10,21 @@ listed in ``equivalent.txt`` with the reason, as ``name  # reason``.
 """
 
 import argparse
-import importlib.abc
-import importlib.machinery
-import importlib.util
-import os
-import signal
 import sys
-import time
 import tomllib
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
-from types import ModuleType
 from typing import Final
-
-import pytest
 
 from standfast.clock import seeded
 from tests.mutation.mutants import Mutant, mutants_of
+from tests.mutation.trial import Outcome, measure, try_mutant
 
 HERE: Final = Path(__file__).parent
 SOURCE: Final = HERE.parents[1] / "src" / "standfast"
 DEFAULT_SAMPLE: Final = 12
-TIMEOUT_SECONDS: Final = 240
-
-
-class _MutantFinder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
-    """Imports the mutated source in place of the module's own."""
-
-    def __init__(self, mutant: Mutant) -> None:
-        self._name = f"standfast.{mutant.module}"
-        self._source = mutant.source
-
-    def find_spec(
-        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
-    ) -> importlib.machinery.ModuleSpec | None:
-        """Answers for the mutated module only."""
-        del path, target
-        return importlib.util.spec_from_loader(fullname, self) if fullname == self._name else None
-
-    def exec_module(self, module: ModuleType) -> None:
-        """Runs the mutated source."""
-        exec(compile(self._source, f"<mutant of {self._name}>", "exec"), module.__dict__)
 
 
 def core_modules() -> dict[str, list[str]]:
@@ -66,40 +39,41 @@ def equivalent_mutants() -> set[str]:
     return {line.rsplit("  # ", 1)[0] for line in lines if line.strip() and not line.startswith("#")}
 
 
-def all_mutants(module: str) -> list[Mutant]:
-    """Every mutant of a core module that is not known to be equivalent."""
-    path = SOURCE / (module.replace(".", "/") + ".py")
+def source_of(module: str) -> str:
+    """The text of a core module."""
+    return (SOURCE / (module.replace(".", "/") + ".py")).read_text(encoding="utf-8")
+
+
+def chosen_mutants(mutants: Sequence[Mutant], options: argparse.Namespace) -> list[Mutant]:
+    """The mutants that the command line asks for."""
+    if options.list:
+        return []
+    if options.only:
+        return [mutant for mutant in mutants if options.only in mutant.name]
+    if options.all or len(mutants) <= options.sample:
+        return list(mutants)
+    return seeded(options.seed).sample(mutants, options.sample)
+
+
+def check_module(module: str, tests: Sequence[str], options: argparse.Namespace) -> tuple[int, int]:
+    """Tests a module's mutants and prints its row and its survivors. Returns how many were tested and how many survived."""
+    found = list(mutants_of(module, source_of(module)))
     known = equivalent_mutants()
-    found = mutants_of(module, path.read_text(encoding="utf-8"))
-    return [mutant for mutant in found if mutant.name not in known]
-
-
-def is_killed(mutant: Mutant, tests: Sequence[str]) -> bool:
-    """Runs the tests against a mutant in a forked process; True if one fails or they hang."""
-    child = os.fork()
-    if child == 0:
-        _run_and_exit(mutant, tests)
-    deadline = time.monotonic() + TIMEOUT_SECONDS
-    while time.monotonic() < deadline:
-        ended, status = os.waitpid(child, os.WNOHANG)
-        if ended:
-            return status != 0
-        time.sleep(0.05)
-    os.killpg(child, signal.SIGKILL)
-    os.waitpid(child, 0)
-    return True
-
-
-def _run_and_exit(mutant: Mutant, tests: Sequence[str]) -> None:
-    os.setpgid(0, 0)
-    silence = os.open(os.devnull, os.O_WRONLY)
-    os.dup2(silence, 1)
-    os.dup2(silence, 2)
-    for name in [name for name in sys.modules if name.partition(".")[0] == "standfast" or name == "tests"]:
-        del sys.modules[name]
-    sys.meta_path.insert(0, _MutantFinder(mutant))
-    code = pytest.main(["-x", "-q", "-p", "no:cacheprovider", "-p", "no:xdist", *tests])
-    os._exit(0 if code == pytest.ExitCode.OK else 1)
+    mutants = [mutant for mutant in found if mutant.name not in known]
+    chosen = chosen_mutants(mutants, options)
+    outcomes: list[Outcome] = []
+    if chosen:
+        baseline = measure(module, source_of(module), tests)
+        with ThreadPoolExecutor(options.jobs) as pool:
+            outcomes = list(pool.map(partial(try_mutant, tests=tests, baseline=baseline), chosen))
+    survivors = [
+        mutant for mutant, outcome in zip(chosen, outcomes, strict=True) if outcome is Outcome.PASSED
+    ]
+    counts = len(found), len(found) - len(mutants), len(chosen), len(chosen) - len(survivors), len(survivors)
+    print(f"{module:<34}" + "".join(f"{count:>11}" for count in counts), flush=True)
+    for mutant in survivors:
+        print(f"  line {mutant.line_number}: {mutant.name}", flush=True)
+    return len(chosen), len(survivors)
 
 
 def main() -> int:
@@ -109,26 +83,15 @@ def main() -> int:
     parser.add_argument("--all", action="store_true", help="test every mutant instead of a sample")
     parser.add_argument("--sample", type=int, default=DEFAULT_SAMPLE, help="mutants a module")
     parser.add_argument("--seed", type=int, default=0, help="chooses the sample")
+    parser.add_argument("--only", default="", help="test the mutants whose name contains this text")
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--list", action="store_true", help="print the modules and count their mutants")
     options = parser.parse_args()
     table = core_modules()
-    tested = survived = 0
-    print(f"{'module':<34} {'mutants':>8} {'tested':>7} {'killed':>7}")
-    for module in options.modules or table:
-        mutants = all_mutants(module)
-        chosen = mutants
-        if not options.all and len(mutants) > options.sample:
-            chosen = seeded(options.seed).sample(mutants, options.sample)
-        if options.list:
-            chosen = []
-        with ThreadPoolExecutor(options.jobs) as pool:
-            killed = list(pool.map(partial(is_killed, tests=table[module]), chosen))
-        tested += len(chosen)
-        print(f"{module:<34} {len(mutants):>8} {len(chosen):>7} {sum(killed):>7}", flush=True)
-        for mutant in (mutant for mutant, dead in zip(chosen, killed, strict=True) if not dead):
-            print(f"  line {mutant.line_number}: {mutant.name}", flush=True)
-            survived += 1
+    columns = ("mutants", "equivalent", "tested", "killed", "survived")
+    print(f"{'module':<34}" + "".join(f"{column:>11}" for column in columns))
+    results = [check_module(module, table[module], options) for module in options.modules or table]
+    tested, survived = (sum(column) for column in zip(*results, strict=True))
     print(f"\n{tested} mutants tested, {survived} survived")
     return 1 if survived else 0
 

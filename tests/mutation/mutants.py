@@ -46,23 +46,29 @@ class Mutant:
     operator: str
     line_number: int
     line: str
-    source: str
+    original: str
+    position: int
+    """Which of the places that can be changed this one is, counted from 0."""
 
     @property
     def name(self) -> str:
         """Identifies the mutant; contains no line number."""
         return f"{self.module} | {self.function} | {self.operator} | {self.line}"
 
+    @property
+    def source(self) -> str:
+        """The changed copy."""
+        tree = ast.parse(self.original)
+        *_, apply = list(_sites(tree))[self.position]
+        apply()
+        return ast.unparse(ast.fix_missing_locations(tree))
+
 
 def mutants_of(module: str, source: str) -> Iterator[Mutant]:
     """Yields every mutant of a module, in source order."""
     lines = source.splitlines()
-    for index in range(len(list(_sites(ast.parse(source))))):
-        tree = ast.parse(source)
-        function, number, operator, apply = list(_sites(tree))[index]
-        apply()
-        changed = ast.unparse(ast.fix_missing_locations(tree))
-        yield Mutant(module, function, operator, number, lines[number - 1].strip(), changed)
+    for position, (function, number, operator, _) in enumerate(_sites(ast.parse(source))):
+        yield Mutant(module, function, operator, number, lines[number - 1].strip(), source, position)
 
 
 def _sites(tree: ast.Module) -> Iterator[_Site]:
