@@ -1,18 +1,31 @@
-"""Patterns of attacks: which judgements are incidents, and when incidents become a pattern."""
+"""Patterns of attacks: which judgements are incidents, when incidents become a pattern, how long it applies, and how it is lifted."""
+
+from datetime import UTC, datetime
 
 import pytest
 
+from standfast.clock import CountedIds, ManualClock
+from standfast.errors import InvalidValue
 from standfast.govern.judge import Judgement
 from standfast.govern.patterns import (
+    MAX_INCIDENTS_COUNTED,
+    AttackPattern,
     Incident,
     detect_patterns,
+    earlier_counts,
     incidents_of,
+    lift_pattern,
+    list_patterns,
     pattern_record,
     refused_key,
     refused_row,
 )
-from standfast.vocabulary import Band, Evidence, FloorCheck, Record, Verdict
+from standfast.scopes import scoped_key
+from standfast.store.commit import Commit, Write
+from standfast.store.store import Store, open_store
+from standfast.vocabulary import ActionType, Band, Evidence, FloorCheck, Record, Verdict
 
+NOW = datetime(2026, 11, 16, 23, 59, tzinfo=UTC)
 SOURCE = {"kind": "doc", "id": "Handbook#4"}
 INCIDENT = Incident("doc handbook", "F6_Injection", "2026-11-16")
 
@@ -80,3 +93,79 @@ def test_the_record_of_a_pattern_depends_on_the_source_and_the_day_only() -> Non
 
 def test_the_note_on_rejected_content_is_always_the_same() -> None:
     assert (refused_key("user/a", "ab"), refused_row("ab")) == ("refused/user/a//ab", {"refused": "ab"})
+
+
+def store_of(*incidents: tuple[Incident, str], patterns: tuple[Incident, ...] = ()) -> Store:
+    """A store that holds incidents, each with the id of its rejected record, and the patterns of some."""
+    rows = {incident.key(memory_id): incident.row for incident, memory_id in incidents}
+    for incident in patterns:
+        pattern = pattern_record(incident)
+        rows[scoped_key(Band.WITNESS, incident.scope, pattern.memory_id)] = pattern.as_json()
+    store = open_store(":memory:", create=True, clock=ManualClock(), ids=CountedIds())
+    writes = [Write.of("default", key, ActionType.WRITE, row) for key, row in rows.items()]
+    store.commit(Commit.of(run_id="r1", memory_snapshot_id=0, policy_set_id="p1", writes=writes))
+    return store
+
+
+def test_an_incident_counts_for_thirty_days() -> None:
+    days = ["2026-10-16", "2026-10-17", "2026-10-18", "2026-11-16"]
+    store = store_of(*((INCIDENT._replace(day=day), "m") for day in days))
+
+    # A key of the oldest day goes on after the day, so that day counts.
+    assert earlier_counts(store, "default", 1, [INCIDENT]) == {INCIDENT: 3}
+    assert earlier_counts(store, "default", 0, [INCIDENT]) == {INCIDENT: 0}
+
+
+def test_no_more_incidents_are_counted_than_a_hundred() -> None:
+    store = store_of(*((INCIDENT, f"m{number}") for number in range(MAX_INCIDENTS_COUNTED + 1)))
+
+    assert earlier_counts(store, "default", 1, [INCIDENT]) == {INCIDENT: MAX_INCIDENTS_COUNTED}
+
+
+def test_patterns_are_listed_by_source_with_their_first_and_last_day() -> None:
+    second = Incident("web a page", "F6_Injection", "2026-10-18", "user/ada")
+    days = ("2026-10-17", "2026-10-18", "2026-10-30", "2026-11-02")
+    store = store_of(patterns=(second, *(INCIDENT._replace(day=day) for day in days)))
+
+    assert list_patterns(store, "default", NOW) == [
+        AttackPattern(
+            source="doc:handbook",
+            scope="shared",
+            first_day="2026-10-18",
+            last_day="2026-11-02",
+            fades_on="2026-12-02",
+        ),
+        AttackPattern(
+            source="web:a page",
+            scope="user/ada",
+            first_day="2026-10-18",
+            last_day="2026-10-18",
+            fades_on="2026-11-17",
+        ),
+    ]
+
+
+def test_lifting_a_pattern_ends_it_with_its_incidents_and_leaves_others() -> None:
+    there, other = INCIDENT._replace(scope="user/ada"), INCIDENT._replace(source="mail 7")
+    marked = [(INCIDENT, "m1"), (there, "m2"), (other, "m3")]
+    store = store_of(*marked, patterns=(INCIDENT, there, other))
+    receipt = lift_pattern(store, "default", "doc:Handbook#9", reason="cleaned", by="ada", run_id="r2")
+
+    assert receipt.memory_snapshot_id == 2
+    assert [one.source for one in list_patterns(store, "default", NOW)] == ["mail:7"]
+    assert earlier_counts(store, "default", 2, [INCIDENT, there, other]) == {INCIDENT: 0, there: 0, other: 1}
+
+
+@pytest.mark.parametrize(
+    ("source", "reason", "problem"),
+    [
+        ("doc:handbook", " ", "say why the pattern is lifted"),
+        ("doc:other", "cleaned", "there is no pattern of"),
+    ],
+)
+def test_lifting_needs_a_pattern_and_a_reason(source: str, reason: str, problem: str) -> None:
+    store = store_of((INCIDENT, "m1"), patterns=(INCIDENT,))
+
+    with pytest.raises(InvalidValue, match=problem):
+        lift_pattern(store, "default", source, reason=reason, by="ada", run_id="r2")
+    assert store.head() == 1

@@ -9,7 +9,7 @@ import pytest
 from standfast.canon import canonical_bytes
 from standfast.clock import seeded
 from standfast.errors import BadConsistency, BrokenChain, StandfastError
-from standfast.ledger.chain import Entry, Tip, check, extend, leaf_hash
+from standfast.ledger.chain import Branch, Entry, Tip, check, extend, leaf_hash
 from standfast.ledger.checkpoint import Checkpoint
 from standfast.ledger.tree import Tree
 from tests.figures import Figures
@@ -215,3 +215,7 @@ def test_a_break_names_its_cause() -> None:
 
 def test_the_chain_starts_from_a_hash_of_64_zeros() -> None:
     assert (Tip().seq, Tip().hash) == (0, "0" * 64)
+
+
+def test_the_first_line_left_none_and_shares_nothing() -> None:
+    assert Branch(0, "s") == Branch(number=0, branch_id="s", ledger_seq=0, shared_seq=0, left_seq=0)

@@ -228,6 +228,10 @@ def test_a_proof_of_absurd_length_is_refused_before_it_is_hashed() -> None:
         verify_inclusion(
             leaf_hash=leaves(1)[0], index=0, size=MAX_TREE_SIZE, root=leaves(1)[0], proof=leaves(65)
         )
+    with pytest.raises(BadInclusion, match="the proof is too long"):
+        verify_inclusion(
+            leaf_hash=leaves(1)[0], index=0, size=MAX_TREE_SIZE, root=leaves(1)[0], proof=leaves(64)
+        )
 
 
 def test_a_tree_gives_no_proof_about_leaves_that_it_has_not() -> None:

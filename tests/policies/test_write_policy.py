@@ -44,6 +44,10 @@ class Named(Mine):
     def __init__(self, *, label):
         self.label = label
 
+class Wide(Mine):
+    def __init__(self, *, h=0, g=0, f=0, e=0, d=0, c=0, b=0, a=0):
+        pass
+
 class Lost(Mine):
     track = "nowhere"
 
@@ -98,6 +102,21 @@ def test_only_the_two_hindsight_policies_see_labels() -> None:
 def test_names_are_accepted_in_several_spellings(text: str, name: str) -> None:
     assert str(PolicySpec.parse(text)) == name
     assert PolicySpec.parse(str(PolicySpec.parse(text))) == PolicySpec.parse(text)
+
+
+def test_settings_are_named_in_order_when_one_is_unknown(own: Path) -> None:
+    unknown = ", ".join(f"x{number}=1" for number in range(99, 9, -1))
+    with pytest.raises(UnknownPolicy, match="no setting 'x10'; it has a, b, c, d, e, f, g, h"):
+        PolicySpec.parse(f"own_policies:Wide({unknown})")
+
+
+def test_of_two_installed_names_that_read_the_same_the_first_in_order_is_meant(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(write_policy, "_installed", lambda: {"to_do": None, "To-Do": None})
+
+    assert write_policy._canonical_name("todo") == "To-Do"
+    assert policy_names()[-2:] == ["To-Do", "to_do"]
 
 
 @pytest.mark.parametrize(

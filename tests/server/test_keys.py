@@ -51,6 +51,34 @@ def store(clock: ManualClock) -> Store:
     return open_store(":memory:", create=True, clock=clock, ids=RandomIds())
 
 
+def test_a_key_lists_its_outermost_scopes_once_and_in_order(store: Store) -> None:
+    users = [f"user/{name}" for name in "hgfedcba"]
+    scopes = [*users, "user/a/b", "user/c"]
+    key, _ = Keyring(store).create(name="bot", role="agent", namespaces=["*"], scopes=scopes)
+
+    assert key.scopes == tuple(reversed(users))
+
+
+def test_a_key_is_read_once_until_something_is_committed(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    keyring, reads, read = Keyring(store), [], store.read
+    key, token = keyring.create(name="bot", role="agent", namespaces=["*"])
+
+    def counted(*given: Any, **options: Any) -> Any:
+        reads.append(given)
+        return read(*given, **options)
+
+    monkeypatch.setattr(store, "read", counted)
+    for _ in range(3):
+        keyring.authenticate(token)
+
+    assert len(reads) == 1
+    keyring.revoke(key.key_id)
+    with pytest.raises(Unauthenticated, match="revoked"):
+        keyring.authenticate(token)
+
+
 def test_a_token_authenticates_the_caller_of_its_key(store: Store) -> None:
     key, token = Keyring(store).create(name="bot", role="agent", namespaces=["b", "a", "a"])
 
@@ -191,6 +219,22 @@ def test_a_refusal_names_the_role_the_place_and_the_reason() -> None:
     }
     assert wrong_scope.value.facts["where"] == "the whole store"
     assert wrong_scope.value.facts["problem"] == "it needs a key for all namespaces"
+
+
+def test_a_key_limited_to_scopes_covers_what_is_below_any_of_them_and_nothing_beyond() -> None:
+    caller = Caller(
+        key_id="k", name="ada", role=KeyRole.OPERATOR, namespaces=("*",), scopes=("team/a", "user/ada")
+    )
+
+    assert [caller.covers_scope(one) for one in ("team/a", "user/ada/notes", "user/bob", "shared")] == [
+        True,
+        True,
+        False,
+        False,
+    ]
+    assert is_allowed(caller, Permission.RECALL, "own")
+    with pytest.raises(Forbidden, match="a key that is not limited to scopes"):
+        require(caller, Permission.SWEEP, "own")
 
 
 @given(tampering=st.integers(0, 83), to=st.characters(exclude_categories=["Cs"]))

@@ -96,6 +96,18 @@ def test_a_long_pause_gives_no_more_than_a_burst() -> None:
     assert _allowed(limiter, "a", 20) == 3
 
 
+def test_calls_spent_elsewhere_count_here_and_cost_a_burst_of_debt_at_most() -> None:
+    clock = ManualClock()
+    limiter = RateLimiter(clock, per_second=1, burst=3)
+    limiter.spend("a", 2)
+
+    assert _allowed(limiter, "a", 20) == 1
+    limiter.spend("a", 1_000)
+    with pytest.raises(RateLimited) as refused:
+        limiter.take("a")
+    assert refused.value.facts == {"retry_after_seconds": 4}
+
+
 @settings(max_examples=50)
 @given(waits=st.lists(st.floats(0, 5), max_size=50))
 @example(waits=[])
@@ -208,6 +220,7 @@ def test_a_flood_is_counted_and_costs_eleven_entries_a_minute() -> None:
 
 def test_the_counts_wait_until_the_minute_is_over() -> None:
     clock = ManualClock()
+    clock.advance(1_000)
     store = open_store(":memory:", create=True, clock=clock)
     log = AccessLog(store)
     for _ in range(REFUSALS_LOGGED_PER_MINUTE + 5):
@@ -259,7 +272,8 @@ def test_a_store_that_cannot_be_written_is_counted_and_logged_later(monkeypatch:
         log.note(_refused())
     log.flush()
 
-    assert [entry["refused_too"][0]["interface"] for entry in _entries(store)] == ["access log"]
+    (group,) = _entries(store)[0]["refused_too"]
+    assert (group["interface"], group["operation"], group["times"]) == ("access log", "write", 1)
 
 
 @settings(max_examples=50)
