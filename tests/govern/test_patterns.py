@@ -14,6 +14,7 @@ from standfast.govern.patterns import (
     detect_patterns,
     earlier_counts,
     incidents_of,
+    is_pattern_key,
     lift_pattern,
     list_patterns,
     pattern_record,
@@ -44,10 +45,11 @@ def record(source: dict[str, str] | None = SOURCE, refs: tuple[dict[str, str], .
     return Record(memory_id="m", text="t", subject="Law/1", source=source, refs=refs, evidence=evidence)
 
 
-def test_an_attack_is_an_incident_of_each_named_source() -> None:
-    found = incidents_of(record(refs=({"kind": "mail", "id": "7"}, {"kind": "agent", "id": "bot"})), judged())
+def test_an_attack_is_an_incident_of_each_named_source_in_order() -> None:
+    mails = [{"kind": "mail", "id": str(number)} for number in range(8, 0, -1)]
+    found = incidents_of(record(refs=(*mails, {"kind": "agent", "id": "bot"})), judged())
 
-    assert found == (INCIDENT, INCIDENT._replace(source="mail 7"))
+    assert found == (INCIDENT, *(INCIDENT._replace(source=f"mail {number}") for number in range(1, 9)))
 
 
 @pytest.mark.parametrize(
@@ -73,7 +75,23 @@ def test_the_agent_s_own_word_is_no_source_of_attacks(source: dict[str, str] | N
 def test_three_incidents_are_a_pattern_and_each_further_one_renews_it(
     before: int, new: int, count: int
 ) -> None:
-    assert len(detect_patterns([INCIDENT] * new, {INCIDENT: before})) == count
+    assert len(detect_patterns([INCIDENT] * new, {INCIDENT: before} if before else {})) == count
+
+
+def test_new_patterns_are_ordered_by_id() -> None:
+    incidents = [INCIDENT._replace(source=f"mail {number}") for number in range(9)]
+    found = [one.memory_id for one in detect_patterns(incidents * 3, {})]
+
+    assert len(found) == 9
+    assert found == sorted(found)
+
+
+def test_a_pattern_is_a_witness_whose_id_says_so() -> None:
+    keys = [
+        scoped_key(band, "shared", name) for band in (Band.WITNESS, Band.LEDGER) for name in ("scar/1", "m1")
+    ]
+
+    assert [is_pattern_key(key) for key in keys] == [True, False, False, False]
 
 
 def test_the_record_of_a_pattern_depends_on_the_source_and_the_day_only() -> None:
@@ -87,7 +105,7 @@ def test_the_record_of_a_pattern_depends_on_the_source_and_the_day_only() -> Non
     )
     assert found.memory_id != pattern_record(INCIDENT._replace(day="2026-11-17")).memory_id
     assert INCIDENT.key("m1") == f"{INCIDENT.prefix}2026-11-16/m1"
-    assert INCIDENT.prefix.startswith("mark/shared//")
+    assert INCIDENT.prefix == "mark/shared//ad0b11a794feb28111689251f4c5829d/"
     assert INCIDENT._replace(scope="user/ada").prefix == INCIDENT.prefix.replace("shared", "user/ada")
 
 
@@ -142,6 +160,15 @@ def test_patterns_are_listed_by_source_with_their_first_and_last_day() -> None:
             last_day="2026-10-18",
             fades_on="2026-11-17",
         ),
+    ]
+
+
+def test_many_patterns_are_listed_in_the_order_of_their_sources() -> None:
+    names = [f"mail {number}" for number in range(9)]
+    store = store_of(patterns=tuple(INCIDENT._replace(source=name) for name in names))
+
+    assert [one.source for one in list_patterns(store, "default", NOW)] == [
+        name.replace(" ", ":") for name in names
     ]
 
 

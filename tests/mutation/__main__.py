@@ -49,7 +49,7 @@ def chosen_mutants(mutants: Sequence[Mutant], options: argparse.Namespace) -> li
     if options.list:
         return []
     if options.only:
-        return [mutant for mutant in mutants if options.only in mutant.name]
+        return [mutant for mutant in mutants if any(text in mutant.name for text in options.only)]
     if options.all or len(mutants) <= options.sample:
         return list(mutants)
     return seeded(options.seed).sample(mutants, options.sample)
@@ -83,7 +83,9 @@ def main() -> int:
     parser.add_argument("--all", action="store_true", help="test every mutant instead of a sample")
     parser.add_argument("--sample", type=int, default=DEFAULT_SAMPLE, help="mutants a module")
     parser.add_argument("--seed", type=int, default=0, help="chooses the sample")
-    parser.add_argument("--only", default="", help="test the mutants whose name contains this text")
+    parser.add_argument(
+        "--only", action="append", help="test the mutants whose name contains this text; may be repeated"
+    )
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--list", action="store_true", help="print the modules and count their mutants")
     options = parser.parse_args()

@@ -1,7 +1,8 @@
 """Runs tests against a changed module, in a forked process.
 
-The tests of a module run once unchanged, which gives the time they take and the lines that each test reaches. A mutant is then met by the
-tests that reach its line first, quickest first, and its trial ends with the first failure.
+The tests of a module run unchanged first, which gives the time they take and the lines that each test reaches. A mutant then meets the
+tests that reach its line, quickest first, and its trial ends with the first failure. A line that runs only while modules are imported
+meets all tests.
 """
 
 import enum
@@ -57,7 +58,7 @@ class Baseline:
         """Tests that take longer than this hang."""
         return max(SHORTEST_TIMEOUT_SECONDS, 3 * self.seconds)
 
-    def first_tests(self, line: int) -> list[str]:
+    def reaching(self, line: int) -> list[str]:
         """The tests that reach a line, quickest first."""
         return sorted(
             self.tests_of_line.get(line, []), key=lambda test: (self.test_seconds.get(test, 0.0), test)
@@ -87,15 +88,17 @@ def _file_name(module: str) -> str:
     return f"<mutant of {module}>"
 
 
-class _TheseFirst:
-    """Moves some tests to the front."""
+class _InOrder:
+    """Runs some tests only, in this order; all of them if none is named."""
 
     def __init__(self, tests: Sequence[str]) -> None:
         self._rank = {test: rank for rank, test in enumerate(tests)}
 
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
         """Called by pytest."""
-        items.sort(key=lambda item: self._rank.get(item.nodeid, len(self._rank)))
+        if self._rank:
+            chosen = [item for item in items if item.nodeid in self._rank]
+            items[:] = sorted(chosen, key=lambda item: self._rank[item.nodeid])
 
 
 class _Stopwatch:
@@ -155,9 +158,9 @@ def measure(module: str, source: str, tests: Sequence[str]) -> Baseline:
 
 def try_mutant(mutant: Mutant, tests: Sequence[str], baseline: Baseline) -> Outcome:
     """Runs the tests against a mutant: PASSED means that it survived."""
-    first = _TheseFirst(baseline.first_tests(mutant.line_number))
+    order = _InOrder(baseline.reaching(mutant.line_number))
     return _in_child(
-        lambda: _run(mutant.module, mutant.source, ["-x", *tests], first), baseline.timeout_seconds
+        lambda: _run(mutant.module, mutant.source, ["-x", *tests], order), baseline.timeout_seconds
     )
 
 

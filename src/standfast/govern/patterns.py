@@ -88,9 +88,8 @@ def earlier_counts(
     for incident in set(incidents):
         rows = store.scan(namespace, prefix=incident.prefix, at=at)
         oldest = incident.prefix + day_after(incident.day, -PATTERN_DAYS)
-        counts[incident] = sum(
-            1 for _ in islice((1 for row in rows if row.key > oldest), MAX_INCIDENTS_COUNTED)
-        )
+        counting = islice((row for row in rows if row.key > oldest), MAX_INCIDENTS_COUNTED)
+        counts[incident] = len(list(counting))
     return counts
 
 
