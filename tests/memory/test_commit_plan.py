@@ -9,7 +9,7 @@ import pytest
 
 from standfast.canon import canonical_bytes
 from standfast.clock import CountedIds, ManualClock
-from standfast.errors import InvalidValue, NotGoverned
+from standfast.errors import InvalidValue, NotAuthorised, NotGoverned
 from standfast.govern.admission import JudgedRecord, admit
 from standfast.govern.authority import Role
 from standfast.govern.evidence import content_fingerprint, is_bound
@@ -18,7 +18,7 @@ from standfast.govern.patterns import Incident, detect_patterns, incidents_of, r
 from standfast.govern.policy import MemoryWritePolicy, decide_recall
 from standfast.memory import Memory
 from standfast.memory.band_budgets import BandBudgets
-from standfast.memory.commit_plan import incidents_in, plan_commit
+from standfast.memory.commit_plan import incidents_in, plan_commit, rows_needed
 from standfast.store.commit import Commit
 from standfast.store.records import record_of
 from standfast.store.store import Store, open_store
@@ -68,6 +68,31 @@ def planned(*judged: JudgedRecord, store: Store | None = None) -> Commit | None:
     store = store or in_memory_store()
     run = msgspec.structs.replace(RUN, memory_snapshot_id=store.head())
     return plan_commit(judged, {}, run=run, namespace="default", store=store, budgets=BandBudgets())
+
+
+def test_a_record_without_evidence_is_refused() -> None:
+    one = judged()
+    bare = replace(one, record=msgspec.structs.replace(one.record, evidence=None))
+
+    with pytest.raises(NotGoverned):
+        planned(bare)
+
+
+def test_a_judgement_writes_only_to_the_bands_of_the_judge() -> None:
+    one = judged()
+    elsewhere = replace(one, decision=replace(one.decision, target_bands=(Band.WITNESS,)))
+
+    with pytest.raises(NotAuthorised, match="WITNESS"):
+        planned(elsewhere)
+
+
+def test_a_record_in_a_budgeted_band_needs_two_rows_more() -> None:
+    one = judged()
+
+    assert [record.band for record in one.placed] == [Band.LEDGER, Band.ACTIVE]
+    assert rows_needed(one, ()) == 3
+    assert rows_needed(one, {Band.ACTIVE}) == 5
+    assert rows_needed(one, {Band.ACTIVE, Band.LEDGER}) == 7
 
 
 def in_memory_store() -> Store:

@@ -49,6 +49,7 @@ def test_attempts_are_bounded() -> None:
         memory.retry(attempt, attempts=4)
     with pytest.raises(InvalidValue, match="at least 1"):
         memory.retry(attempt, attempts=0)
+    assert memory.retry(lambda: "done", attempts=1) == "done"
 
     assert len(tries) == 4
 
