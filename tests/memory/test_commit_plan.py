@@ -80,7 +80,7 @@ def test_a_record_without_evidence_is_refused() -> None:
 
 def test_a_judgement_writes_only_to_the_bands_of_the_judge() -> None:
     one = judged()
-    elsewhere = replace(one, decision=replace(one.decision, target_bands=(Band.WITNESS,)))
+    elsewhere = replace(one, decision=replace(one.decision, target_bands=[Band.WITNESS]))
 
     with pytest.raises(NotAuthorised, match="WITNESS"):
         planned(elsewhere)
