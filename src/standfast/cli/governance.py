@@ -372,7 +372,7 @@ def judge_command(
     else:
         click.echo(judgement.verdict.label)
         for reason in judgement.reasons:
-            click.echo(f"  {reason}")
+            click.echo(f"  {reason.removeprefix(f'{judgement.verdict.label}: ')}")
         for check in judgement.floor_checks:
             reason = f": {check.reason}" if check.reason else ""
             click.echo(f"  {'✓' if check.passed else '✗'} {check.floor} {check.score:g}{reason}")

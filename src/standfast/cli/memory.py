@@ -13,7 +13,7 @@ from standfast.cli.options import (
     metadata_of,
     scope_option,
 )
-from standfast.cli.output import ANSWER_IS_NO, print_json
+from standfast.cli.output import ANSWER_IS_NO, counted, print_json
 from standfast.errors import InvalidValue, NotCanonical
 from standfast.govern.authority import Role
 from standfast.memory import AddedMessages
@@ -113,7 +113,7 @@ def _print_remembered(remembered: Remembered, receipt: Receipt | None) -> None:
     label = remembered.verdict.label if remembered.known is None else "known already"
     click.echo(f"{label}: {remembered.memory_id}{where}")
     for reason in remembered.reasons:
-        click.echo(f"  {reason}")
+        click.echo(f"  {reason.removeprefix(f'{label}: ')}")
     if remembered.verdict is Verdict.VOID:
         click.echo(
             "  next: mend the text and remember it again; standfast judge TEXT shows every check without storing"
@@ -182,7 +182,11 @@ def forget_command(
         numbers = {name: getattr(done, name) for name in ("records", "rows", "traces", "law")}
         print_json({"subject": subject, **numbers, "receipt": done.receipt.as_json()})
     else:
-        count = "" if subject or memory_id else f"; {done.records} records in {done.commits} commits"
+        count = (
+            ""
+            if subject or memory_id
+            else f"; {counted(done.records, 'record')} in {counted(done.commits, 'commit')}"
+        )
         click.echo(
             f"{what}: forgotten{count}; snapshot {done.memory_snapshot_id}, ledger entry {done.ledger_seq}"
         )
@@ -194,7 +198,9 @@ def _print_plan(what: str, plan: ErasurePlan, *, as_json: bool) -> None:
     if as_json:
         print_json(plan.as_json())
         return
-    click.echo(f"{what}: {plan.records} records ({plan.rows} rows) and {plan.traces} traces would be erased")
+    click.echo(
+        f"{what}: {counted(plan.records, 'record')} ({counted(plan.rows, 'row')}) and {counted(plan.traces, 'trace')} would be erased"
+    )
     for key in plan.law:
         click.echo(f"  stays, because it is law: {key}")
 
@@ -289,7 +295,7 @@ def at_command(snapshot: int, *, band: str | None, scope: str, target: MemoryTar
         return
     for record in records:
         click.echo(f"{record.key}: {record.text}")
-    click.echo(f"{len(records)} records in snapshot {snapshot}")
+    click.echo(f"{counted(len(records), 'record')} in snapshot {snapshot}")
 
 
 @click.command("add")

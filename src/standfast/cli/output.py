@@ -32,6 +32,11 @@ def json_option(command: _F) -> _F:
     return option(command)
 
 
+def counted(number: int, what: str) -> str:
+    """A number with its noun: ``1 record``, ``2,000 records``."""
+    return f"{number:,} {what}{'' if number == 1 else 's'}"
+
+
 def print_json(answer: dict[str, Any]) -> None:
     """Print one JSON object on one line, with its keys in the given order."""
     click.echo(json.dumps(answer, ensure_ascii=False))
