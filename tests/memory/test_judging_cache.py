@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from itertools import count
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -154,3 +155,21 @@ def test_law_that_another_process_sealed_right_after_the_cached_snapshot_is_seen
         law.memory_id for law in _anew(mine, "default", 5).vault
     ]
     assert len(cache.at(5).vault) == 4
+
+
+def test_a_subject_s_own_record_is_known_though_many_others_say_the_same() -> None:
+    memory = Memory(memory_store())
+    for number in range(9):
+        memory.remember("The gate opens at 8 h.", subject=f"gate/{number}", source=HANDBOOK)
+
+    assert memory.remember("The gate opens at 8 h.", subject="gate/8", source=HANDBOOK).known == "gate/8"
+
+
+def test_the_contexts_of_many_scopes_are_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("standfast.memory.judging_cache._MAX_SCOPES", 3)
+    store = memory_store()
+    cache = JudgingCache(store, "default")
+    for number in range(9):
+        cache.at(0, f"user/{number}")
+        assert cache._cached is not None
+        assert len(cache._cached.contexts) <= 5

@@ -450,6 +450,17 @@ def test_a_commit_is_built_once_and_a_recall_asks_for_the_head_once(monkeypatch:
     assert heads.call_count == 1
 
 
+def test_a_discarded_run_is_over(memory: Memory) -> None:
+    run = writing(memory)
+    run.remember("EU refunds take 14 days.", source=HANDBOOK)
+    run.discard()
+
+    with pytest.raises(RunOver):
+        run.remember("US refunds take 30 days.", source=HANDBOOK)
+    assert run.commit() is None
+    assert memory.store.head() == 0
+
+
 def test_the_trace_of_a_discarded_run_says_why(memory: Memory) -> None:
     discarded, failed = writing(memory), writing(memory)
     discarded.discard()

@@ -4,7 +4,9 @@ import pytest
 
 from standfast.errors import InvalidSettings, InvalidValue
 from standfast.memory import Memory
+from standfast.memory.judging_cache import OriginLookup
 from standfast.origins import Origin, origin_of
+from standfast.remember_request import RememberRequest
 from standfast.scopes import SHARED
 from standfast.settings import Settings
 from standfast.store.store import Store
@@ -148,3 +150,15 @@ def test_the_table_of_origins_is_a_setting_and_part_of_the_policy_set(store: Sto
     assert memory.policy_set_id != Memory(store).policy_set_id
     with pytest.raises(InvalidSettings, match="can't have an origin of its own"):
         Settings(origins={"memory": Origin.TRUSTED})
+
+
+@pytest.mark.parametrize("memory_id", [7, "", None])
+def test_citing_what_is_no_id_is_not_trusted(memory: Memory, memory_id: object) -> None:
+    memory.remember("EU refunds take 14 days.", subject="7", source=USER)
+    lookup = OriginLookup(memory.store, "default", {}, at=memory.store.head())
+    request = RememberRequest(text="t")
+
+    assert lookup.origin_of({"kind": "recall", "id": "7"}, request, {}, Origin.TRUSTED) is Origin.TRUSTED
+    assert (
+        lookup.origin_of({"kind": "recall", "id": memory_id}, request, {}, Origin.TRUSTED) is Origin.UNTRUSTED
+    )

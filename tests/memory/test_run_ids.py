@@ -181,6 +181,16 @@ def test_a_run_of_more_calls_than_one_row_holds_is_repeated_whole(
     assert store.head() == 1
 
 
+def test_each_call_of_a_live_run_is_numbered_in_the_ledger(store: Store) -> None:
+    memory = Memory(store, allow_live=True)
+    with memory.run(workflow="w", mode="live_read_write", run_id="r-1") as run:
+        run.remember("EU refunds take 14 days.", source=HANDBOOK)
+        run.remember("US refunds take 30 days.", source=HANDBOOK)
+    facts = [entry.read() for entry in store.entries()]
+
+    assert [fact["body"]["run_id"] for fact in facts if fact["kind"] == "commit"] == ["r-1#1", "r-1#2"]
+
+
 def test_each_call_of_a_live_run_takes_effect_once(store: Store) -> None:
     memory = Memory(store, allow_live=True)
     for _ in range(2):

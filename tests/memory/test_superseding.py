@@ -139,7 +139,7 @@ def test_messages_supersede_once(memory: Memory) -> None:
 
     assert "Bergen" not in recalled(memory)
     assert "Cork" in recalled(memory)
-    with pytest.raises(InvalidValue, match="no record"):
+    with pytest.raises(InvalidValue, match=r"there is no record \S+ in scope user/ada now"):
         memory.add([{"role": "user", "content": "Thanks!"}], scope="user/ada", session="s", supersedes=first)
 
 
@@ -151,3 +151,8 @@ def test_what_does_not_hold_is_not_recalled_and_two_that_disagree_stand_together
     assert "Cork" in recalled(memory, now_utc="2026-06-01T00:00:00Z")
     assert "Bergen" in recalled(memory, now_utc="2026-04-01T00:00:00Z")
     assert "Cork" not in recalled(memory, now_utc="2026-04-01T00:00:00Z")
+
+
+def test_what_is_not_there_can_t_be_superseded(memory: Memory) -> None:
+    with pytest.raises(InvalidValue, match="there is no record 'm-1' now"):
+        memory.remember(NEW, supersedes="m-1")

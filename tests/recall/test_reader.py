@@ -108,6 +108,8 @@ def _long(size_bytes: int) -> bytes:
         ('{"memory_id":"x","text":"a","refs":[{"\u00fc":1,"u\u0308":2}]}'.encode(), Fault.NOT_CANONICAL),
         (b'{"memory_id":"x","text":"a","m":{"text":"b","memory_id":"c"}}', None),
         (b'{"memory_id":"x","text":"a","\\u0074ext":"b"}', Fault.DUPLICATE_KEY),
+        (b'{"memory_id":"x","text":"a","refs":[{"k":1,"k":2}]}', Fault.DUPLICATE_KEY),
+        (b'{"memory_id":"x","text":"a","refs":[{"a":[{"k":1,"k":2}]},{}]}', Fault.DUPLICATE_KEY),
         (b'{"memory_id":"x","text":"a","ts_utc":null,"tags":null,"refs":null}', None),
         (b'{"memory_id":"","text":""}', None),
     ],

@@ -1,5 +1,6 @@
 """The recorder: what it takes down, in which order, and that it never changes a run."""
 
+import asyncio
 import gc
 import inspect
 import threading
@@ -28,7 +29,7 @@ from standfast.traces.artifact import (
 from standfast.traces.equivalence import ShortfallCode, compare, shortfalls
 from standfast.traces.recorder import Recorder
 from standfast.traces.shapes import TextShape
-from tests.traces.scripted import MODEL, SEARCH, Script, a_recorder, a_run, recorded
+from tests.traces.scripted import MODEL, SEARCH, SEND, Script, a_recorder, a_run, recorded
 
 
 def gap_codes(trace: Trace) -> list[str]:
@@ -164,6 +165,7 @@ def test_arguments_are_told_by_name_with_defaults_however_they_are_given() -> No
 
 def _plain(a: int, b: int = 2) -> None: ...
 def _mixed(a: int, /, b: int = 2, *rest: int, c: int = 3, **more: int) -> None: ...
+def _keyword_only(a: int, *, b: int) -> None: ...
 def _named_only(*, a: int, b: int = 2) -> None: ...
 
 
@@ -187,6 +189,53 @@ def test_naming_arguments_is_what_python_does(
 
     observed = recorder.finish().events[0].tool_calls[0].normalized_args
     assert canonical_bytes(observed) == canonical_bytes(bound.arguments)
+
+
+@pytest.mark.parametrize(
+    ("function", "args", "kwargs"), [(_plain, [1], {"d": 2}), (_keyword_only, [1, 2], {}), (_plain, [], {})]
+)
+def test_a_call_that_does_not_fit_raises_before_anything_is_recorded(
+    function: Callable[..., None], args: list[int], kwargs: dict[str, int]
+) -> None:
+    recorder = a_recorder()
+    with pytest.raises(TypeError):
+        recorder.tool()(function)(*args, **kwargs)
+
+    assert recorder.finish().events == ()
+
+
+def test_an_async_tool_is_recorded_with_its_result() -> None:
+    recorder = a_recorder()
+
+    @recorder.tool()
+    async def double(number: int) -> int:
+        return 2 * number
+
+    assert asyncio.run(double(4)) == 8
+    (event,) = recorder.finish().events
+    assert [call.result for call in event.tool_calls] == [8]
+
+
+def test_the_side_effects_of_a_call_made_elsewhere_are_its_result_unless_given() -> None:
+    recorder = a_recorder()
+    sent = {"to": "ada@example.org", "subject": "Hello"}
+    recorder.tool_call(profile=SEND, args=sent, result={**sent, "status": "sent"})
+    recorder.tool_call(profile=SEND, args=sent, result="sent", side_effects={**sent, "status": "sent"})
+    recorder.tool_call(profile=SEND, args=sent, result="sent", side_effects={**sent, "to": "bob@example.org"})
+    own, given, other = (event.tool_calls[0].side_effect_fingerprint for event in recorder.finish().events)
+
+    assert own == given
+    assert own != other
+
+
+def test_forgetting_is_recorded_with_its_scope_unless_that_is_shared() -> None:
+    recorder = a_recorder()
+    recorder.forget("law/1", "a request", lambda: None)
+    recorder.forget("law/1", "a request", lambda: None, scope="user/ada")
+    shared, scoped = (event.tool_calls[0].normalized_args for event in recorder.finish().events)
+
+    assert shared == {"subject": "law/1", "reason": "a request"}
+    assert scoped == {"subject": "law/1", "reason": "a request", "scope": "user/ada"}
 
 
 _DIGESTS = st.sampled_from(["0" * 64, "1" * 64])
@@ -308,6 +357,35 @@ def test_a_call_that_comes_back_too_late_still_gets_its_result() -> None:
     assert gap_codes(recorder.finish()) == ["unfinished_call"]
     with pytest.raises(RecorderFinished):
         recorder.guardrail("too late")
+
+
+class _Lines(list[tuple[Any, ...]]):
+    """A journal that is kept in memory."""
+
+    def append(self, *line: Any) -> None:
+        super().append(line)
+
+
+def test_the_journal_gets_each_entry_as_it_comes_and_none_after_the_end() -> None:
+    lines, late = _Lines(), _Lines()
+    recorder = a_recorder(journal=lines)
+    with recorder.event(role="agent", interceptor="i") as event:
+        event.decide("search")
+        recorder.tool_call(profile=SEARCH, args={"query": "x"}, result={"hits": []})
+    recorder = a_recorder(journal=late)
+    recorder.perform(SEARCH, {"query": "x"}, lambda: recorder.finish() and "late")
+
+    assert [line[:2] for line in lines if line[0] not in ("run", "profile")] == [
+        ("event", 1),
+        ("call", 1),
+        ("closed", 1),
+    ]
+    assert [line[0] for line in lines] == ["run", "event", "profile", "call", "closed"]
+    assert [line[0] for line in late] == ["run", "profile", "event"]
+
+
+def test_the_tools_that_a_run_may_call_are_recorded_though_it_calls_none() -> None:
+    assert list(a_recorder(profiles=[SEARCH]).finish().tool_profiles) == [SEARCH]
 
 
 def test_a_tool_has_one_profile_in_a_run() -> None:

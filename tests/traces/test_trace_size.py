@@ -1,6 +1,9 @@
 """The cap on an artifact: it always holds, and what it costs is always told."""
 
-from standfast.limits import MAX_TRACE_BYTES
+import pytest
+
+from standfast.errors import InvalidValue
+from standfast.limits import MAX_OUTPUT_SHAPE_BYTES, MAX_TRACE_BYTES
 from standfast.traces.artifact import ToolProfile, Trace
 from standfast.traces.equivalence import ShortfallCode, compare, shortfalls
 from standfast.traces.shapes import TextShape
@@ -67,3 +70,35 @@ def test_large_results_cost_the_replay_not_the_claim() -> None:
     assert omitted == [None] * 5 + ["size"] * 8
     assert len(trace.as_bytes()) < MAX_TRACE_BYTES
     assert shortfalls(trace) == ()
+
+
+def test_results_take_half_of_what_an_output_leaves() -> None:
+    recorder = a_recorder(limit_bytes=SMALL_BYTES)
+    half_bytes = (SMALL_BYTES - MAX_OUTPUT_SHAPE_BYTES) // 2
+    for length in (half_bytes + 1_000, half_bytes - 1_000):
+        recorder.tool_call(profile=ToolProfile.whole("fetch"), args={}, result="x" * length)
+    calls = [event.tool_calls[0] for event in recorder.finish().events]
+
+    assert [call.result_omitted for call in calls] == ["size", None]
+
+
+def test_a_kept_result_leaves_less_for_what_comes_after() -> None:
+    recorder = a_recorder(limit_bytes=SMALL_BYTES)
+    half_bytes = (SMALL_BYTES - MAX_OUTPUT_SHAPE_BYTES) // 2
+    recorder.tool_call(profile=ToolProfile.whole("fetch"), args={}, result="x" * (half_bytes - 1_000))
+    recorder.tool_call(profile=ToolProfile.whole("fetch"), args={"page": "x" * half_bytes}, result=1)
+    truncation = recorder.finish().metadata.truncation
+
+    assert truncation is not None
+    assert truncation.dropped_tool_calls == 1
+
+
+@pytest.mark.parametrize("limit_bytes", [2 * MAX_OUTPUT_SHAPE_BYTES - 1, MAX_TRACE_BYTES + 1])
+def test_a_cap_outside_of_its_bounds_is_refused(limit_bytes: int) -> None:
+    with pytest.raises(InvalidValue, match="limit_bytes must be"):
+        a_recorder(limit_bytes=limit_bytes)
+
+
+@pytest.mark.parametrize("limit_bytes", [2 * MAX_OUTPUT_SHAPE_BYTES, MAX_TRACE_BYTES])
+def test_a_cap_at_its_bounds_is_taken(limit_bytes: int) -> None:
+    assert len(a_recorder(limit_bytes=limit_bytes).finish().as_bytes()) <= limit_bytes

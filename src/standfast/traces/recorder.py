@@ -468,7 +468,7 @@ def _argument_names(
         # ``bind`` costs as much as the rest of recording, so common calls avoid it.
         if is_simple and len(args) <= len(names) and kwargs.keys().isdisjoint(names[: len(args)]):
             bound = {**defaults, **dict(zip(names, args, strict=False)), **kwargs}
-            if len(bound) == len(names) and bound.keys() == signature.parameters.keys():
+            if bound.keys() == signature.parameters.keys():
                 return bound
         arguments = signature.bind(*args, **kwargs)
         arguments.apply_defaults()
