@@ -13,6 +13,7 @@ from standfast.origins import Origin
 from standfast.scopes import SHARED, checked_scope
 from standfast.vocabulary import Band, JsonScalar, Record, Value, normal_tags, shown
 
+_LISTS: Final = (list, tuple, set, frozenset)
 _DATE: Final = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
 _INSTANT: Final = re.compile(
     r"[0-9]{4}-[0-9]{2}-[0-9]{2}[T ][0-9]{2}:[0-9]{2}(:[0-9]{2}([.][0-9]{1,6})?)?(Z|[+-][0-9]{2}:[0-9]{2})"
@@ -82,7 +83,7 @@ class RememberRequest(Value, frozen=True, kw_only=True):
             subject=subject,
             source=dict(source) if source else None,
             tags=tuple(sorted(set(tags))),
-            refs=tuple(dict(ref) for ref in refs),
+            refs=tuple([dict(ref) for ref in refs]),
             propose=propose,
             role=str(role),
             hold=hold,
@@ -93,7 +94,7 @@ class RememberRequest(Value, frozen=True, kw_only=True):
             speaker=speaker,
             valid_from=None if valid_from is None else instant_text(valid_from, what="valid_from"),
             valid_until=None if valid_until is None else instant_text(valid_until, what="valid_until"),
-            supersedes=tuple(one for one in dict.fromkeys(superseded) if one != subject),
+            supersedes=tuple([one for one in dict.fromkeys(superseded) if one != subject]),
         )
 
     def __post_init__(self) -> None:
@@ -160,7 +161,7 @@ def instant_text(instant: object, *, what: str) -> str:
 
 
 def _is_list_of(given: object, kind: type[Any]) -> bool:
-    return isinstance(given, list | tuple | set | frozenset) and all(isinstance(one, kind) for one in given)
+    return given == () or (isinstance(given, _LISTS) and all(isinstance(one, kind) for one in given))
 
 
 def _refuse_unless(condition: object, problem: str, given: object) -> None:

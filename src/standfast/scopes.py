@@ -6,6 +6,7 @@ is its band and the name its id. Segments of a scope are never empty, so the fir
 """
 
 from collections.abc import Iterable, Sequence
+from functools import lru_cache
 from typing import Final, NamedTuple
 
 from standfast.canon import normal_string
@@ -14,6 +15,8 @@ from standfast.limits import MAX_SCOPE_BYTES, MAX_SCOPE_SEGMENTS, MAX_SCOPES
 
 SHARED: Final = "shared"
 """The scope of what names none."""
+# Of the fingerprint of a reading. What is found by them is compared word for word, so a few are enough.
+_READING_DIGITS: Final = 20
 ALL_SCOPES: Final = "*"
 """What listings take for every scope. It is no scope itself."""
 
@@ -29,6 +32,16 @@ class KeyParts(NamedTuple):
 def scoped_key(prefix: str, scope: str, name: str) -> str:
     """The key of a row in a scope; of a record, if the prefix is its band and the name its id."""
     return f"{prefix}/{scope}//{name}"
+
+
+def refused_key(scope: str, reading: str) -> str:
+    """The key that marks content as rejected in a scope, by the fingerprint of what it says. It outlives the content."""
+    return f"refused/{scope}//{reading}"
+
+
+def said_key(scope: str, reading: str, memory_id: str = "") -> str:
+    """The key of the note that a record of a scope says this; without an id, the prefix of all such notes."""
+    return f"said/{scope}//{reading[:_READING_DIGITS]}/{memory_id}"
 
 
 def key_parts(key: str) -> KeyParts | None:
@@ -76,6 +89,7 @@ def checked_scope(scope: object, *, what: str = "scope") -> str:
     raise InvalidValue(what=what, problem=problem)
 
 
+@lru_cache(maxsize=1 << 12)
 def _is_scope(scope: str) -> bool:
     segments = scope.split("/")
     return (

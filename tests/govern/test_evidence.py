@@ -17,6 +17,7 @@ from standfast.govern.evidence import (
     ChainReading,
     build_chain,
     build_evidence,
+    build_judged_chain,
     compute_evidence_hash,
     content_check,
     content_fingerprint,
@@ -187,23 +188,23 @@ def test_built_evidence_is_a_valid_chain() -> None:
     assert read_chain(evidence.as_json(), Verdict.HOLD).validation.valid
 
 
-@FEWER
-@given(
-    st.lists(
-        st.builds(
-            FloorCheck,
-            floor=st.sampled_from(["F1_Amanah", "F2_Truth", "é"]),
-            score=st.floats(0, 1) | st.integers(0, 1) | st.just(-0.0),
-            passed=st.booleans(),
-            threshold=st.none() | st.floats(0, 1) | st.integers(0, 1),
-            hard=st.none() | st.booleans(),
-            reason=st.none() | st.text(max_size=8) | st.just("e\u0301"),
-        ),
-        min_size=1,
-        max_size=4,
+floor_checks = st.lists(
+    st.builds(
+        FloorCheck,
+        floor=st.sampled_from(["F1_Amanah", "F2_Truth", "é"]),
+        score=st.floats(0, 1) | st.integers(0, 1) | st.just(-0.0),
+        passed=st.booleans(),
+        threshold=st.none() | st.floats(0, 1) | st.integers(0, 1),
+        hard=st.none() | st.booleans(),
+        reason=st.none() | st.text(max_size=8) | st.just("e\u0301"),
     ),
-    st.sampled_from(Verdict),
+    min_size=1,
+    max_size=4,
 )
+
+
+@FEWER
+@given(floor_checks, st.sampled_from(Verdict))
 def test_built_evidence_keeps_its_hash_through_the_store(checks: list[FloorCheck], verdict: Verdict) -> None:
     """The store keeps json-v1, which rounds, composes and writes 1.0 as 1; the hash must not notice."""
     try:
@@ -218,6 +219,31 @@ def test_built_evidence_keeps_its_hash_through_the_store(checks: list[FloorCheck
     assert read_chain(back, verdict).validation.valid is (verdict is Verdict.VOID or not rejected)
     assert read_chain(back, verdict).hash_verified
     assert evidence_text(back.floor_checks, back.verdict, back.timestamp) == read_chain(evidence).text
+
+
+@FEWER
+@given(floor_checks, st.sampled_from(Verdict), st.text(max_size=8))
+def test_evidence_of_a_judgement_is_built_as_any_other(
+    checks: list[FloorCheck], verdict: Verdict, text: str
+) -> None:
+    record = Record(memory_id="m", text=text)
+    try:
+        expected = build_chain([content_check(record), *checks], verdict, AT)
+    except NotCanonical:
+        return
+    for _ in range(2):
+        assert build_judged_chain(content_fingerprint(record), tuple(checks), verdict, AT) == expected
+
+
+def test_evidence_of_a_judgement_is_bounded() -> None:
+    checks = [
+        FloorCheck(floor=f"F{n}", score=1.0, passed=True, reason="x" * 400)
+        for n in range(MAX_EVIDENCE_BYTES // 400)
+    ]
+    with pytest.raises(TooLarge):
+        build_chain([content_check(Record(memory_id="m", text="x")), *checks], Verdict.SEAL, AT)
+    with pytest.raises(TooLarge):
+        build_judged_chain("0" * 64, tuple(checks), Verdict.SEAL, AT)
 
 
 @pytest.mark.parametrize(

@@ -18,10 +18,9 @@ from standfast.govern.patterns import (
     lift_pattern,
     list_patterns,
     pattern_record,
-    refused_key,
     refused_row,
 )
-from standfast.scopes import scoped_key
+from standfast.scopes import refused_key, scoped_key
 from standfast.store.commit import Commit, Write
 from standfast.store.store import Store, open_store
 from standfast.vocabulary import ActionType, Band, Evidence, FloorCheck, Record, Verdict

@@ -3,7 +3,6 @@
 import hashlib
 import logging
 from collections.abc import Callable
-from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -331,9 +330,9 @@ def test_evidence_that_was_just_built_is_decided_on_as_any_other(
     verdict: Verdict, target: Band | None
 ) -> None:
     checks = [FloorCheck(floor="F1_Amanah", score=1.0, passed=True)]
-    evidence, reading = build_chain(checks, verdict, datetime(2026, 1, 1, tzinfo=UTC))
-    policy = MemoryWritePolicy(clock=ManualClock())
+    clock = ManualClock()
+    evidence, reading = build_chain(checks, verdict, clock.now())
+    policy = MemoryWritePolicy(clock=clock)
 
-    assert policy.should_write_built(verdict, reading, target) == policy.should_write(
-        verdict, evidence, target
-    )
+    decided = policy.should_write_built(verdict, reading, target, timestamp=evidence.timestamp)
+    assert decided == policy.should_write(verdict, evidence, target)

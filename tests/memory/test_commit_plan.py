@@ -14,11 +14,12 @@ from standfast.govern.admission import JudgedRecord, admit
 from standfast.govern.authority import Role
 from standfast.govern.evidence import content_fingerprint, is_bound
 from standfast.govern.judge.judge import Claim, FloorRegistry, Judge, JudgingContext
-from standfast.govern.patterns import Incident, detect_patterns, incidents_of, refused_key
+from standfast.govern.patterns import Incident, detect_patterns, incidents_of
 from standfast.govern.policy import MemoryWritePolicy, decide_recall
 from standfast.memory import Memory
 from standfast.memory.band_budgets import BandBudgets
 from standfast.memory.commit_plan import incidents_in, plan_commit, rows_needed
+from standfast.scopes import refused_key
 from standfast.store.commit import Commit
 from standfast.store.records import record_of
 from standfast.store.store import Store, open_store

@@ -15,8 +15,8 @@ from standfast.canon import fingerprint
 from standfast.govern.approvals.approvals import Proposal
 from standfast.govern.authority import Operation
 from standfast.govern.evidence import (
-    build_chain,
     build_evidence,
+    build_judged_chain,
     content_check,
     content_fingerprint,
     is_bound,
@@ -26,6 +26,7 @@ from standfast.govern.evidence import (
 from standfast.govern.judge.claim import NOVELTY_FLOOR, WITNESS_OF, sites_of
 from standfast.govern.judge.judge import Claim, Judge, Judgement, JudgingContext
 from standfast.govern.judge.secrecy import SECRECY_FLOOR, redacted
+from standfast.govern.judge.text_reading import computed_once
 from standfast.govern.patterns import Incident, incidents_of
 from standfast.govern.policy import MemoryWritePolicy, WriteDecision
 from standfast.origins import Origin, lowest
@@ -36,6 +37,7 @@ from standfast.vocabulary import Band, Record, Remembered, RunIdentity, Verdict
 _log: Final = logging.getLogger("standfast.govern")
 # The attribute that holds the evidence as it was built, which need not be read again. It is not stored.
 _BUILT: Final = "_built"
+_BAND_NAMED: Final = {band.value: band for band in Band}
 CANONICAL_VERDICTS: Final = (Verdict.SEAL, Verdict.SABAR)
 _KNOWN_VERDICTS: Final = (*CANONICAL_VERDICTS, Verdict.PARTIAL)
 _OPERATION_OF_VERDICT: Final = {
@@ -69,10 +71,15 @@ class JudgedRecord:
         """The judge's verdict."""
         return self.judgement.verdict
 
-    @property
+    @computed_once
     def is_accepted(self) -> bool:
         """Whether the record becomes the current version of its subject."""
         return self.verdict in CANONICAL_VERDICTS and self.known is None
+
+    @computed_once
+    def bands(self) -> tuple[Band, ...]:
+        """The bands that the decision names."""
+        return tuple([_BAND_NAMED[band] for band in self.decision.target_bands])
 
     @property
     def answer(self) -> Remembered:
@@ -82,15 +89,15 @@ class JudgedRecord:
         return Remembered(
             memory_id=self.record.memory_id,
             verdict=self.verdict,
-            bands=tuple(Band(band) for band in self.decision.target_bands),
+            bands=self.bands,
             reasons=self.judgement.reasons,
             proposal_id=None if self.proposal is None else self.proposal.proposal_id,
         )
 
-    @cached_property
+    @computed_once
     def incidents(self) -> tuple[Incident, ...]:
         """What later judgements should know about this one."""
-        return incidents_of(self.record, self.judgement)
+        return incidents_of(self.record, self.judgement) if self.verdict is Verdict.VOID else ()
 
     @cached_property
     def logged(self) -> Record:
@@ -114,14 +121,19 @@ class JudgedRecord:
         is_current = self.is_accepted or self.known is not None
         return superseded_keys(self.record) if is_current and self.record.supersedes else ()
 
-    @cached_property
+    @computed_once
     def placed(self) -> tuple[Record, ...]:
         """The record as it is stored in each of its bands. In PHOENIX the proposal is stored instead."""
         if self.known is not None:
             return ()
         own = self.record if self.is_accepted else self.logged
-        bands = [Band(band) for band in self.decision.target_bands if band != Band.PHOENIX]
-        return tuple(msgspec.structs.replace(own, band=band) for band in bands)
+        return tuple(
+            [
+                own if band is own.band else msgspec.structs.replace(own, band=band)
+                for band in self.bands
+                if band is not Band.PHOENIX
+            ]
+        )
 
 
 def admit(
@@ -153,10 +165,11 @@ def admit(
     verdict = judgement.verdict
     has_secret = verdict is Verdict.VOID and _failed(judgement, SECRECY_FLOOR)
     content = redacted(claim.record) if has_secret else claim.record
-    evidence, chain = build_chain([content_check(content), *judgement.floor_checks], verdict, now)
+    digest = content_fingerprint(content)
+    evidence, chain = build_judged_chain(digest, judgement.floor_checks, verdict, now)
     is_meant_as_law = claim.record.band in (Band.VAULT, Band.PHOENIX)
     target = Band.VAULT if is_meant_as_law and verdict is Verdict.SEAL else None
-    decision = policy.should_write_built(verdict, chain, target)
+    decision = policy.should_write_built(verdict, chain, target, timestamp=evidence.timestamp)
     band = Band.VOID if verdict is Verdict.VOID else Band.LEDGER
     record = msgspec.structs.replace(content, band=band, verdict=verdict, evidence=evidence)
     known = judgement.known if verdict in _KNOWN_VERDICTS and not is_meant_as_law else None

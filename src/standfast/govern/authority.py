@@ -42,10 +42,13 @@ class Role(StrEnum):
 def checked_role(role: str) -> str:
     """The name of a role. Raises ``InvalidValue`` if there is none of this name."""
     try:
-        return Role(role).value
-    except ValueError:
+        return _NAME_OF_ROLE[role]
+    except (KeyError, TypeError):
         roles = ", ".join(Role)
         raise InvalidValue(what="role", problem=f"{role!r:.80} is none of {roles}") from None
+
+
+_NAME_OF_ROLE: Final[dict[str, str]] = {role: role.value for role in Role}
 
 
 class Operation(StrEnum):
@@ -90,7 +93,9 @@ assert Band.VOID not in BANDS_OF_ROLE[Role.AGENT], "an agent cannot hide what it
 
 def may_write(role: Role | str, band: Band | str) -> bool:
     """Whether a role may write to a band."""
-    return _required(Band, band) in BANDS_OF_ROLE[_required(Role, role)]
+    if type(band) is not Band or type(role) is not Role:
+        band, role = _required(Band, band), _required(Role, role)
+    return band in BANDS_OF_ROLE[role]
 
 
 def may_seal(role: Role | str) -> bool:

@@ -19,6 +19,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import lru_cache
+from operator import attrgetter
 from types import NoneType
 from typing import Any, Final, NamedTuple
 
@@ -53,6 +54,8 @@ _CONTENT: Final = (
     "supersedes",
 )
 assert {*_CONTENT, *_NOT_CONTENT} == set(Record.__struct_fields__), "each field is content, or is not"
+_CONTENT_TEXT: Final = '{"floor": "content", "passed": true, "reason": "sha256:%s", "score": 1.0}'
+_content_of = attrgetter(*_CONTENT)
 _EMPTY: Final[tuple[object, ...]] = ((), {})
 _HASH_FIELDS: Final = ("hash", "evidence_hash")
 _CONTENT_REASON: Final = re.compile("sha256:([0-9a-f]{64})")
@@ -122,7 +125,7 @@ def build_chain(
     read = read_verdict(verdict)
     if read is None:
         raise InvalidValue(what="Evidence", problem=f"verdict must be one of {', '.join(Verdict)}")
-    checks = tuple([_as_stored_again(check) for check in floor_checks])
+    checks = tuple(map(_as_stored, floor_checks))
     if not checks:
         raise InvalidValue(what="Evidence", problem="floor_checks must hold at least one floor check")
     timestamp = utc_text(at)
@@ -135,13 +138,41 @@ def build_chain(
     return evidence, _intact(evidence, text) if is_sound else read_chain(evidence)
 
 
+def build_judged_chain(
+    digest: str, findings: tuple[FloorCheck, ...], verdict: Verdict, at: datetime
+) -> tuple[Evidence, ChainReading]:
+    """``build_chain`` of the content with this fingerprint and of what a ``Judge`` found in it.
+
+    Most claims get the same findings, so all but the content's own check is looked up.
+    """
+    stored, text, only_void = _stored_findings(findings)
+    if text is None or (only_void and verdict is not Verdict.VOID):
+        return build_chain([_content_check(digest), *findings], verdict, at)
+    timestamp = utc_text(at)
+    text = f'{{"floor_checks": [{_CONTENT_TEXT % digest}, {text}], "timestamp": "{timestamp}", "verdict": "{verdict.value}"}}'
+    if len(text) > MAX_EVIDENCE_BYTES:
+        raise TooLarge(size_bytes=len(text), limit_bytes=MAX_EVIDENCE_BYTES)
+    checks = (_content_check(digest), *stored)
+    evidence = Evidence(floor_checks=checks, verdict=verdict, timestamp=timestamp, hash=_sha256(text))
+    return evidence, _intact(evidence, text)
+
+
+@lru_cache(maxsize=1 << 10)
+def _stored_findings(findings: tuple[FloorCheck, ...]) -> tuple[tuple[FloorCheck, ...], str | None, bool]:
+    """Findings as they are stored, their part of the hashed text (None if it is not plain ASCII), and whether the verdict must be VOID."""
+    stored = tuple(map(_as_stored, findings))
+    texts = [text for text in map(_text_of, stored) if text is not None]
+    is_plain = texts and len(texts) == len(stored)
+    return stored, ", ".join(texts) if is_plain else None, _failed_hard_floor(stored) is not None
+
+
 def content_fingerprint(record: Record) -> str:
     """The fingerprint of what a record says: everything but its id, band, tier, verdict and evidence."""
-    content = {}
-    for name in _CONTENT:
-        value = getattr(record, name)
-        if value is not None and value not in _EMPTY:
-            content[name] = value if type(value) is str else msgspec.to_builtins(value)
+    content = {
+        name: value if type(value) is str else msgspec.to_builtins(value)
+        for name, value in zip(_CONTENT, _content_of(record), strict=True)
+        if value is not None and value not in _EMPTY
+    }
     return fingerprint(["content/v2", content])
 
 
@@ -177,7 +208,8 @@ def is_bound(record: Record, digest: str | None = None, *, is_built: bool = Fals
         return False
     if not is_built and read_chain(evidence).problems:
         return False
-    return _content_check(digest or content_fingerprint(record)) in evidence.floor_checks
+    reason = f"sha256:{digest or content_fingerprint(record)}"
+    return any(check.reason == reason and _content_digest(check) for check in evidence.floor_checks)
 
 
 def logged_record(record: Record) -> Record:
@@ -396,7 +428,7 @@ def _text_of(check: object) -> str | None:
     if type(check) is not FloorCheck:
         return None
     if (digest := _content_digest(check)) is not None:
-        return f'{{"floor": "content", "passed": true, "reason": "sha256:{digest}", "score": 1.0}}'
+        return _CONTENT_TEXT % digest
     try:
         return _plain_text_of_check(*msgspec.structs.astuple(check))
     except TypeError:  # A field can't even be hashed, so it is of no type that it may have.
@@ -420,23 +452,6 @@ def _plain_text_of_check(*fields: Any) -> str | None:
     named = zip(FloorCheck.__struct_fields__, fields, strict=True)
     text = json.dumps({name: value for name, value in named if value is not None}, sort_keys=True)
     return None if "\\" in text else text
-
-
-def _as_stored_again(check: FloorCheck) -> FloorCheck:
-    """``_as_stored``, which most checks went through before."""
-    if type(check) is not FloorCheck:
-        return _as_stored(check)
-    if _content_digest(check) is not None:
-        return check
-    try:
-        return _stored_check(*msgspec.structs.astuple(check))
-    except TypeError:
-        return _as_stored(check)
-
-
-@lru_cache(maxsize=1 << 10, typed=True)
-def _stored_check(*fields: Any) -> FloorCheck:
-    return _as_stored(FloorCheck(**dict(zip(FloorCheck.__struct_fields__, fields, strict=True))))
 
 
 def _as_stored(check: FloorCheck) -> FloorCheck:

@@ -29,8 +29,6 @@ ATTACK_FLOORS: Final = ("F6_Injection",)
 MAX_INCIDENTS_COUNTED: Final = 100
 _PATTERN: Final = "scar/"
 POLICY_SET_ID: Final = "patterns/v1"
-# Of the fingerprint of a reading. What is found by them is compared word for word, so a few are enough.
-_READING_DIGITS: Final = 20
 
 
 class Incident(NamedTuple):
@@ -191,23 +189,13 @@ def _pattern_rows(store: Store, namespace: str, scope: str, at: int) -> Iterator
             yield row.key, row
 
 
-def refused_key(scope: str, reading: str) -> str:
-    """The key that marks content as rejected in a scope, by its fingerprint. It outlives the content."""
-    return scoped_key("refused", scope, reading)
-
-
 def refused_row(reading: str) -> dict[str, str]:
-    """The row under that key. It is always the same, so that two runs that reject the same content do not conflict."""
+    """The row under ``refused_key``. It is always the same, so that two runs that reject the same content do not conflict."""
     return {"refused": reading}
 
 
-def said_key(scope: str, reading: str, memory_id: str = "") -> str:
-    """Return the key of the note that a record of a scope says this; without an id, the prefix of all such notes."""
-    return scoped_key("said", scope, f"{reading[:_READING_DIGITS]}/{memory_id}")
-
-
 def said_row() -> dict[str, str]:
-    """Return the row under that key. It is empty, because the key says everything."""
+    """Return the row under ``said_key``. It is empty, because the key says everything."""
     return {}
 
 

@@ -40,7 +40,6 @@ product is capped at 0.85.
 import logging
 import threading
 from collections import deque
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from math import ceil, isfinite
@@ -98,6 +97,7 @@ RETENTION_COLD_DAYS: Final = 365
 RETENTION_VOID_DAYS: Final = 90
 assert RETENTION_HOT_DAYS < RETENTION_WARM_DAYS < RETENTION_COLD_DAYS
 
+_HUMAN_GATES: Final = frozenset(filter(needs_human, Operation))
 _DECIDED: Final = ("sealed", "rejected")
 _PROPOSED_LAW: Final = (Verdict.SEAL, Band.VAULT)
 _UNKNOWN_VERDICT: Final = "Unknown verdict type"
@@ -298,6 +298,24 @@ class _WriteRequest(NamedTuple):
         return self.band in BANDS_OF_VERDICT[self.verdict] or (self.verdict, self.band) == _PROPOSED_LAW
 
 
+class _LoggedDecision(NamedTuple):
+    """A write decision as the log keeps it."""
+
+    timestamp: str
+    verdict: str
+    bands: tuple[Band, ...]
+    reason: str
+
+    def as_json(self) -> dict[str, Any]:
+        return {
+            "timestamp": self.timestamp,
+            "verdict": self.verdict,
+            "bands": [band.value for band in self.bands],
+            "allowed": bool(self.bands),
+            "reason": self.reason,
+        }
+
+
 class MemoryWritePolicy:
     """The document's policy engine. ``strict_mode=False`` warns instead of refusing, for development."""
 
@@ -306,7 +324,7 @@ class MemoryWritePolicy:
             raise InvalidValue(what="strict_mode", problem="must be True or False")
         self.strict_mode = strict_mode
         self._clock = clock or SystemClock()
-        self._write_log: deque[dict[str, Any]] = deque(maxlen=MAX_WRITE_LOG_ENTRIES)
+        self._write_log: deque[_LoggedDecision] = deque(maxlen=MAX_WRITE_LOG_ENTRIES)
         self._lock = threading.Lock()
 
     def should_write(
@@ -324,28 +342,29 @@ class MemoryWritePolicy:
             band_text=None if band_target is None else _shown(band_target),
             chain=read_chain(evidence_chain, read),
         )
-        return self._decide(request)
+        return self._decide(request, utc_text(self._clock.now()))
 
     def should_write_built(
-        self, verdict: Verdict, chain: ChainReading, band_target: Band | None = None
+        self, verdict: Verdict, chain: ChainReading, band_target: Band | None = None, *, timestamp: str
     ) -> WriteDecision:
-        """``should_write`` for evidence that ``build_chain`` has just built, which need not be read again."""
+        """``should_write`` for evidence that ``build_chain`` has just built at this time, which need not be read again."""
         band_text = None if band_target is None else band_target.value
-        return self._decide(_WriteRequest(verdict, verdict.value, band_target, band_text, chain))
+        request = _WriteRequest(verdict, verdict.value, band_target, band_text, chain)
+        return self._decide(request, timestamp)
 
-    def _decide(self, request: _WriteRequest) -> WriteDecision:
+    def _decide(self, request: _WriteRequest, timestamp: str) -> WriteDecision:
         refusal, warnings = self._violations(request)
         if refusal is not None:
-            return self._decision(request, refusal, ())
+            return self._decision(request, timestamp, refusal, ())
         assert request.verdict is not None
         bands = _bands(request.verdict, request.band, is_routed=request.is_routed)
         if Verdict.VOID in (request.verdict, request.chain.verdict) and bands != (Band.VOID,):
-            return self._decision(request, _ONLY_VOID, ())
+            return self._decision(request, timestamp, _ONLY_VOID, ())
         reason = "Policy approved"
         if warnings:
             reason += f" with warnings: {'; '.join(warnings)}"
             _log.warning("lenient mode allowed a write: %s", "; ".join(warnings))
-        return self._decision(request, reason, bands)
+        return self._decision(request, timestamp, reason, bands)
 
     def should_recall(
         self, memory_item: dict[str, Any] | Record, current_context: dict[str, Any] | None = None
@@ -366,7 +385,8 @@ class MemoryWritePolicy:
     def get_write_log(self) -> list[dict[str, Any]]:
         """The last 1,000 write decisions, oldest first, refusals included. The lasting record is the ledger."""
         with self._lock:
-            return [{**entry, "bands": list(entry["bands"])} for entry in self._write_log]
+            logged = list(self._write_log)
+        return [one.as_json() for one in logged]
 
     def _violations(self, request: _WriteRequest) -> tuple[str | None, list[str]]:
         """The reason to refuse, or None, and the violations that lenient mode lets pass."""
@@ -379,7 +399,8 @@ class MemoryWritePolicy:
         ):
             return _ONLY_VOID, []
         warnings = []
-        if request.chain.problems:
+        chain = request.chain
+        if chain.missing or chain.disagreeing or chain.malformed:
             if self.strict_mode or request.chain.malformed:
                 return _BAD_EVIDENCE, []
             warnings.append(_BAD_EVIDENCE)
@@ -390,30 +411,23 @@ class MemoryWritePolicy:
             warnings.append(unreachable)
         return None, warnings
 
-    def _decision(self, request: _WriteRequest, reason: str, bands: Sequence[Band]) -> WriteDecision:
-        names = [band.value for band in bands]
-        log_entry: dict[str, Any] = {
-            "timestamp": utc_text(self._clock.now()),
-            "verdict": request.verdict_text,
-            "bands": names,
-            "allowed": bool(bands),
-            "reason": reason,
-        }
+    def _decision(
+        self, request: _WriteRequest, timestamp: str, reason: str, bands: tuple[Band, ...]
+    ) -> WriteDecision:
+        logged = _LoggedDecision(timestamp, request.verdict_text, bands, reason)
         with self._lock:
-            self._write_log.append({**log_entry, "bands": [*names]})
+            self._write_log.append(logged)
         approval = bool(bands) and _requires_human(request.verdict, request.band)
         entry: dict[str, Any] = {}
         if reason != _ONLY_VOID:
-            entry = {
-                **log_entry,
-                "band_target": request.band_text,
-                "requires_human_approval": approval,
-                "strict_mode": self.strict_mode,
-                "missing_links": request.chain.problems,
-                "hash": request.chain.hash,
-                "evidence": request.chain.text,
-            }
-        return WriteDecision(bool(bands), reason, entry, [*names], approval)
+            entry = logged.as_json()
+            entry["band_target"] = request.band_text
+            entry["requires_human_approval"] = approval
+            entry["strict_mode"] = self.strict_mode
+            entry["missing_links"] = request.chain.problems
+            entry["hash"] = request.chain.hash
+            entry["evidence"] = request.chain.text
+        return WriteDecision(bool(bands), reason, entry, [band.value for band in bands], approval)
 
 
 def _bands(verdict: Verdict, band: Band | None, *, is_routed: bool) -> tuple[Band, ...]:
@@ -424,8 +438,8 @@ def _bands(verdict: Verdict, band: Band | None, *, is_routed: bool) -> tuple[Ban
 
 def _requires_human(verdict: Verdict | None, band: Band | None) -> bool:
     if verdict is Verdict.HOLD:
-        return needs_human(Operation.HOLD_VERDICT)
-    return needs_human(Operation.VAULT_WRITE if band is Band.VAULT else Operation.BAND_WRITE)
+        return Operation.HOLD_VERDICT in _HUMAN_GATES
+    return (Operation.VAULT_WRITE if band is Band.VAULT else Operation.BAND_WRITE) in _HUMAN_GATES
 
 
 def _shown(given: object) -> str:

@@ -27,15 +27,7 @@ from standfast.govern.admission import JudgedRecord
 from standfast.govern.authority import Role, require_write
 from standfast.govern.evidence import canonical_check, content_fingerprint
 from standfast.govern.judge.judge import Judge
-from standfast.govern.patterns import (
-    Incident,
-    detect_patterns,
-    earlier_counts,
-    refused_key,
-    refused_row,
-    said_key,
-    said_row,
-)
+from standfast.govern.patterns import Incident, detect_patterns, earlier_counts, refused_row, said_row
 from standfast.govern.policy import MemoryWritePolicy
 from standfast.limits import (
     FACT_PAGE_WRITES,
@@ -48,7 +40,7 @@ from standfast.memory.band_budgets import BandBudgets
 from standfast.memory.judging_cache import JudgingCache
 from standfast.memory.snapshot_view import SnapshotReader
 from standfast.origins import Origin
-from standfast.scopes import prefix_of
+from standfast.scopes import prefix_of, refused_key, said_key
 from standfast.store.commit import Commit, Fact, Write
 from standfast.store.packing import borrowed_by
 from standfast.store.records import STREAM

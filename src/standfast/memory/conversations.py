@@ -20,7 +20,6 @@ from standfast.errors import InvalidValue, MessageConflict, StandfastError
 from standfast.govern.admission import JudgedRecord, admit
 from standfast.govern.judge.judge import Claim, JudgingContext
 from standfast.govern.judge.secrecy import redacted
-from standfast.govern.patterns import refused_key
 from standfast.limits import EXTRACTED_MESSAGES, MAX_MESSAGE_POSITION, MESSAGES_PER_COMMIT
 from standfast.memory.commit_plan import RunServices, commit_judged
 from standfast.memory.idempotency import CallLog, IdempotencyRecord
@@ -41,7 +40,7 @@ from standfast.memory.messages import (
 from standfast.memory.run import Run
 from standfast.origins import Origin, checked_origin, lowest, origin_of
 from standfast.remember_request import RememberRequest
-from standfast.scopes import is_within, scoped_key
+from standfast.scopes import is_within, refused_key, scoped_key
 from standfast.store.commit import Write
 from standfast.store.records import SESSION
 from standfast.vocabulary import (

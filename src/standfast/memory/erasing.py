@@ -21,7 +21,6 @@ from standfast.govern.admission import witness_prefix
 from standfast.govern.approvals.queue import DECISION_PREFIX, SYSTEM_NAMESPACE
 from standfast.govern.evidence import read_instant
 from standfast.govern.judge.text_reading import TextReading
-from standfast.govern.patterns import said_key
 from standfast.limits import ERASED_ROWS_PER_COMMIT, LEASE_SECONDS, MAX_LISTED_LAW
 from standfast.memory.commit_plan import RunServices, commit_judged
 from standfast.scopes import (
@@ -32,6 +31,7 @@ from standfast.scopes import (
     key_parts,
     name_in,
     prefix_of,
+    said_key,
     scope_in,
     scoped_key,
 )

@@ -8,11 +8,11 @@ from standfast.errors import InvalidValue, NotAuthorised
 from standfast.govern.admission import witness_prefix
 from standfast.govern.authority import Role
 from standfast.govern.judge.judge import Claim, JudgingContext
-from standfast.govern.patterns import is_pattern_key, pattern_prefix, refused_key, said_key
+from standfast.govern.patterns import is_pattern_key, pattern_prefix
 from standfast.origins import CITING_KINDS, Origin, kind_of, lowest, origin_of
 from standfast.policies.band_budget import OBSERVATION
 from standfast.remember_request import RememberRequest
-from standfast.scopes import SHARED, checked_scope, prefix_of, scoped_key
+from standfast.scopes import SHARED, checked_scope, prefix_of, refused_key, said_key, scoped_key
 from standfast.store.commit import Commit
 from standfast.store.protocol import RecordKey
 from standfast.store.records import record_of

@@ -36,9 +36,9 @@ from standfast.govern.evidence import (
     sealed_record,
 )
 from standfast.govern.judge.text_reading import TextReading
-from standfast.govern.patterns import refused_key, refused_row, said_key, said_row
+from standfast.govern.patterns import refused_row, said_row
 from standfast.limits import MIN_PROPOSAL_PREFIX_CHARS
-from standfast.scopes import name_in, prefix_of, scope_in, scoped_key
+from standfast.scopes import name_in, prefix_of, refused_key, said_key, scope_in, scoped_key
 from standfast.store.commit import Commit, ExtraWrites, Fact, Write, no_extra_writes
 from standfast.store.protocol import Version
 from standfast.store.records import keys_with_content_of, record_of, superseded_keys

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Final, NamedTuple, Protocol, Self
 
 from standfast.errors import InvalidValue
@@ -225,6 +226,8 @@ class JudgingContext:
         found = [] if self._given is None else self._given.similar_to(claim.reading)
         if self._accepted is not None:
             found += self._accepted.similar_to(claim.reading)
+        if not found:
+            return found
         return sorted(
             (
                 known
@@ -358,8 +361,11 @@ def source_key(source: object) -> str:
             "",
         )
         kind = kind or "place"
-    if not isinstance(kind, str) or not kind.strip() or not source_id:
-        return ""
+    return _named_source(kind, source_id) if isinstance(kind, str) and kind.strip() and source_id else ""
+
+
+@lru_cache(maxsize=1 << 10)
+def _named_source(kind: str, source_id: str) -> str:
     name = source_id.strip().partition("#")[0].lower()
     kind = kind.strip().lower()
     site = _SITE.match(name) or (_HOST.fullmatch(name) if kind in _WEB_KINDS else None)

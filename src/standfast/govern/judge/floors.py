@@ -84,15 +84,11 @@ def _problem_of_source(source: object) -> str | None:
     if not isinstance(source, Mapping) or not source:
         return _NO_SOURCE
     kind, source_id = source.get("kind"), source.get("id")
-    if not (_is_filled(kind) and _is_filled(source_id)):
+    kind_word = kind.strip().lower() if isinstance(kind, str) else ""
+    id_word = source_id.strip().lower() if isinstance(source_id, str) else ""
+    if not kind_word or not id_word:
         return _HALF_A_SOURCE
-    if str(source_id).strip().lower() in _PLACEHOLDERS or str(kind).strip().lower() in _PLACEHOLDER_KINDS:
-        return _PLACEHOLDER_SOURCE
-    return None
-
-
-def _is_filled(value: object) -> bool:
-    return isinstance(value, str) and bool(value.strip())
+    return _PLACEHOLDER_SOURCE if id_word in _PLACEHOLDERS or kind_word in _PLACEHOLDER_KINDS else None
 
 
 # F2_Truth.
@@ -468,10 +464,11 @@ class NoveltyFloor:
         length = len(claim.record.text)
         if length > self.max_chars:
             return Finding(0.3, f"too long: {length} characters, at most {self.max_chars}. Split it")
-        if not claim.is_human and (context.refused or context.knows_any):
-            if _is_refused(claim, context.refused):
+        if not claim.is_human:
+            if context.refused and _is_refused(claim, context.refused):
                 return Finding(0.0, "rejected before: the same content. A human may submit it again")
-            if refused := [known.memory_id for known in context.similar_to(claim) if known.refused]:
+            similar = context.similar_to(claim) if context.knows_any else ()
+            if refused := [known.memory_id for known in similar if known.refused]:
                 return Finding(
                     0.0, f"rejected before: it says what {refused[0]} says. A human may submit it again"
                 )
@@ -487,8 +484,10 @@ class NoveltyFloor:
             return recalled.record_of(claim.reading) or RECALLED
         if not context.knows_any:
             return None
-        found = (known for known in context.similar_to(claim) if not known.refused and _covers(known, claim))
-        return next((known.memory_id for known in found), None)
+        for known in context.similar_to(claim):
+            if not known.refused and _covers(known, claim):
+                return known.memory_id
+        return None
 
 
 def _is_refused(claim: Claim, refused: frozenset[str]) -> bool:

@@ -9,7 +9,7 @@ import binascii
 import codecs
 import html
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from math import prod
 from typing import Final, NamedTuple
@@ -55,10 +55,10 @@ class InjectionFloor:
         whole = claim.whole
         # What a user wants from now on is a preference.
         ignored = "standing" if claim.record.origin is Origin.TRUSTED else ""
-        worst = _combine(sign for sign in _signs_in(whole) if sign.kind != ignored)
+        worst = _combine([sign for sign in _signs_in(whole) if sign.kind != ignored])
         if worst.score >= self.threshold:
             for inside in disguised_texts(whole):
-                found = _combine(_signs_in(inside))
+                found = _combine(list(_signs_in(inside)))
                 if found.score < worst.score:
                     worst = Finding(found.score, f"in disguise, {found.reason}")
         return worst
@@ -105,9 +105,10 @@ class Sign(NamedTuple):
     end: int = -1
 
 
-def _combine(found: Iterable[Sign]) -> Finding:
+def _combine(signs: list[Sign]) -> Finding:
     """The score of the worst passage. Weak signs count together only if they are near each other and are not the same words."""
-    signs = list(found)
+    if not signs:
+        return CLEAN
     passages: dict[int, list[Sign]] = {}
     for sign in signs:
         if sign.start >= 0:
@@ -143,7 +144,8 @@ def _overlap(one: Sign, other: Sign) -> bool:
 
 
 def _signs_in(reading: TextReading) -> Iterator[Sign]:
-    yield from (Sign(kind, weight) for kind, weight in find_markup(reading))
+    for kind, weight in find_markup(reading):
+        yield Sign(kind, weight)
     yield from _find_orders(reading)
 
 

@@ -24,8 +24,8 @@ import fnmatch
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from importlib import import_module
-from math import isfinite
 from numbers import Real
 from typing import Any, Final, NamedTuple, Self
 
@@ -172,6 +172,14 @@ class Judge:
             raise InvalidValue(
                 what="Judge", problem="without floors it would accept everything; give at least one"
             )
+        # Where one of these found nothing, nothing is known; otherwise the first says what is, also behind an allow-list.
+        self._new_if_clean = [
+            (place, checked.clean)
+            for place, checked in enumerate(self._floors)
+            if isinstance(checked.floor, NoveltyFloor)
+        ]
+        inner = [unwrapped(checked.floor) for checked in self._floors]
+        self._novelty = next((floor for floor in inner if isinstance(floor, NoveltyFloor)), None)
 
     def describe(self) -> list[tuple[str | float | bool | dict[str, object], ...]]:
         """Name, threshold and hardness of each floor, in order, and its other options that are not at their default.
@@ -197,30 +205,25 @@ class Judge:
                 what="Judgement", problem=f"minimum must be SABAR or 888_HOLD, not {minimum!r:.40}"
             )
         checks = tuple([floor.check(claim, context) for floor in self._floors])
-        known = None if self._says_new(checks) else self._known(claim, context)
+        known = None
+        if self._novelty is not None and not any(
+            checks[place] is clean for place, clean in self._new_if_clean
+        ):
+            known = self._novelty.known(claim, context)
+        failed = [check for check in checks if not check.passed]
+        if not failed and minimum is None:
+            return Judgement(verdict=Verdict.SEAL, floor_checks=checks, known=known)
         verdict: Verdict = minimum or Verdict.SEAL
         reasons = [f"{_printable(reason) or 'asked for by the caller'} [{minimum}]"] if minimum else []
-        failed: dict[str, list[str]] = {}
-        for check in checks:
-            if not check.passed:
-                outcome = "rejected" if check.hard else "needs review"
-                failed.setdefault(f"{outcome}: {check.reason or 'no reason given'}", []).append(check.floor)
-                own_verdict = Verdict.VOID if check.hard else Verdict.PARTIAL
-                verdict = max(verdict, own_verdict, key=STRICTNESS.__getitem__)
-        reasons += [f"{why} [{', '.join(floors)}]" for why, floors in failed.items()]
+        floors_of_reason: dict[str, list[str]] = {}
+        for check in failed:
+            outcome = "rejected" if check.hard else "needs review"
+            why = f"{outcome}: {check.reason or 'no reason given'}"
+            floors_of_reason.setdefault(why, []).append(check.floor)
+            own_verdict = Verdict.VOID if check.hard else Verdict.PARTIAL
+            verdict = max(verdict, own_verdict, key=STRICTNESS.__getitem__)
+        reasons += [f"{why} [{', '.join(floors)}]" for why, floors in floors_of_reason.items()]
         return Judgement(verdict=verdict, floor_checks=checks, reasons=tuple(reasons), known=known)
-
-    def _says_new(self, checks: Sequence[FloorCheck]) -> bool:
-        """Whether a floor against known content found nothing, so that nothing is known."""
-        return any(
-            check is floor.clean and isinstance(floor.floor, NoveltyFloor)
-            for check, floor in zip(checks, self._floors, strict=True)
-        )
-
-    def _known(self, claim: Claim, context: JudgingContext) -> str | None:
-        """The id of the record that says the same already. A judge without the floor against it does not ask."""
-        floors = [unwrapped(floor.floor) for floor in self._floors]
-        return next((one.known(claim, context) for one in floors if isinstance(one, NoveltyFloor)), None)
 
 
 class CheckedFloor(NamedTuple):
@@ -251,8 +254,9 @@ class CheckedFloor(NamedTuple):
                 f"not {threshold!r:.40} and {hard!r:.40}"
             )
             raise InvalidValue(what="Floor", problem=problem)
-        clean = FloorCheck(floor=name, score=1.0, passed=True, threshold=number, hard=hard)
-        return cls(floor, name, number, hard, clean)
+        plain_name = str.__str__(name)
+        clean = FloorCheck(floor=plain_name, score=1.0, passed=True, threshold=number, hard=hard)
+        return cls(floor, plain_name, number, hard, clean)
 
     def describe(self) -> tuple[str | float | bool | dict[str, object], ...]:
         """The floor as ``Judge.describe`` lists it."""
@@ -285,23 +289,23 @@ class CheckedFloor(NamedTuple):
             raw_score, reason = finding
         except Exception as error:  # noqa: BLE001  # A floor is anybody's code; its failure is a finding.
             code = error.code if isinstance(error, StandfastError) else type(error).__name__
-            return self._result(0.0, f"error: the floor could not judge ({code})", passed=False)
+            return self._error(f"error: the floor could not judge ({code})")
         score = _score(raw_score)
         if score is None:
-            problem = f"error: the floor gave no score between 0 and 1, but a {type(raw_score).__name__}"
-            return self._result(0.0, problem, passed=False)
-        result = self._result(score, reason)
-        return msgspec.structs.replace(result, hard=False) if isinstance(finding, NeedsReview) else result
+            return self._error(
+                f"error: the floor gave no score between 0 and 1, but a {type(raw_score).__name__}"
+            )
+        hard = self.hard and not isinstance(finding, NeedsReview)
+        return _found(self.clean, score, score >= self.threshold, hard, _printable(reason) or None)
 
-    def _result(self, score: float, reason: object, *, passed: bool = True) -> FloorCheck:
-        return FloorCheck(
-            floor=self.name,
-            score=score,
-            passed=passed and score >= self.threshold,
-            threshold=self.threshold,
-            hard=self.hard,
-            reason=_printable(reason) or None,
-        )
+    def _error(self, problem: str) -> FloorCheck:
+        return _found(self.clean, 0.0, False, self.hard, _printable(problem))
+
+
+# Most claims get the same few findings.
+@lru_cache(maxsize=1 << 10)
+def _found(clean: FloorCheck, score: float, passed: bool, hard: bool, reason: str | None) -> FloorCheck:
+    return msgspec.structs.replace(clean, score=score, passed=passed, hard=hard, reason=reason)
 
 
 def _configured(floor: Floor, options: Mapping[str, object]) -> Floor | None:
@@ -369,13 +373,17 @@ def _sort_key(name: str) -> tuple[int, str]:
 
 def _score(value: object) -> float | None:
     """A score as evidence stores it, rounded as json-v1 rounds; None for anything but a number from 0 to 1."""
-    if isinstance(value, bool) or not isinstance(value, Real):
-        return None
-    try:
-        number = float(value)
-    except (OverflowError, TypeError, ValueError):
-        return None
-    return round(number, FLOAT_DECIMALS) if isfinite(number) and 0 <= number <= 1 else None
+    if type(value) is float:
+        number = value
+    else:
+        if isinstance(value, bool) or not isinstance(value, Real):
+            return None
+        try:
+            number = float(value)
+        except (OverflowError, TypeError, ValueError):
+            return None
+    # Adding zero turns -0.0 into 0.0. NaN is not between any numbers.
+    return round(number, FLOAT_DECIMALS) + 0.0 if 0 <= number <= 1 else None
 
 
 def _printable(reason: object) -> str:

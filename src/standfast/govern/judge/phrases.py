@@ -71,10 +71,8 @@ class Phrasebook:
         if not found:
             return []
         places = {place for word in found for place in self._phrases_by_word[word]}
-        return [self.phrases[place] for place in sorted(places) if self._is_possible(place, vocabulary)]
-
-    def _is_possible(self, place: int, vocabulary: frozenset[str]) -> bool:
-        return not any(map(vocabulary.isdisjoint, self.phrases[place].required_words))
+        phrases = [self.phrases[place] for place in sorted(places)]
+        return [one for one in phrases if not any(map(vocabulary.isdisjoint, one.required_words))]
 
 
 def spoken(reading: TextReading) -> str:

@@ -448,9 +448,9 @@ def claim_of(request: RememberRequest) -> Claim:
 def redacted_request(request: RememberRequest, claim: Claim | None = None) -> RememberRequest:
     """The request as a trace may record it; the same object if it has no secret. ``claim`` is its ``claim_of``, if it is there already."""
     claim = claim or claim_of(request)
-    without = _redacted(claim)
-    if without is claim.record:
+    if not _reason(claim):
         return request
+    without = _redacted(claim)
     return msgspec.structs.replace(
         request,
         text=without.text,

@@ -290,6 +290,7 @@ _NAME_INSIDE_A_SENTENCE: Final = re.compile(r"(?<=[^\W_] |[,;] )[A-ZÀ-Þ][^\W_]
 _GROUPED: Final = re.compile(r"\d{1,3}(?:([.,])\d{3})(?:\1\d{3})*")
 _DECIMAL: Final = re.compile(r"\d{1,18}(?:\.\d{1,12})?")
 _GERMAN_DATE: Final = re.compile(r"(\d{1,2})\.(\d{1,2})\.(\d{4})")
+_YEAR: Final = re.compile(r"\d{4}")
 _ISO_DATE: Final = re.compile(r"\d{4}-\d{2}-\d{2}")
 
 
@@ -395,11 +396,31 @@ class TextReading:
         return fingerprint(f"content/v1 {' '.join(self.words) or self.folded.strip()}")
 
     @computed_once
-    def _classified(self) -> tuple[tuple[str, ...], frozenset[str], frozenset[str]]:
-        """The words that carry the fact (numbers included), the numbers, and the qualifiers."""
+    def carrying(self) -> tuple[str, ...]:
+        """The words that carry the fact, in order: stemmed, without small words, numbers in one notation."""
+        return self._classify()[0]
+
+    @computed_once
+    def numbers(self) -> frozenset[str]:
+        """Every number, and every word that contains a digit."""
+        return self._classify()[1]
+
+    @computed_once
+    def qualifiers(self) -> frozenset[str]:
+        """The words that negate or limit the statement. Every negation is ``not``."""
+        return self._classify()[2]
+
+    @computed_once
+    def content(self) -> frozenset[str]:
+        """The set of carrying words."""
+        return frozenset(self.carrying)
+
+    def _classify(self) -> tuple[tuple[str, ...], frozenset[str], frozenset[str]]:
+        """Computes ``carrying``, ``numbers`` and ``qualifiers``, which come from one look at each word."""
         carrying: list[str] = []
         numbers, qualifiers = set(), set()
-        for word in self.words if self.vocabulary.isdisjoint(MONTHS) else with_dates(self.words):
+        has_date = not self.vocabulary.isdisjoint(MONTHS) and _YEAR.search(self.folded)
+        for word in with_dates(self.words) if has_date else self.words:
             meaning = _MEANING.get(word)
             if meaning is not None:
                 kind, said = meaning
@@ -420,27 +441,9 @@ class TextReading:
                 figure = number(word)
                 numbers.add(figure)
                 carrying.append(figure)
-        return tuple(carrying), frozenset(numbers), frozenset(qualifiers)
-
-    @property
-    def carrying(self) -> tuple[str, ...]:
-        """The words that carry the fact, in order: stemmed, without small words, numbers in one notation."""
-        return self._classified[0]
-
-    @property
-    def numbers(self) -> frozenset[str]:
-        """Every number, and every word that contains a digit."""
-        return self._classified[1]
-
-    @property
-    def qualifiers(self) -> frozenset[str]:
-        """The words that negate or limit the statement. Every negation is ``not``."""
-        return self._classified[2]
-
-    @computed_once
-    def content(self) -> frozenset[str]:
-        """The set of carrying words."""
-        return frozenset(self.carrying)
+        found = tuple(carrying), frozenset(numbers), frozenset(qualifiers)
+        self.__dict__.update(zip(("carrying", "numbers", "qualifiers"), found, strict=True))
+        return found
 
     @computed_once
     def topic(self) -> frozenset[str]:
