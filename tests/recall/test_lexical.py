@@ -3,6 +3,7 @@
 import json
 from collections import Counter
 from collections.abc import Iterator
+from importlib import import_module
 
 import pytest
 from hypothesis import example, given, settings
@@ -301,6 +302,17 @@ def test_every_language_stems_and_an_unknown_one_is_refused() -> None:
     assert analyzer_of("none").terms_of(words_of("the get_user")) == ["the", "get", "user"]
     with pytest.raises(InvalidValue, match="known: english"):
         Analyzer("klingon")
+
+
+@pytest.mark.parametrize("language", sorted(set(LANGUAGES) - {"none"}))
+def test_no_stemmer_changes_a_number(language: str) -> None:
+    """The analyzer relies on it: it stems no word of digits alone."""
+    module = import_module(f"snowballstemmer.{language}_stemmer")
+    stemmer = getattr(module, f"{language.capitalize()}Stemmer")()
+
+    for number in (*range(1_000), 20_261_117, 10**40):
+        assert stemmer.stemWord(str(number)) == str(number)
+    assert analyzer_of(language).terms_of(["2026", "007"]) == ["2026", "007"]
 
 
 def test_memory_answers_with_it_as_of_any_snapshot_warm_and_cold() -> None:

@@ -319,6 +319,9 @@ QUERIES = [
     VersionQuery(namespace="n1", prefix="b", after=("n1", "a")),
     VersionQuery(namespace="n1", prefix="b", after=("n1", "b")),
     VersionQuery(namespace="n1", prefix="b/", after=("n1", "b/1"), newest=True),
+    VersionQuery(namespace="n1", bands=["b"]),
+    VersionQuery(namespace="n1", bands=["b", "d"], at=2),
+    VersionQuery(namespace="n1", bands=["b", "d"], since=0, at=1, limit=2),
     VersionQuery(namespace="nobody"),
     VersionQuery(namespace="n1", keys=[]),
     VersionQuery(namespace="n1", keys=["b", "a", "b", "zz"]),
@@ -336,8 +339,10 @@ def _filtered(rows: list[Version], query: VersionQuery) -> list[Version]:
         if query.namespace in (None, row.namespace)
         and (query.keys is None or row.key in query.keys)
         and row.key.startswith(query.prefix)
+        and (not query.bands or any(row.key.startswith(f"{band}/") for band in query.bands))
         and (row.namespace, row.key) > query.after
         and query.snapshot in (None, row.memory_snapshot_id)
+        and (query.since is None or row.memory_snapshot_id > query.since)
         and (query.at is None or row.memory_snapshot_id <= query.at)
     ]
     if query.newest:
@@ -349,7 +354,16 @@ def test_versions_are_what_a_plain_filter_finds(store: Store) -> None:
     def change(namespace: str, key: str, action: ActionType, value: object = None) -> Write:
         return Write.of(namespace, key, action, value)
 
-    keys = [("n1", "a"), ("n1", "b"), ("n1", "b/"), ("n1", "b/1"), ("n1", "b/2"), ("n1", "c"), ("n2", "a")]
+    keys = [
+        ("n1", "a"),
+        ("n1", "b"),
+        ("n1", "b/"),
+        ("n1", "b/1"),
+        ("n1", "b/2"),
+        ("n1", "c"),
+        ("n1", "d/1"),
+        ("n2", "a"),
+    ]
     store.commit(commit("r1", *(change(*key, ActionType.WRITE, 1) for key in keys)))
     store.commit(
         commit("r2", change("n1", "a", ActionType.MERGE, 2), change("n2", "b", ActionType.WRITE, 1), at=1)
@@ -359,7 +373,7 @@ def test_versions_are_what_a_plain_filter_finds(store: Store) -> None:
     )
     rows = [row for snapshot in (1, 2, 3) for row in store.versions_of(snapshot)]
 
-    assert len(rows) == 11
+    assert len(rows) == 12
     for query in QUERIES:
         assert store._storage.versions(query) == _filtered(rows, query), query
     bare = store.versions_between("n1", 1, 2, with_content=False)

@@ -21,7 +21,7 @@ import msgspec
 from standfast.casing import lowered
 from standfast.errors import InvalidValue
 from standfast.recall.filters import EvidenceFacts, RecordFacts, trust_code
-from standfast.recall.index_segment import MAX_FREQUENCY
+from standfast.recall.index_segment import COLUMNS, MAX_FREQUENCY
 from standfast.recall.stop_words import ARTICLES, STOP_WORDS
 from standfast.recall.timestamps import DAY_MICROSECONDS, MISSING, time_of
 
@@ -127,6 +127,8 @@ class Analyzer:
         self._articles = frozenset(words_of(ARTICLES.get(language, "")))
         self._stemmers = threading.local()
         self._stem = lru_cache(maxsize=1 << 17)(self._uncached_stem)
+        # Sources, speakers and tags repeat.
+        self.terms_of_labels = lru_cache(maxsize=1 << 12)(self._uncached_terms_of_labels)
 
     def terms_of(self, words: list[str]) -> list[str]:
         """The terms of the words of a text, in order: stems of all words but function words."""
@@ -134,6 +136,10 @@ class Analyzer:
             return words
         stop_words, stem = self._stop_words, self._stem
         return [stem(word) for word in words if word not in stop_words]
+
+    def _uncached_terms_of_labels(self, labels: str) -> dict[str, int]:
+        """The terms of other fields than the text, as the index has them, and how often each occurs. The answer is shared: do not change it."""
+        return {FIELD + term: count for term, count in Counter(self.terms_of(words_of(labels))).items()}
 
     def gist_of(self, words: list[str]) -> list[str]:
         """The words of a text in order, without articles; see ``is_same_gist``."""
@@ -151,7 +157,8 @@ class Analyzer:
         )
 
     def _uncached_stem(self, word: str) -> str:
-        if len(word) > MAX_STEMMED_CHARS:
+        # No stemmer has an ending of digits.
+        if len(word) > MAX_STEMMED_CHARS or (word.isascii() and word.isdecimal()):
             return word
         # A stemmer holds the word that it works on, so each thread has its own.
         stemmer: Any = getattr(self._stemmers, "stemmer", None)
@@ -230,23 +237,29 @@ class AnalysedRecord(NamedTuple):
     """1 if it holds only from or until some time."""
 
     @property
-    def columns(self) -> Iterator[tuple[str, int]]:
-        """Its columns by name."""
-        return zip(self._fields[1:], self[1:], strict=True)
+    def numbers(self) -> tuple[int, ...]:
+        """Its columns, in the order in which segments have them."""
+        return self[1:]
+
+
+assert COLUMNS[-len(AnalysedRecord._fields) + 1 :] == AnalysedRecord._fields[1:]
 
 
 def analysed(record: IndexedRecord, analyzer: Analyzer) -> AnalysedRecord:
     """Take a record apart for the index."""
     words = words_of(record.text)
     terms = analyzer.terms_of(words)
-    counts: dict[str, int] = Counter(terms)
+    counts = dict(Counter(terms))
     labels = " ".join([*record.tags, record.subject or "", record.source_name, record.speaker or ""])
-    for term, count in Counter(analyzer.terms_of(words_of(labels))).items():
-        counts[FIELD + term] = count
-    subject, speaker = set(words_of(record.subject or "")), set(words_of(record.speaker or ""))
-    counts.update({SUBJECT_WORD + word: 1 for word in subject})
-    counts.update({SPEAKER_WORD + word: 1 for word in speaker})
-    counts.update(dict.fromkeys(_filtered_terms(record), 1))
+    counts.update(analyzer.terms_of_labels(labels))
+    subject = set(words_of(record.subject)) if record.subject else ()
+    speaker = set(words_of(record.speaker)) if record.speaker else ()
+    for word in subject:
+        counts[SUBJECT_WORD + word] = 1
+    for word in speaker:
+        counts[SPEAKER_WORD + word] = 1
+    for term in _filtered_terms(record):
+        counts[term] = 1
     return AnalysedRecord(
         counts,
         (record.position or 0) if record.is_threaded else 0,
@@ -280,5 +293,9 @@ def filtered_term(field: str, value: object) -> str:
     """A short term for a value. Two values may share one, so what it finds is still to be checked."""
     if isinstance(value, float) and value.is_integer():
         value = int(value)
-    named = f"{field}\0{type(value).__name__}\0{value}".encode(errors="replace")
-    return _FILTERED + hashlib.blake2b(named, digest_size=6).hexdigest()
+    return _hashed_term(f"{field}\0{type(value).__name__}\0{value}")
+
+
+@lru_cache(maxsize=1 << 12)
+def _hashed_term(named: str) -> str:
+    return _FILTERED + hashlib.blake2b(named.encode(errors="replace"), digest_size=6).hexdigest()

@@ -14,7 +14,6 @@ records alone, however it came about, so that it can be compared with them. Ever
 import hashlib
 import struct
 import zlib
-from array import array
 from bisect import bisect_left
 from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -153,15 +152,6 @@ class SegmentRows:
                 counts.astype(_WIDTHS[width]).tobytes(),
             ]
         )
-
-
-def add_postings(postings: dict[str, "array[int]"], row: int, terms: Mapping[str, int]) -> None:
-    """Add the terms of a row, and how often each is in it, to postings of terms."""
-    for term, count in terms.items():
-        posting = postings.get(term)
-        if posting is None:
-            posting = postings[term] = array("q")
-        posting.append(row << FREQUENCY_BITS | min(count, MAX_FREQUENCY))
 
 
 def crc_of(place: str) -> int:
@@ -440,18 +430,26 @@ def merged(segments: Sequence[SegmentRows], first: int) -> SegmentRows:
 
 
 def _merged_postings(segments: Sequence[SegmentRows], bases: Numbers) -> tuple[list[str], Numbers, Numbers]:
-    terms = sorted({term for one in segments for term in one.terms})
-    number_of = {term: number for number, term in enumerate(terms)}
-    numbers = np.concatenate(
-        [
-            np.repeat(np.array([number_of[term] for term in one.terms], dtype=np.int64), one.lengths)
-            for one in segments
-        ]
-    )
     packed = np.concatenate(
         [one.packed + (int(base) << FREQUENCY_BITS) for base, one in zip(bases, segments, strict=False)]
     )
-    # Stable: the postings of a term stay in the order of segments, and so of rows.
+    return grouped_by_term([one.terms for one in segments], packed, [one.lengths for one in segments])
+
+
+def grouped_by_term(
+    named: Sequence[Sequence[str]], packed: Numbers, lengths: Sequence[Numbers] = ()
+) -> tuple[list[str], Numbers, Numbers]:
+    """Postings, by term: the terms in order, how many postings each has, and these. Rows stay in the order in which they come.
+
+    Args:
+        named: The term of each posting, in any number of portions.
+        lengths: How many postings each name stands for; by default one.
+    """
+    terms = sorted({term for portion in named for term in portion})
+    number_of = dict(zip(terms, range(len(terms)), strict=True))
+    numbers = np.array([number_of[term] for portion in named for term in portion], dtype=np.int64)
+    if lengths:
+        numbers = np.repeat(numbers, np.concatenate(lengths))
     order = np.argsort(numbers, kind="stable")
     return terms, np.bincount(numbers, minlength=len(terms)).astype(np.int64), packed[order]
 

@@ -4,7 +4,6 @@ Segments are derived: whatever is missing, damaged or of another version is made
 """
 
 import threading
-from array import array
 from collections.abc import Callable, Iterator, Sequence
 from typing import Final, NamedTuple
 
@@ -22,6 +21,8 @@ from standfast.recall.analysis import LANGUAGES, Analyzer, IndexedRecord, analys
 from standfast.recall.index_segment import (
     COLUMNS,
     FORMAT,
+    FREQUENCY_BITS,
+    MAX_FREQUENCY,
     NEVER,
     Numbered,
     RowEnd,
@@ -29,8 +30,8 @@ from standfast.recall.index_segment import (
     SegmentLost,
     SegmentRows,
     SegmentTables,
-    add_postings,
     expanded,
+    grouped_by_term,
     id_of,
     merged,
     sealed,
@@ -49,13 +50,18 @@ class SegmentDraft:
     def __init__(self, analyzer: Analyzer, first: int) -> None:
         self._analyzer = analyzer
         self._first = first
-        self._columns: dict[str, list[int]] = {name: [] for name in COLUMNS}
+        self._numbers: list[tuple[int, ...]] = []
+        """The columns of each row, but for the ends."""
+        self._row_ends: dict[int, int] = {}
         self._places: list[str] = []
         self._rows: dict[tuple[str, int], int] = {}
         self._scopes, self._threads = Numbered[str](), Numbered[tuple[str, str]]()
         self._ids: dict[int, tuple[str, str]] = {}
         self._ends: list[RowEnd] = []
-        self._postings: dict[str, array[int]] = {}
+        self._terms: list[str] = []
+        """The terms of all rows, one row after the other, and how often each is in its row."""
+        self._counts: list[int] = []
+        self._term_counts: list[int] = []
 
     def __len__(self) -> int:
         return len(self._places)
@@ -68,17 +74,17 @@ class SegmentDraft:
             # A row that was erased is not there.
             row = self._rows.get((version.place, version.previous))
             if row is not None:
-                self._columns["end"][row] = version.snapshot
+                self._row_ends[row] = version.snapshot
         if version.record is not None:
             self._add_row(version.place, version.snapshot, version.record)
 
     def _add_row(self, place: str, first: int, record: IndexedRecord) -> None:
         row, found = len(self._places), analysed(record, self._analyzer)
-        add_postings(self._postings, row, found.terms)
+        self._terms += found.terms
+        self._counts += found.terms.values()
+        self._term_counts.append(len(found.terms))
         thread = self._threads.of((record.scope, record.session or "")) if record.is_threaded else -1
-        numbers = {"first": first, "end": NEVER, "scope": self._scopes.of(record.scope), "thread": thread}
-        for name, number in (*numbers.items(), *found.columns):
-            self._columns[name].append(number)
+        self._numbers.append((first, NEVER, self._scopes.of(record.scope), thread, *found.numbers))
         if place != f"{record.scope}//{record.memory_id}":
             self._ids[row] = record.scope, record.memory_id
         self._places.append(place)
@@ -86,15 +92,15 @@ class SegmentDraft:
 
     def rows(self) -> SegmentRows:
         """What was gathered."""
-        terms = sorted(self._postings)
-        return SegmentRows(
-            columns={name: np.array(values, dtype=np.int64) for name, values in self._columns.items()},
-            places=self._places,
-            tables=SegmentTables(self._scopes.names, self._threads.names, self._ids, self._ends),
-            terms=terms,
-            lengths=np.array([len(self._postings[term]) for term in terms], dtype=np.int64),
-            packed=np.frombuffer(b"".join(self._postings[term].tobytes() for term in terms), dtype=np.int64),
-        )
+        numbers = np.array(self._numbers, dtype=np.int64).reshape(-1, len(COLUMNS))
+        columns = dict(zip(COLUMNS, numbers.T, strict=True))
+        for row, snapshot in self._row_ends.items():
+            columns["end"][row] = snapshot
+        rows = np.repeat(np.arange(len(self)), np.array(self._term_counts, dtype=np.int64))
+        counts = np.minimum(np.array(self._counts, dtype=np.int64), MAX_FREQUENCY)
+        tables = SegmentTables(self._scopes.names, self._threads.names, self._ids, self._ends)
+        postings = grouped_by_term([self._terms], rows << FREQUENCY_BITS | counts)
+        return SegmentRows(columns, self._places, tables, *postings)
 
 
 PERSISTED_BANDS: Final = (Band.LEDGER.value, Band.VAULT.value)

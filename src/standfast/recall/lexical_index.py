@@ -41,12 +41,11 @@ from standfast.recall.index_segment import (
     RowEnd,
     Rows,
     Segment,
-    add_postings,
     checksums_in,
     crc_of,
     expanded,
 )
-from standfast.scopes import key_parts, prefix_in
+from standfast.scopes import key_parts, prefix_in, scoped_key
 from standfast.store.audit import verified
 from standfast.store.protocol import PartName, Version
 from standfast.store.records import record_line
@@ -54,6 +53,10 @@ from standfast.store.store import Store
 from standfast.vocabulary import ActionType, Band
 
 _T = TypeVar("_T")
+# Looked up once: members of an enumeration cost a call.
+_EXPIRE: Final = ActionType.EXPIRE
+_VOID: Final = Band.VOID.value
+_BANDS: Final = frozenset(band.value for band in Band)
 PartReader = Callable[[Sequence[PartName]], Mapping[PartName, bytes]]
 
 
@@ -81,7 +84,7 @@ def read_commits(
     size = 8
     while after < until:
         end = min(until, after + size)
-        versions = store.versions_between(namespace, after, end)
+        versions = store.versions_between(namespace, after, end, bands=sorted(bands)) if bands else []
         size = (
             min(size * 2, COMMITS_READ_AT_ONCE)
             if len(versions) < VERSIONS_READ_AT_ONCE
@@ -89,11 +92,8 @@ def read_commits(
         )
         commits: dict[int, list[Version]] = {snapshot: [] for snapshot in range(after + 1, end + 1)}
         for version in versions:
-            if prefix_in(version.key) in bands:
-                commits[version.memory_snapshot_id].append(version)
-        latest = _latest_before(
-            store, namespace, {one.key for found in commits.values() for one in found}, after
-        )
+            commits[version.memory_snapshot_id].append(version)
+        latest = _latest_before(store, namespace, {one.key for one in versions}, after)
         for snapshot in sorted(commits):
             yield sorted(
                 (_indexed_version(one, latest) for one in commits[snapshot]),
@@ -107,13 +107,13 @@ def _latest_before(store: Store, namespace: str, keys: Collection[str], at: int)
     if not keys or at == 0:
         return {}
     found = store.versions_under(namespace, sorted(keys), newest_at=at)
-    return {one.key: one.memory_snapshot_id for one in found if one.action is not ActionType.EXPIRE}
+    return {one.key: one.memory_snapshot_id for one in found if one.action is not _EXPIRE}
 
 
 def _indexed_version(version: Version, latest: dict[str, int]) -> IndexedVersion:
     band, _, place = version.key.partition("/")
     previous = latest.pop(version.key, None)
-    if version.action is not ActionType.EXPIRE:
+    if version.action is not _EXPIRE:
         latest[version.key] = version.memory_snapshot_id
     record = None if version.content is None else record_of_version(verified(version))
     return IndexedVersion(band, place, version.memory_snapshot_id, record, previous)
@@ -122,13 +122,20 @@ def _indexed_version(version: Version, latest: dict[str, int]) -> IndexedVersion
 def record_of_version(version: Version) -> IndexedRecord | None:
     """The record of a version that was verified; None for one that is never recalled, or is no record."""
     band = prefix_in(version.key)
-    if version.action is ActionType.EXPIRE or band not in Band.__members__ or band == Band.VOID:
+    if version.action is _EXPIRE or band not in _BANDS or band == _VOID:
         return None
+    try:
+        # Nearly every content is a record with the key that it is stored under.
+        record = decode_record(version.content or b"null")
+        if record.band == band and scoped_key(band, record.scope, record.memory_id) == version.key:
+            return record
+    except msgspec.MsgspecError:
+        pass
     try:
         record = decode_record(record_line(version))
     except msgspec.MsgspecError:
         return None
-    return None if record.band == Band.VOID else msgspec.structs.replace(record, band=band)
+    return None if record.band == _VOID else msgspec.structs.replace(record, band=band)
 
 
 class GrowingArray:
@@ -256,18 +263,19 @@ class LexicalIndex:
         """Add a record that is shown from a snapshot on, and return its row."""
         row, found = len(self), analysed(record, self.analyzer)
         with self._lock:
-            add_postings(self._postings, row, found.terms)
-        thread = (record.band, record.scope, record.session or "")
-        place = key.partition("/")[2]
-        numbers = {
-            "first": first,
-            "end": NEVER,
-            "band": self._bands.of(record.band),
-            "scope": self._scopes.of(record.scope),
-            "thread": self._threads.of(thread) if record.is_threaded else -1,
-        }
-        for name, number in (*numbers.items(), *found.columns):
+            for term, count in found.terms.items():
+                posting = self._postings.get(term)
+                if posting is None:
+                    posting = self._postings[term] = array("q")
+                posting.append(row << FREQUENCY_BITS | min(count, MAX_FREQUENCY))
+        scope, thread = self._scopes.of(record.scope), -1
+        if record.is_threaded:
+            thread = self._threads.of((record.band, record.scope, record.session or ""))
+        numbers = (first, NEVER, scope, thread, *found.numbers)
+        for name, number in zip(COLUMNS, numbers, strict=True):
             self._columns[name].append(number)
+        self._columns["band"].append(self._bands.of(record.band))
+        place = key.partition("/")[2]
         self._crcs.append(crc_of(place))
         if place != f"{record.scope}//{record.memory_id}":
             self._names[row] = record.scope, record.memory_id

@@ -182,6 +182,7 @@ class InMemoryStorage:
             if (namespace, key) > query.after
             and query.namespace in (None, namespace)
             and key.startswith(query.prefix)
+            and (not query.bands or key.startswith(tuple(f"{band}/" for band in query.bands)))
         )
 
     def vectors(self, query: VectorQuery) -> list[Vector]:

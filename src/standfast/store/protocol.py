@@ -280,6 +280,8 @@ class VersionQuery(msgspec.Struct, frozen=True, kw_only=True):
     keys: Sequence[str] | None = None
     prefix: str = ""
     """Only keys that begin with it; needs a namespace."""
+    bands: Sequence[str] = ()
+    """Only records in these bands; by default in all, and what is in none."""
     after: RecordKey = ("", "")
     """Only records behind this one."""
     snapshot: int | None = None
@@ -307,15 +309,18 @@ class VersionQuery(msgspec.Struct, frozen=True, kw_only=True):
             parameters += (self.namespace, max(self.after[1], self.prefix), self.prefix + BEHIND_ALL_KEYS)
         elif is_behind:
             parameters += self.after
+        parameters += (f"{band}/{end}" for band in self.bands for end in ("", BEHIND_ALL_KEYS))
         bounds = (self.snapshot, self.since, self.at)
         parameters += (bound for bound in bounds if bound is not None)
         are_bound = tuple(bound is not None for bound in bounds)
-        sql = _conditions(self.namespace is not None, is_behind, are_bound, snapshot)
+        sql = _conditions(self.namespace is not None, is_behind, len(self.bands), are_bound, snapshot)
         return sql.replace("?", placeholder), parameters
 
 
 @cache
-def _conditions(has_namespace: bool, is_behind: bool, are_bound: tuple[bool, ...], snapshot: str) -> str:
+def _conditions(
+    has_namespace: bool, is_behind: bool, bands: int, are_bound: tuple[bool, ...], snapshot: str
+) -> str:
     """The conditions of a query that has these parts. There are few such shapes, and every read needs one."""
     conditions = ["TRUE"]
     if has_namespace:
@@ -323,6 +328,8 @@ def _conditions(has_namespace: bool, is_behind: bool, are_bound: tuple[bool, ...
         conditions.append(f"namespace = ? AND key {'>' if is_behind else '>='} ? AND key < ?")
     elif is_behind:
         conditions.append("(namespace, key) > (?, ?)")
+    if bands:
+        conditions.append(f"({' OR '.join(['key >= ? AND key < ?'] * bands)})")
     comparisons = zip(are_bound, ("=", ">", "<="), strict=True)
     conditions += [f"{snapshot} {comparison} ?" for is_bound, comparison in comparisons if is_bound]
     return " AND ".join(conditions)

@@ -205,8 +205,7 @@ class Store:
             VectorQuery(namespace=namespace, after=after, limit=SCAN_PAGE_RECORDS)
         ):
             yield from map(verified_vector, page)
-            last = page[-1]
-            after = (namespace, last.key, last.memory_snapshot_id, last.embedder)
+            after = (namespace, page[-1].key, page[-1].memory_snapshot_id, page[-1].embedder)
 
     def vectors_of(self, snapshot: int) -> list[Vector]:
         """The vectors that the commit of a snapshot added and that are still there, verified."""
@@ -220,12 +219,13 @@ class Store:
         return self._storage.versions(query)
 
     def versions_between(
-        self, namespace: str, after: int, until: int, *, with_content: bool = True
+        self, namespace: str, after: int, until: int, *, with_content: bool = True, bands: Sequence[str] = ()
     ) -> list[Version]:
-        """The versions that the commits after a snapshot wrote, up to another one, by snapshot and key, not verified."""
-        query = VersionQuery(namespace=namespace, since=after, at=until, with_content=with_content)
-        found = self._storage.versions(query)
-        return sorted(found, key=lambda one: one.memory_snapshot_id)
+        """The versions that the commits after a snapshot wrote, in bands if any are given, up to another one, by snapshot and key, not verified."""
+        query = VersionQuery(
+            namespace=namespace, since=after, at=until, with_content=with_content, bands=bands
+        )
+        return sorted(self._storage.versions(query), key=lambda one: one.memory_snapshot_id)
 
     @property
     def segments(self) -> SegmentTable:
