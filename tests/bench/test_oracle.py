@@ -59,6 +59,38 @@ def test_no_subset_is_better_and_the_choice_has_the_value(
                 assert sum(values[index] for index in subset) <= best
 
 
+def _by_table(sizes: list[int], values: list[int], capacity: int) -> int:
+    """The optimum by a table over all capacities."""
+    best = [0] * (capacity + 1)
+    for size, value in zip(sizes, values, strict=True):
+        for room in range(capacity, size - 1, -1):
+            best[room] = max(best[room], best[room - size] + value)
+    return best[capacity]
+
+
+def test_thousands_of_small_instances_agree_with_a_table() -> None:
+    chance = seeded(5)
+    for number in range(3_000):
+        sizes = [chance.randint(1, 20) for _ in range(chance.randrange(13))]
+        values = [
+            (chance.randint(-1, 20), size + 3, size, 3 * chance.randint(1, 4) * size)[number % 4]
+            for size in sizes
+        ]
+        capacity = chance.randint(0, max(1, sum(sizes)))
+        best, chosen = best_subset(sizes, values, capacity)
+
+        assert best == _by_table(sizes, values, capacity)
+        assert sum(values[index] for index in chosen) == best
+        assert sum(sizes[index] for index in chosen) <= capacity
+        assert all(values[index] > 0 for index in chosen)
+        assert chosen == sorted(chosen)
+
+
+def test_sizes_and_values_come_in_pairs() -> None:
+    with pytest.raises(ValueError, match="zip"):
+        best_subset([1], [1, 2], 5)
+
+
 @given(ITEMS, st.lists(st.integers(1, 150), min_size=1, max_size=4))
 def test_one_ranking_is_good_for_every_budget(items: list[tuple[int, int]], budgets: list[int]) -> None:
     sizes, values = [size for size, _ in items], [value for _, value in items]

@@ -59,6 +59,9 @@ def check_module(module: str, tests: Sequence[str], options: argparse.Namespace)
     """Tests a module's mutants and prints its row and its survivors. Returns how many were tested and how many survived."""
     found = list(mutants_of(module, source_of(module)))
     known = equivalent_mutants()
+    for name in sorted(known - {mutant.name for mutant in found}):
+        if name.startswith(f"{module} | "):
+            print(f"  equivalent.txt lists what is no mutant: {name}", flush=True)
     mutants = [mutant for mutant in found if mutant.name not in known]
     chosen = chosen_mutants(mutants, options)
     outcomes: list[Outcome] = []

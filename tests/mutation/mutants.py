@@ -5,6 +5,7 @@ equivalent mutants survives edits elsewhere in the file.
 """
 
 import ast
+from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Final
@@ -49,11 +50,14 @@ class Mutant:
     original: str
     position: int
     """Which of the places that can be changed this one is, counted from 0."""
+    occurrence: int
+    """Which of the equal changes of equal lines of the function it is, counted from 1."""
 
     @property
     def name(self) -> str:
         """Identifies the mutant; contains no line number."""
-        return f"{self.module} | {self.function} | {self.operator} | {self.line}"
+        which = "" if self.occurrence == 1 else f" [{self.occurrence}]"
+        return f"{self.module} | {self.function} | {self.operator} | {self.line}{which}"
 
     @property
     def source(self) -> str:
@@ -67,8 +71,11 @@ class Mutant:
 def mutants_of(module: str, source: str) -> Iterator[Mutant]:
     """Yields every mutant of a module, in source order."""
     lines = source.splitlines()
+    seen: Counter[tuple[str, str, str]] = Counter()
     for position, (function, number, operator, _) in enumerate(_sites(ast.parse(source))):
-        yield Mutant(module, function, operator, number, lines[number - 1].strip(), source, position)
+        same = function, operator, lines[number - 1].strip()
+        seen[same] += 1
+        yield Mutant(module, *same[:2], number, same[2], source, position, seen[same])
 
 
 def _sites(tree: ast.Module) -> Iterator[_Site]:
