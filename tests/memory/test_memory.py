@@ -1,5 +1,6 @@
 """Memory through its public shape: judged, buffered, committed, looked back at."""
 
+from typing import Any
 from unittest.mock import Mock
 
 import pytest
@@ -448,6 +449,28 @@ def test_a_commit_is_built_once_and_a_recall_asks_for_the_head_once(monkeypatch:
 
     assert built.call_count == 1
     assert heads.call_count == 1
+
+
+@pytest.mark.parametrize(
+    ("subject", "reason", "what"),
+    [(7, "asked for", "subject"), (" ", "asked for", "subject"), ("eu", "", "reason")],
+)
+def test_forgetting_needs_a_subject_and_a_reason(
+    memory: Memory, subject: Any, reason: str, what: str
+) -> None:
+    with pytest.raises(InvalidValue, match=f"{what} is invalid: it must be a non-empty string"):
+        writing(memory).forget(subject, reason=reason)
+
+
+def test_a_run_that_may_not_write_or_is_over_forgets_nothing(memory: Memory) -> None:
+    memory.remember("EU refunds take 14 days.", subject="eu", source=HANDBOOK)
+    over = writing(memory)
+    over.discard()
+
+    with pytest.raises(RunOver):
+        over.forget("eu", reason="asked for")
+    with pytest.raises(NotAllowed):
+        memory.run(workflow="w", mode="read_only").forget("eu", reason="asked for")
 
 
 def test_a_discarded_run_is_over(memory: Memory) -> None:
