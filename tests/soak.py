@@ -2,12 +2,13 @@
 
     python -m tests.soak FOLDER [--store URL] [--seconds N] [--actions N] [--commits N] [--workers N] [--round N] [--seed N]
 
-Each worker has subjects, facts, law, conversations and a scope of its own. Most of its commits are quick: bursts of new facts, of which it notes how many
-were acknowledged. Now and then its clock is years ahead, its disk is full, or (on a server) its connections are cut. ``--store postgres`` starts a server in
-the folder, which is killed and started again too. Of everything else it notes in a journal what it is about to do, and then what came of it; journal and
-notes are the model, and do not use the store. Workers are killed again and again, and forked anew at once by a process that is warm; of an action without an
-outcome, either may be true. The whole is done in rounds, each a tenth longer than all before it together where that is more than ``--round``; after each,
-with nobody at work, the store is verified, backed up, restored from the backup, and verified again. A folder that was used before is continued.
+Each worker has subjects, facts, law, conversations and a scope of its own. Most of its commits are quick: bursts of new facts, by one thread or by many that
+share transactions, of which each notes how many were acknowledged. Now and then its clock is years ahead, its disk is full, or (on a server) its connections
+are cut. ``--store postgres`` starts a server in the folder, which is killed and started again too. Of everything else it notes in a journal what it is about
+to do, and then what came of it; journal and notes are the model, and do not use the store. Workers are killed again and again, and forked anew at once by a
+process that is warm; of an action without an outcome, either may be true. The whole is done in rounds, each half as long as all before it together where that
+is more than ``--round``; after each, with nobody at work, the store is verified, and every fact that was ever acknowledged is read. Every third round a file
+that is not too large is backed up, restored from the backup, and verified again. A folder that was used before is continued.
 """
 
 import argparse
@@ -22,17 +23,28 @@ import traceback
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from importlib import import_module
 from pathlib import Path
 from typing import NoReturn
 
+from standfast.canon import parse
+from standfast.clock import SystemClock
+from standfast.govern.approvals.queue import SYSTEM_NAMESPACE
+from standfast.govern.evidence import read_instant
 from standfast.ledger.notary import Notary
+from standfast.limits import LEASE_SECONDS
 from standfast.memory import Memory
 from standfast.store.restore import accept_restored, restorations_of, restore_copy
 from standfast.store.store import Store, open_store
 from tests.servers.postgres import PostgresServer
-from tests.soak_worker import Worker, require
+from tests.soak_model import Facts, require
+from tests.soak_worker import INTERRUPTED, VERBS, Worker
 
 ROOT = Path(__file__).parents[1]
+RESTORED_COMMITS = 50_000
+"""A larger store is not restored any more: it takes longer than all the rest."""
+COMMITS_AN_ACTION = 250
+"""How many an action makes on average, roughly: it bounds the length of rounds."""
 
 
 class Keeper:
@@ -76,7 +88,9 @@ class Keeper:
         lines = self._log.read_text()[self._seen :]
         self._seen += len(lines)
         require(int(told) in (0, -signal.SIGKILL), f"{self.name} failed: {lines[-2000:]}")
-        return int(told) != 0, lines.split()
+        # There may be warnings between them.
+        words = {*VERBS, *(f">{verb}" for verb in VERBS), INTERRUPTED}
+        return int(told) != 0, [line for line in lines.splitlines() if line in words]
 
     def close(self) -> None:
         """End the process; a worker that is left is killed."""
@@ -99,6 +113,7 @@ def keep(folder: Path, url: str, name: str) -> None:
                 os.kill(pid, signal.SIGKILL)
 
     signal.signal(signal.SIGUSR1, kill)
+    _load_all(url)
     os.write(1, b"ready\n")
     for line in sys.stdin:
         pid = os.fork()
@@ -108,6 +123,15 @@ def keep(folder: Path, url: str, name: str) -> None:
         _, status = os.waitpid(pid, 0)
         workers.clear()
         os.write(1, b"%d\n" % os.waitstatus_to_exitcode(status))
+
+
+def _load_all(url: str) -> None:
+    """Import what a worker needs, so that it does not begin with that."""
+    if "://" in url:
+        import_module("standfast.store.postgres")
+    with Memory.open(":memory:") as memory:
+        memory.remember("A keeper is warm.", subject="keeper", source={"kind": "doc", "id": "plan"})
+        memory.recall("Is it warm?", tokens=300)
 
 
 def _live(folder: Path, url: str, name: str, seed: int, actions: int) -> NoReturn:
@@ -146,12 +170,17 @@ def soak(
     keepers = [Keeper(folder, url, f"w{number}") for number in range(workers)]
     try:
         while done["actions"] < actions and done["commits"] < commits and time.monotonic() < until:
-            size = max(actions_a_round, done["actions"] // 10 // workers)
-            left = dict.fromkeys(keepers, size)
+            more = min(done["commits"] // 2, commits - done["commits"]) // COMMITS_AN_ACTION
+            left = dict.fromkeys(keepers, max(actions_a_round, more // workers))
             _round(url, left, dice=dice, done=done, until=until, restart=restart, kill_seconds=kill_seconds)
-            _check_alone(folder, url, done)
+            began = time.monotonic()
+            _check_alone(folder, url, done, [keeper.name for keeper in keepers])
+            done["seconds of checks"] += round(time.monotonic() - began)
             done["rounds"] += 1
             sys.stderr.write(f"soak: {_summary(done)}\n")
+    except BaseException:
+        sys.stderr.write(f"soak: {_summary(done)}\n")
+        raise
     finally:
         for keeper in keepers:
             keeper.close()
@@ -181,8 +210,12 @@ def _round(
             if _disturb(url, restart, dice, done):
                 continue
             victim.kill()
-        is_killed, verbs = victim.ended()
+        is_killed, words = victim.ended()
+        verbs = [word for word in words if not word.startswith(">")]
         done.update(verbs)
+        if is_killed:
+            last = words[-1] if words else ""
+            done[f"kills in {last.removeprefix('>') if last.startswith('>') else 'between'}"] += 1
         done["actions"] += len(verbs)
         done["kills"] += is_killed
         left[victim] -= len(verbs)
@@ -194,7 +227,7 @@ def _round(
 
 def _disturb(url: str, restart: Callable[[], None] | None, dice: random.Random, done: Counter[str]) -> bool:
     """Disturb the server of a store instead of killing a worker, now and then. Returns whether it was done."""
-    if "://" not in url or dice.random() < 0.6:
+    if "://" not in url or dice.random() < 0.85:
         return False
     if restart is not None and dice.random() < 0.5:
         restart()
@@ -210,10 +243,16 @@ def _disturb(url: str, restart: Callable[[], None] | None, dice: random.Random, 
     return True
 
 
-def _check_alone(folder: Path, url: str, done: Counter[str]) -> None:
-    """Verify the store; every few rounds, restore it from a backup of this very moment."""
+def _check_alone(folder: Path, url: str, done: Counter[str], workers: list[str]) -> None:
+    """Verify the store, and look at all that was acknowledged; every few rounds, restore it from a backup of this very moment."""
     _verify(url, done)
-    if "://" in url or done["rounds"] % 3:
+    store = open_store(url, create=False)
+    for name in workers:
+        facts = Facts(folder, name)
+        done[f"facts of {name}"] = facts.check_all(store)
+        facts.close()
+    store.close()
+    if "://" in url or done["rounds"] % 3 or done["commits"] > RESTORED_COMMITS:
         return
     backup = folder / "restored-from.db"
     for suffix in ("", "-wal", "-shm", "-head"):
@@ -243,6 +282,11 @@ def _verify(url: str, done: Counter[str]) -> None:
     Memory.open(url).close()
     memory = Memory.open(url)
     problems = list(memory.verify())
+    now = SystemClock().now()
+    for row in memory.store.scan(SYSTEM_NAMESPACE, prefix="forgetting/"):
+        at = read_instant(parse(row.content or b"")["at"])
+        is_fresh = at is not None and abs((now - at).total_seconds()) < 2 * LEASE_SECONDS
+        require(is_fresh, f"nobody ends {row.key}, whose last sign of life was at {at}")
     done["commits"] = memory.store.head()
     memory.close()
     require(not problems, f"the store is damaged: {problems[:3]}")
@@ -257,7 +301,8 @@ def _server_of(store: str) -> Iterator[tuple[str, Callable[[], None] | None]]:
         return
     folder = Path.cwd() / "server"
     folder.mkdir(exist_ok=True)
-    server = PostgresServer(folder)
+    # One database that lives for an hour, as in production.
+    server = PostgresServer(folder, autovacuum="on", max_wal_size="1GB")
     server.start()
 
     def restart() -> None:
@@ -295,6 +340,8 @@ def main() -> None:
         default=25,
         help="actions of a worker before everything is checked for the first time",
     )
+    # Ends it in good order, as an interrupt from the keyboard does.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     given = parser.parse_args()
     given.folder.mkdir(parents=True, exist_ok=True)
     os.chdir(given.folder)

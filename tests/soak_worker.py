@@ -1,50 +1,43 @@
 """A worker of the soak: does random things to its own part of a store, and checks every answer against a model that does not use the store."""
 
-import json
 import random
 import resource
 import sys
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from datetime import datetime, timedelta
 from pathlib import Path
-from typing import Any
 
 from standfast.clock import Clock, SystemClock
 from standfast.errors import CannotOpen, InvalidValue, OutcomeUnknown, StandfastError, StoreBusy, StoreFailed
 from standfast.govern.approvals.approvals import Decision, Statement
 from standfast.govern.approvals.signers import Signers
-from standfast.memory import Memory
+from standfast.memory import Memory, erasing
 from standfast.scopes import SHARED, scoped_key
 from standfast.store.audit import erasures_in
-from standfast.store.commit import Commit, Write
+from standfast.store.commit import Commit
 from standfast.store.records import record_of
-from standfast.store.store import open_store
-from standfast.vocabulary import ActionType
+from standfast.store.store import Store, open_store
 from tests.govern import openssh
 from tests.govern.seals import signed
+from tests.soak_model import LANES, LAW, SESSIONS, Facts, Model, Violation, require
 
 SUBJECTS = 12
-BURST_FACTS = 200
-FACTS = "facts"
-"""The namespace of what is committed without a judge, as fast as it goes."""
-SAMPLED_FACTS = 10
-OFTEN_UP_TO = {
-    "backup": 2_000,
-    "rebuild_index": 2_000,
-    "sweep": 2_000,
-    "history": 50_000,
-    "forget": 50_000,
-    "propose": 50_000,
-    "decide": 50_000,
-    "recall": 50_000,
-    "recall_again": 50_000,
-}
+BURSTS = {1: 50, 4: 100, 16: 120, LANES: 120}
+"""How many threads a burst of facts has, and how many facts each thread commits: those of the same moment share a transaction."""
+ERASED_ROWS = 5, 50, 2_000
+"""How many rows each commit of an erasure takes, so that it has a few commits or a hundred."""
+FULL_BURSTS_FROM = 100_000
+"""In a store of fewer commits bursts are shorter, so that it grows slowly while everything else is quick."""
+VERIFIED_COMMITS = 20_000
+"""A backup of so many commits is verified as a whole; of a larger one the newest facts are read, and it is verified now and then."""
+OFTEN_UP_TO = dict.fromkeys(
+    ["sweep", "history", "forget", "propose", "decide", "recall", "recall_again", "rebuild_index"], 200_000
+) | {"backup": VERIFIED_COMMITS}
 """What costs by the size of the store: beyond so many commits it is done the more seldom the more there are."""
 MOST_MESSAGES = 60
-MAX_JOURNAL_BYTES = 1 << 20
-MAX_PACKAGES = 200
 VERBS = {
     "burst": 8,
     "remember": 8,
@@ -64,89 +57,11 @@ VERBS = {
     "fill_disk": 1,
     "rebuild_index": 1,
 }
-LAW, SESSIONS = "law/", "session/"
 SIGNERS = Signers.parse(f'alice@example.com namespaces="standfast-seal" {openssh.public_key("alice").text}\n')
+INTERRUPTED = "interrupted"
 JUMP = timedelta(days=3650)
 TRANSIENT = (CannotOpen, OutcomeUnknown, StoreBusy, StoreFailed)
 """What a caller may meet whose server is restarted. What was answered stays true, and what was not is looked up."""
-
-
-class Violation(Exception):
-    """The store gave an answer that the model does not allow."""
-
-
-def require(holds: object, problem: str) -> None:
-    """Raise a violation unless something holds."""
-    if not holds:
-        raise Violation(problem)
-
-
-class Model:
-    """What one worker's subjects hold, from its journal alone. None: forgotten, or never remembered.
-
-    A conversation is a subject too: its text is that of all its messages.
-    """
-
-    def __init__(self, journal: Path) -> None:
-        self._journal = journal
-        self.texts: dict[str, str | None] = {}
-        self.doubtful: dict[str, str | None] = {}
-        self.interrupted = ""
-        self.packages: list[tuple[int, int, str, str]] = []
-        self.actions = 0
-        lines = journal.read_bytes().split(b"\n") if journal.exists() else []
-        pending: dict[str, Any] | None = None
-        for line in lines:
-            try:
-                told = json.loads(line)
-            except ValueError:
-                continue  # The last line of a process that was killed.
-            if "about" in told:
-                pending = told
-            elif pending is not None:
-                self._settle(pending, told)
-                pending = None
-        if pending is not None:
-            self.interrupted = pending["about"]
-            self.doubtful.update(self._changes(pending))
-        elif journal.exists() and journal.stat().st_size > MAX_JOURNAL_BYTES:
-            self._compact()
-
-    def _compact(self) -> None:
-        """Begin a new journal with what the old one amounts to."""
-        state = {"about": "state", "texts": self.texts}, {"done": "state", "packages": self.packages}
-        new = self._journal.with_suffix(".new")
-        new.write_text("".join(f"\n{json.dumps(line)}" for line in state))
-        new.replace(self._journal)
-
-    def _changes(self, about: dict[str, Any]) -> dict[str, str | None]:
-        if about["about"] == "state":
-            return dict(about["texts"])
-        if about["about"] == "forget_scope":
-            return {subject: None for subject in self.texts if subject.startswith(SESSIONS)}
-        return {about["subject"]: about.get("text")} if "subject" in about else {}
-
-    def _settle(self, about: dict[str, Any], outcome: dict[str, Any]) -> None:
-        self.actions += 1
-        self.texts.update(self._changes(about))
-        new = [outcome["package"]] if "package" in outcome else outcome.get("packages", [])
-        self.packages = [*self.packages, *map(tuple, new)][-MAX_PACKAGES:]
-
-    def begin(self, verb: str, **facts: Any) -> dict[str, Any]:
-        """Note what is about to happen."""
-        about = {"about": verb, **facts}
-        self._write(about)
-        return about
-
-    def finish(self, about: dict[str, Any], **outcome: Any) -> None:
-        """Note that it happened."""
-        self._settle(about, outcome)
-        self._write({"done": about["about"], **outcome})
-
-    def _write(self, line: dict[str, Any]) -> None:
-        with self._journal.open("ab") as file:
-            # A line that a kill cut short ends here.
-            file.write(b"\n" + json.dumps(line).encode())
 
 
 class Worker:
@@ -158,7 +73,8 @@ class Worker:
         self.url = url
         self.folder = folder
         self.scope = f"user/{name}"
-        self._acknowledged = folder / f"{name}.acknowledged"
+        self.facts = Facts(folder, name)
+        setattr(erasing, "ERASED_ROWS_PER_COMMIT", self.dice.choice(ERASED_ROWS))  # noqa: B010  # A constant elsewhere.
         self.memory = self._opened()
         self._read_journal()
 
@@ -166,12 +82,12 @@ class Worker:
         """Settle what was in doubt, check every subject, then act."""
         self._settle_doubts("a kill")
         self._check_facts()
-        for subject in list(self.model.texts):
-            self._check(subject)
+        self._check_subjects()
         for _ in range(actions):
             verb = self.dice.choices(list(VERBS), weights=list(VERBS.values()))[0]
             if self.dice.random() * self.memory.store.head() > OFTEN_UP_TO.get(verb, 10**9):
                 verb = "session"
+            _tell(f">{verb}")
             try:
                 getattr(self, verb)()
             except TRANSIENT as error:
@@ -180,9 +96,8 @@ class Worker:
                 self._read_journal()
                 self._settle_doubts(f"{verb} and {error.code}")
                 self._check_facts()
-                verb = "interrupted"
-            sys.stdout.write(f"{verb}\n")
-            sys.stdout.flush()
+                verb = INTERRUPTED
+            _tell(verb)
             if self.dice.random() < 0.02:
                 self._reopen()
         self.memory.close()
@@ -191,19 +106,27 @@ class Worker:
         self.model = Model(self.folder / f"{self.name}.journal")
 
     def _settle_doubts(self, after: str) -> None:
-        """Of what was interrupted, either may be true, and stays so. An erasure that was begun goes on sooner or later, so it is ended at once."""
+        """Of what was interrupted, either may be true, and stays so.
+
+        An erasure that was begun goes on sooner or later: it is ended at once, or left to whoever opens the store when its lease is over.
+        """
         if self.model.interrupted == "forget_scope":
-            about = self.model.begin("forget_scope")
-            with suppress(InvalidValue):  # There is nothing left of it.
-                self.memory.forget(scope=self.scope, reason="the soak asked for it")
-            self.model.finish(about)
+            if self.dice.random() < 0.5:
+                self.model.let_fade()
+            else:
+                about = self.model.begin("forget_scope")
+                with suppress(InvalidValue):  # There is nothing left of it.
+                    self.memory.forget(scope=self.scope, reason="the soak asked for it")
+                self.model.finish(about)
             self.model.doubtful.clear()
         self.model.interrupted = ""
         for subject, text in self.model.doubtful.items():
             now = self._current(subject)
-            before = self.model.texts.get(subject)
-            require(now in (text, before), f"{subject} holds {now!r} after {after}")
-            self.model.finish(self.model.begin("settle", subject=subject, text=now))
+            known = [
+                one for one in (text, self.model.texts.get(subject)) if self.model.allows(subject, now, one)
+            ]
+            require(known, f"{subject} holds {now!r} after {after}")
+            self.model.finish(self.model.begin("settle", subject=subject, text=known[0]))
         self.model.doubtful.clear()
 
     def _opened(self, clock: Clock | None = None) -> Memory:
@@ -228,61 +151,65 @@ class Worker:
         if subject.startswith(SESSIONS):
             messages = self.memory.session(subject.removeprefix(SESSIONS), scope=self.scope)
             return "\n".join(message.text or "" for message in messages) or None
-        key = scoped_key("VAULT" if subject.startswith(LAW) else "LEDGER", SHARED, subject)
-        found = self.memory.store.read(self.memory.namespace, [key])
-        return record_of(found[key]).text if key in found else None
+        return self._texts([subject])[subject]
+
+    def _texts(self, subjects: list[str]) -> dict[str, str | None]:
+        """What subjects hold that are no conversations."""
+        keys = {
+            one: scoped_key("VAULT" if one.startswith(LAW) else "LEDGER", SHARED, one) for one in subjects
+        }
+        found = self.memory.store.read(self.memory.namespace, list(keys.values()))
+        return {one: record_of(found[key]).text if key in found else None for one, key in keys.items()}
 
     def _check(self, subject: str) -> None:
-        found, expected = self._current(subject), self.model.texts.get(subject)
-        require(found == expected, f"{subject} holds {found!r} and not {expected!r}")
+        self._check_text(subject, self._current(subject))
 
-    def _facts(self) -> int:
-        """How many facts were acknowledged."""
-        return int(self._acknowledged.read_text()) if self._acknowledged.exists() else 0
+    def _check_text(self, subject: str, found: str | None) -> None:
+        expected, faded = self.model.texts.get(subject), self.model.fading.get(subject)
+        problem = f"{subject} holds {found!r} and not {expected!r}" + (
+            f" behind some of {faded}" if faded else ""
+        )
+        require(self.model.allows(subject, found, expected), problem)
 
-    def _fact(self, number: int) -> Write:
-        value = f"Fact {number} of {self.name} weighs {number * 7919 % 10_007} grams."
-        return Write.of(FACTS, f"{self.name}/{number}", ActionType.WRITE, value)
+    def _check_subjects(self) -> None:
+        """Every subject holds what it should."""
+        plain = [subject for subject in self.model.texts if not subject.startswith(SESSIONS)]
+        for subject, found in self._texts(plain).items():
+            self._check_text(subject, found)
+        for subject in self.model.texts.keys() - plain:
+            self._check(subject)
 
-    def _holds(self, number: int) -> bool:
-        """Whether a fact is there, and is what was committed."""
-        fact = self._fact(number)
-        found = self.memory.store.read(FACTS, [fact.key]).get(fact.key)
-        require(found is None or found.content == fact.content, f"{fact.key} is not what was committed")
-        return found is not None
+    def _check_facts(self, store: Store | None = None) -> None:
+        self.facts.check(store or self.memory.store, iter(self.dice.random, None))
 
-    def _check_facts(self) -> None:
-        """All that was acknowledged is there, at most one more is, and nothing behind it. Of old facts some are looked at."""
-        facts = self._facts()
-        last = range(max(0, facts - BURST_FACTS), facts)
-        some = [self.dice.randrange(facts) for _ in range(SAMPLED_FACTS)] if facts else []
-        for number in (*last, *some):
-            require(self._holds(number), f"fact {number} of {self.name} was acknowledged, and is lost")
-        if self._holds(facts):
-            self._acknowledge(facts + 1)
-        require(not self._holds(facts + 1), f"fact {facts + 1} of {self.name} was never remembered")
+    def burst(self, within: AbstractContextManager[None] | None = None) -> None:
+        """Commit many facts, each in a commit of its own, as fast as it goes. Threads that commit at once share transactions."""
+        threads = self.dice.choice(list(BURSTS))
+        lanes = self.dice.sample(range(LANES), threads)
+        seeds = [self.dice.random() for _ in lanes]
+        part = min(1.0, self.memory.store.head() / FULL_BURSTS_FROM)
+        facts = [1 + int(BURSTS[threads] * part)] * threads
+        with within or nullcontext(), ThreadPoolExecutor(threads) as pool:
+            # The context ends only when every thread has; the first failure is raised.
+            for done in list(pool.map(self._commit_facts, lanes, seeds, facts)):
+                require(done, "a thread committed nothing")
 
-    def _acknowledge(self, facts: int) -> None:
-        # One small write at one place: a kill comes before or after it.
-        self._acknowledged.touch()
-        with self._acknowledged.open("r+b", buffering=0) as file:
-            file.write(b"%012d" % facts)
-
-    def burst(self) -> None:
-        """Commit many facts, each in a commit of its own, as fast as it goes."""
-        store, facts = self.memory.store, self._facts()
-        for number in range(facts, facts + BURST_FACTS):
-            start = number if self.dice.random() < 0.5 else store.head()
-            store.commit(
+    def _commit_facts(self, lane: int, seed: float, facts: int) -> bool:
+        """Commit the next facts of a lane, from the newest snapshot that it knows of or from an old one."""
+        dice, store = random.Random(seed), self.memory.store
+        head, first = store.head(), self.facts.acknowledged(lane)
+        for number in range(first, first + facts):
+            receipt = store.commit(
                 Commit.of(
-                    run_id=f"{self.name}-{number}",
-                    memory_snapshot_id=min(start, store.head()),
+                    run_id=f"{self.name}-{lane}-{number}",
+                    memory_snapshot_id=head if dice.random() < 0.5 else min(number, head),
                     policy_set_id="soak",
-                    writes=[self._fact(number)],
+                    writes=[self.facts.fact(lane, number)],
                 )
             )
-            self._acknowledge(number + 1)
-        require(self._holds(self.dice.randrange(number + 1)), f"a fact of {self.name} is lost")
+            self.facts.acknowledge(lane, number + 1)
+            head = receipt.memory_snapshot_id
+        return True
 
     def remember(self, within: AbstractContextManager[None] | None = None) -> None:
         """Remember something of a random length."""
@@ -344,11 +271,12 @@ class Worker:
         require(self.memory.sweep() == [], "something was swept that is not due")
 
     def backup(self) -> None:
-        """Bring a copy up to date while others write, and verify it."""
+        """Bring a copy up to date while others write, and look at it."""
         copy = open_store(str(self.folder / f"{self.name}.copy.db"), create=True)
         try:
-            self.memory.store.backup_to(copy)
-            problems = list(copy.verify())
+            head = self.memory.store.backup_to(copy)
+            self._check_facts(copy)
+            problems = list(copy.verify()) if self.dice.random() * head < VERIFIED_COMMITS else []
         finally:
             copy.close()
         require(not problems, f"the copy is damaged: {problems[:3]}")
@@ -430,15 +358,17 @@ class Worker:
         self._reopen()
 
     def fill_disk(self) -> None:
-        """Remember something while no file may grow by more than a little. It is stored or not, and a later look says which."""
+        """Remember something, or commit facts, while no file may grow by more than a little. It is stored or not, and a later look says which."""
         if "://" in self.url:
             return
         sizes = [
             file.stat().st_size for file in self.folder.glob(f"{Path(self.url).name}*") if file.is_file()
         ]
         most = max(sizes) if self.dice.random() < 0.5 else min(sizes) + self.dice.randrange(40_000)
+        write = self.dice.choice([self.remember, self.burst])
         try:
-            self.remember(within=_files_up_to(most))
+            # The notes of what was acknowledged are smaller than that.
+            write(within=_files_up_to(max(most, 4_096)))
         except StandfastError as error:
             failure = error.code
         else:
@@ -446,10 +376,17 @@ class Worker:
         self._reopen()
         self._read_journal()
         self._settle_doubts(f"a full disk and {failure}")
+        self._check_facts()
 
     def rebuild_index(self) -> None:
         """Make the index anew while others write."""
         self.memory.reader.index.upkeep.rebuild()
+
+
+def _tell(word: str) -> None:
+    """Tell the process that watches."""
+    sys.stdout.write(f"{word}\n")
+    sys.stdout.flush()
 
 
 @contextmanager

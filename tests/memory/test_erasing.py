@@ -15,7 +15,12 @@ import pytest
 from standfast.clock import ManualClock, RandomIds
 from standfast.errors import AboveCeiling, InvalidValue, NotAuthorised
 from standfast.govern.approvals.approvals import Decision
-from standfast.limits import COMMIT_OWN_ROWS, ERASED_ROWS_PER_COMMIT, LEASE_SECONDS
+from standfast.limits import (
+    COMMIT_OWN_ROWS,
+    ERASED_ROWS_PER_COMMIT,
+    LEASE_SECONDS,
+    MAX_CLOCK_SKEW_SECONDS,
+)
 from standfast.memory import Memory, erasing
 from standfast.policies import BandBudget
 from standfast.store.store import Store
@@ -256,6 +261,29 @@ def test_the_same_call_again_ends_an_erasure_and_takes_what_came_since(
 
     assert list(memory.records(scope=ADA)) == []
     assert memory.finish_forgetting() == []
+
+
+@pytest.mark.parametrize(
+    ("seconds_ahead", "ended"), [(MAX_CLOCK_SKEW_SECONDS, 0), (MAX_CLOCK_SKEW_SECONDS + 1, 1), (3e8, 1)]
+)
+def test_an_erasure_begun_by_a_clock_years_ahead_is_ended_before_that_year(
+    seconds_ahead: float,
+    ended: int,
+    opener: Callable[[], Store],
+    clock: ManualClock,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    ahead, other = Memory(opener()), Memory(opener())
+    _fill(ahead)
+    with monkeypatch.context() as patch:
+        patch.setattr(ahead.store, "clock", ManualClock(clock.now() + timedelta(seconds=seconds_ahead)))
+        patch.setattr(erasing.Eraser, "_erase_page", _killed)
+        with pytest.raises(_KilledError):
+            ahead.forget(scope=ADA, reason="asked for")
+    finished = other.finish_forgetting()
+
+    assert len(finished) == ended
+    assert bool(list(other.records(scope=ADA))) == (not ended)
 
 
 def _killed(*_: object) -> bool:

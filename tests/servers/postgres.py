@@ -46,7 +46,7 @@ SETTINGS = {
 class PostgresServer:
     """A database cluster in a folder of its own. `kill` is a power cut; `start` after it recovers."""
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: Path, **other_settings: str) -> None:
         program = POSTGRES.locate()
         self._initdb = program.with_name("initdb")
         self.data = directory / "data"
@@ -54,7 +54,7 @@ class PostgresServer:
         self._log = directory / "postgres.log"
         self._port = ReservedPort()
         self._database_numbers = itertools.count(1)
-        settings = {**SETTINGS, "port": str(self._port.number)}
+        settings = {**SETTINGS, **other_settings, "port": str(self._port.number)}
         options = [word for name, value in settings.items() for word in ("-c", f"{name}={value}")]
         self.process = ServerProcess(
             Program(

@@ -5,7 +5,8 @@ from collections.abc import Iterable
 from typing import Any
 
 from standfast.clock import Clock, CountedIds, IdSource, ManualClock, seeded
-from standfast.store.commit import Commit, Fact, Write
+from standfast.store.audit import checksummed
+from standfast.store.commit import Commit, Fact, RecordVector, Write
 from standfast.store.in_memory import InMemoryStorage
 from standfast.store.sqlite import SQLiteStorage
 from standfast.store.store import Store
@@ -33,6 +34,21 @@ def commit(run_id: str, *writes: Write, at: int = 0, facts: Iterable[Fact] = ())
     """The commit of a run that started at snapshot ``at``."""
     return Commit.of(
         run_id=run_id, memory_snapshot_id=at, policy_set_id="policies", writes=writes, facts=facts
+    )
+
+
+def vector(key: str, number: int, *, of_snapshot: int | None = None) -> RecordVector:
+    """A vector of a record that the same commit writes, or of an older version."""
+    content = checksummed(bytes([number]) * 8)
+    return RecordVector(
+        namespace=NAMESPACE, key=key, embedder="tests/1", content=content, of_snapshot=of_snapshot
+    )
+
+
+def with_vectors(run_id: str, *writes: Write, vectors: list[RecordVector], at: int = 0) -> Commit:
+    """A commit with vectors."""
+    return Commit.of(
+        run_id=run_id, memory_snapshot_id=at, policy_set_id="policies", writes=writes, vectors=vectors
     )
 
 

@@ -1,14 +1,29 @@
 """Erasing: the content goes, and everything that was ever proved of it can still be proved."""
 
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from standfast.errors import CommitAborted, Corruption
+from standfast.errors import CommitAborted, Corruption, StoreFailed
+from standfast.store import audit
 from standfast.store.commit import Commit, Write
+from standfast.store.protocol import VersionQuery
 from standfast.store.store import Store
 from standfast.vocabulary import ActionType
-from tests.store.builders import NAMESPACE, commit, contents, expire, memory_store, merge, sqlite_store, write
+from tests.store.builders import (
+    NAMESPACE,
+    commit,
+    contents,
+    expire,
+    memory_store,
+    merge,
+    sqlite_store,
+    vector,
+    with_vectors,
+    write,
+)
 from tests.store.conftest import Opener
 
 SECRET = "the launch code is 0000-swordfish"
@@ -159,3 +174,86 @@ def test_reopening_finds_what_was_erased_still_erased(opener: Opener) -> None:
 
     assert contents(again, at=1) == {"b": '"stays"'}
     assert list(again.verify()) == []
+
+
+class _Beside:
+    """A storage beside which something happens before each read."""
+
+    def __init__(self, store: Store, happens: Callable[[str, tuple[Any, ...]], None]) -> None:
+        self._storage = store._storage
+        self._happens = happens
+
+    def __getattr__(self, name: str) -> Any:
+        def read(*args: Any, **named: Any) -> Any:
+            self._happens(name, args)
+            return getattr(self._storage, name)(*args, **named)
+
+        return read
+
+
+def _problems(storage: Any) -> list[str]:
+    return list(audit.problems_of(storage, [], [], rebuild_indexes=False))
+
+
+@pytest.mark.parametrize("quiet_reads", [0, 2, 5, 7, 9, 12, 16, 20])
+def test_a_store_is_verified_while_others_write_and_erase(
+    quiet_reads: int, opener: Opener, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A writer adds, changes and erases between any two reads, from one of them on."""
+    monkeypatch.setattr(audit, "SCAN_PAGE_RECORDS", 8)
+    store, writer = opener(), opener()
+    for number in range(12):
+        key = f"k{number}"
+        store.commit(with_vectors(f"r{number}", write(key), vectors=[vector(key, number)], at=number))
+    reads = 0
+
+    def write_on(*_: object) -> None:
+        nonlocal reads
+        reads += 1
+        number = reads - quiet_reads
+        if 0 < number <= 24:
+            old, change = f"k{11 - number // 2}", (write, expire, write, merge)[number % 4]
+            new = (
+                expire(old, erases="asked for")
+                if change is expire
+                else change(old if number % 2 else f"n{number}")
+            )
+            writer.commit(commit(f"w{number}", new, at=writer.head()))
+
+    assert _problems(_Beside(store, write_on)) == []
+    assert reads > quiet_reads
+    assert _problems(store._storage) == []
+
+
+def test_the_versions_of_many_small_commits_are_read_together_and_those_of_a_large_one_alone(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(audit, "SCAN_PAGE_RECORDS", 40)
+    for number in range(100):
+        rows = 45 if number in (50, 51) else 1
+        writes = [write(f"k{number}/{row}") for row in range(rows)]
+        store.commit(commit(f"r{number}", *writes, at=number))
+    asked: list[VersionQuery] = []
+
+    def note(name: str, args: tuple[Any, ...]) -> None:
+        asked.extend(args if name == "versions" else ())
+
+    assert _problems(_Beside(store, note)) == []
+    assert len(asked) < 30
+    assert {51, 52} <= {query.snapshot for query in asked}
+
+
+def test_a_version_that_cannot_be_read_is_told_of_its_own_commit(store: Store) -> None:
+    for number in range(20):
+        store.commit(commit(f"r{number}", write(f"k{number}"), at=number))
+
+    def fail(name: str, args: tuple[Any, ...]) -> None:
+        if name == "versions":
+            query: VersionQuery = args[0]
+            is_read = query.snapshot == 14 or (query.since or 99) < 14 <= (query.at or 0)
+            if is_read:
+                raise StoreFailed(problem="the row can't be read")
+
+    (problem,) = _problems(_Beside(store, fail))
+
+    assert problem.startswith("snapshot 14 ")

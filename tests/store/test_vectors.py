@@ -5,26 +5,19 @@ from pathlib import Path
 import pytest
 
 from standfast.errors import Corruption
-from standfast.store.audit import checksummed
-from standfast.store.commit import Commit, RecordVector, Write
 from standfast.store.store import Store
-from tests.store.builders import NAMESPACE, commit, expire, memory_store, merge, sqlite_store, write
+from tests.store.builders import (
+    NAMESPACE,
+    commit,
+    expire,
+    memory_store,
+    merge,
+    sqlite_store,
+    vector,
+    with_vectors,
+    write,
+)
 from tests.store.conftest import Ager, Opener
-
-EMBEDDER = "tests/1"
-
-
-def vector(key: str, number: int, *, of_snapshot: int | None = None) -> RecordVector:
-    content = checksummed(bytes([number]) * 8)
-    return RecordVector(
-        namespace=NAMESPACE, key=key, embedder=EMBEDDER, content=content, of_snapshot=of_snapshot
-    )
-
-
-def with_vectors(run_id: str, *writes: Write, vectors: list[RecordVector], at: int = 0) -> Commit:
-    return Commit.of(
-        run_id=run_id, memory_snapshot_id=at, policy_set_id="policies", writes=writes, vectors=vectors
-    )
 
 
 def shown(store: Store, at: int) -> dict[str, int]:

@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
+from math import inf
 from typing import Any, Final, Self
 
 from msgspec.structs import replace
@@ -21,7 +22,12 @@ from standfast.govern.admission import witness_prefix
 from standfast.govern.approvals.queue import DECISION_PREFIX, SYSTEM_NAMESPACE
 from standfast.govern.evidence import read_instant
 from standfast.govern.judge.text_reading import TextReading
-from standfast.limits import ERASED_ROWS_PER_COMMIT, LEASE_SECONDS, MAX_LISTED_LAW
+from standfast.limits import (
+    ERASED_ROWS_PER_COMMIT,
+    LEASE_SECONDS,
+    MAX_CLOCK_SKEW_SECONDS,
+    MAX_LISTED_LAW,
+)
 from standfast.memory.commit_plan import RunServices, commit_judged
 from standfast.scopes import (
     ALL_SCOPES,
@@ -260,10 +266,11 @@ class Eraser:
         return self.finish(intent)
 
     def abandoned(self) -> list[_Intent]:
-        """The erasures that no process works on any more."""
+        """The erasures that no process works on any more. One whose clock was far ahead may have died too."""
         now = self._store.clock.now()
         begun = ((intent, read_instant(intent.at)) for intent in self._open_intents())
-        return [one for one, at in begun if at is None or (now - at).total_seconds() > LEASE_SECONDS]
+        ages = ((intent, (now - at).total_seconds() if at else inf) for intent, at in begun)
+        return [one for one, age in ages if not -MAX_CLOCK_SKEW_SECONDS <= age <= LEASE_SECONDS]
 
     def finish(self, intent: _Intent) -> Forgotten:
         """Erase what is left. Another process may do so at the same time; then each page is erased by one of them."""

@@ -7,6 +7,7 @@ that differ from it, or that it does not mention, are problems.
 import re
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import takewhile
 from typing import Any, Final
 from zlib import crc32
 
@@ -15,10 +16,10 @@ from msgspec.structs import asdict
 
 from standfast.canon import fingerprint_of_bytes, normal_string
 from standfast.errors import Corruption, StandfastError
-from standfast.ledger.chain import Branch, Entry
+from standfast.ledger.chain import Branch, Entry, Tip, walk
 from standfast.ledger.notary import problems_of_ledger
 from standfast.ledger.note import VerifyingKey
-from standfast.limits import SCAN_PAGE_RECORDS
+from standfast.limits import COPY_PAGE_RECORDS, SCAN_PAGE_RECORDS
 from standfast.store.commit import (
     COMMIT_KIND,
     ERASURE_KIND,
@@ -78,32 +79,34 @@ def _title_of_vector(vector: Vector) -> str:
     return f"the vector of {vector.namespace}/{vector.key} in snapshot {vector.memory_snapshot_id}"
 
 
-def _problems_of_vectors(storage: Storage) -> Iterator[str]:
-    """Each vector must be whole, and belong to a version that is there and has content."""
+def _problems_of_vectors(storage: Storage, head: int) -> Iterator[str]:
+    """Each vector up to a snapshot must be whole, and belong to a version that is there and has content."""
     after = ("", "", 0, "")
     while page := storage.vectors(VectorQuery(after=after, limit=SCAN_PAGE_RECORDS)):
         for namespace in sorted({one.namespace for one in page}):
-            own = [one for one in page if one.namespace == namespace]
+            own = [one for one in page if one.namespace == namespace and one.memory_snapshot_id <= head]
             rows = storage.versions(VersionQuery(namespace=namespace, keys=[one.key for one in own]))
             versions: dict[str, list[Version]] = {}
             for row in rows:
                 versions.setdefault(row.key, []).append(row)
             for one in own:
-                yield from _problems_of_vector(one, versions.get(one.key, []))
+                yield from _problems_of_vector(one, versions.get(one.key, []), head)
         last = page[-1]
         after = (last.namespace, last.key, last.memory_snapshot_id, last.embedder)
 
 
-def _problems_of_vector(vector: Vector, versions: list[Version]) -> Iterator[str]:
+def _problems_of_vector(vector: Vector, versions: list[Version], head: int) -> Iterator[str]:
+    """The versions may be newer than the vector, so what came behind ``head`` does not count for either."""
     try:
         verified_vector(vector)
     except Corruption as error:
         yield str(error)
     at = [one for one in versions if one.memory_snapshot_id == vector.memory_snapshot_id]
-    if not at or at[0].fingerprint is None or at[0].erased_by is not None:
+    if not at or at[0].fingerprint is None or (at[0].erased_by or head + 1) <= head:
         yield f"{_title_of_vector(vector)}: there is no content that it could belong to"
     later = [one.memory_snapshot_id for one in versions if one.memory_snapshot_id > vector.memory_snapshot_id]
-    if vector.ended != min(later, default=None):
+    expected = min(later, default=None)
+    if vector.ended != expected and min(vector.ended or head + 1, expected or head + 1) <= head:
         yield f"{_title_of_vector(vector)}: it ends with snapshot {vector.ended}, and its record does not"
 
 
@@ -115,41 +118,35 @@ def problems_of(
     rebuild_indexes: bool,
     progress: Progress | None = None,
 ) -> Iterator[str]:
-    """Yield one message per problem of a store and of the signed checkpoints of its ledger, the first break first."""
+    """Yield one message per problem of a store and of the signed checkpoints of its ledger, the first break first.
+
+    Others may write and erase meanwhile. What was there when the ledger was read is checked.
+    """
     yield from storage.check(rebuild_indexes=rebuild_indexes)
-    branches = storage.branches()
+    expected, head, branches = 1, storage.head(), storage.branches()
     restores: list[Entry] = []
-    erased: dict[RecordKey, list[int]] = {}
-    entries = _noting(_all_entries(storage), restores, erased)
+    erasures = _ErasureReader(storage)
+    entries = erasures.noting(_all_entries(storage), restores)
     yield from problems_of_ledger(entries, notes, keys, branches)
     deque(entries, maxlen=0)  # Those behind a break tell of restores and erasures too.
     yield from _problems_of_branches(restores, branches)
-    ledger = _LedgerReader(_all_entries(storage))
-    expected, head = 1, storage.head()
+    last = erasures.tip.seq
+    ledger = _LedgerReader(takewhile(lambda entry: entry.seq <= last, _all_entries(storage)))
+    versions = _VersionReader(storage)
     for applied in _all_commits(storage):
+        if applied.memory_snapshot_id > head and applied.ledger_seq > last:
+            break
         if applied.memory_snapshot_id != expected:
             yield f"snapshot {expected} is missing; {applied.memory_snapshot_id} comes next"
         try:
-            yield from _problems_of_commit(storage, applied, ledger.take_up_to(applied.ledger_seq), erased)
+            yield from _problems_of_commit(versions, applied, ledger.take_up_to(applied.ledger_seq), erasures)
         except StandfastError as error:
             yield f"{_title_of(applied)}: {error}"
         expected = applied.memory_snapshot_id + 1
         if progress is not None:
             progress(applied.memory_snapshot_id, max(head, applied.memory_snapshot_id))
     yield from _problems_of_orphans(ledger.take_rest())
-    yield from _problems_of_vectors(storage)
-
-
-def _noting(
-    entries: Iterable[Entry], restores: list[Entry], erased: dict[RecordKey, list[int]]
-) -> Iterator[Entry]:
-    """The same entries; what they tell of restores and erasures is noted on the way."""
-    for entry in entries:
-        if _RESTORE_MARKER in entry.content:
-            restores.append(entry)
-        for erasure in erasures_in([entry]):
-            erased.setdefault((erasure.namespace, erasure.key), []).append(erasure.memory_snapshot_id)
-        yield entry
+    yield from _problems_of_vectors(storage, head)
 
 
 def _problems_of_branches(restores: Iterable[Entry], branches: Sequence[Branch]) -> Iterator[str]:
@@ -170,7 +167,10 @@ def _problems_of_branches(restores: Iterable[Entry], branches: Sequence[Branch])
 
 
 def _problems_of_commit(
-    storage: Storage, applied: AppliedCommit, entries: list[Entry], erased: dict[RecordKey, list[int]]
+    versions: "_VersionReader",
+    applied: AppliedCommit,
+    entries: list[Entry],
+    erasures: "_ErasureReader",
 ) -> Iterator[str]:
     """Check one commit. ``entries`` are those since the commit before it, up to the one that should be its own."""
     own = _EntryReader(entries.pop()) if entries and entries[-1].seq == applied.ledger_seq else None
@@ -179,14 +179,14 @@ def _problems_of_commit(
     yield from _problems_of_orphans(entries[:first])
     if own is None or own.commit != applied:
         yield f"{_title_of(applied)}: entry {applied.ledger_seq} of the ledger does not describe it"
-    rows = storage.versions(VersionQuery(snapshot=applied.memory_snapshot_id))
+    rows = versions.take(applied.memory_snapshot_id)
     for row in rows:
         try:
             verified(row)
         except Corruption as error:
             yield str(error)
-        if erased or row.erased_by is not None:
-            yield from _problems_of_erasure(row, erased.get((row.namespace, row.key), []))
+        if (problem := erasures.problem_of(row)) is not None:
+            yield problem
         if not (row.key.isascii() and row.namespace.isascii()) and not _is_normal(row):
             yield f"{_name_of(row)}: its name is not in NFC"
     reasons, facts = _reasons_and_facts(entries[first:])
@@ -203,17 +203,6 @@ def _problems_of_orphans(entries: Iterable[Entry]) -> Iterator[str]:
     for entry in entries:
         if _EntryReader(entry).kind in (COMMIT_KIND, ERASURE_KIND):
             yield f"entry {entry.seq} of the ledger describes a commit that is missing"
-
-
-def _problems_of_erasure(row: Version, snapshots: list[int]) -> Iterator[str]:
-    """A version is emptied by the first erasure after it, names that one, and by nothing else."""
-    due = [snapshot for snapshot in snapshots if snapshot > row.memory_snapshot_id]
-    expected = min(due) if due and row.fingerprint is not None else None
-    if row.erased_by != expected:
-        ledger = "the ledger has no such erasure" if expected is None else f"snapshot {expected} erased it"
-        yield f"{_name_of(row)}: it says that snapshot {row.erased_by} erased it, but {ledger}"
-    elif expected is not None and row.content is not None:
-        yield f"{_name_of(row)}: snapshot {expected} erased it, but its content is still there"
 
 
 def _reasons_and_facts(entries: list[Entry]) -> tuple[dict[RecordKey, str], list[Fact]]:
@@ -246,6 +235,98 @@ def erasures_in(entries: Iterable[Entry]) -> Iterator[Erasure]:
         # Few entries are erasures, and parsing each would take longer than hashing it.
         if _ERASURE_MARKER in entry.content and (erasure := _EntryReader(entry).erasure) is not None:
             yield erasure
+
+
+class _ErasureReader:
+    """What the ledger tells of erasures, as far as it was read."""
+
+    def __init__(self, storage: Storage) -> None:
+        self._storage = storage
+        self._erased: dict[RecordKey, list[int]] = {}
+        self.tip = Tip()
+
+    def noting(self, entries: Iterable[Entry], restores: list[Entry]) -> Iterator[Entry]:
+        """The same entries; what they tell of restores and erasures is noted on the way."""
+        entry = None
+        for entry in entries:
+            if _RESTORE_MARKER in entry.content:
+                restores.append(entry)
+            for erasure in erasures_in([entry]):
+                self._erased.setdefault((erasure.namespace, erasure.key), []).append(
+                    erasure.memory_snapshot_id
+                )
+            yield entry
+        self.tip = self.tip if entry is None else entry.tip
+
+    def problem_of(self, row: Version) -> str | None:
+        """A version is emptied by the first erasure after it, names that one, and by nothing else."""
+        if self._disagreement_with(row) is None:
+            return None
+        # It may have been erased since the ledger was read, or since the row was.
+        self._read_on()
+        again = self._storage.versions(VersionQuery(namespace=row.namespace, keys=[row.key]))
+        row = next((one for one in again if one.memory_snapshot_id == row.memory_snapshot_id), row)
+        if row.erased_by is not None:
+            self._read_on()
+        return self._disagreement_with(row)
+
+    def _read_on(self) -> None:
+        deque(self.noting(walk(_all_entries(self._storage, self.tip.seq), start=self.tip), []), maxlen=0)
+
+    def _disagreement_with(self, row: Version) -> str | None:
+        snapshots = self._erased.get((row.namespace, row.key))
+        if snapshots is None and row.erased_by is None:
+            return None
+        due = [snapshot for snapshot in snapshots or () if snapshot > row.memory_snapshot_id]
+        expected = min(due) if due and row.fingerprint is not None else None
+        if row.erased_by != expected:
+            ledger = (
+                "the ledger has no such erasure" if expected is None else f"snapshot {expected} erased it"
+            )
+            return f"{_name_of(row)}: it says that snapshot {row.erased_by} erased it, but {ledger}"
+        if expected is not None and row.content is not None:
+            return f"{_name_of(row)}: snapshot {expected} erased it, but its content is still there"
+        return None
+
+
+class _VersionReader:
+    """The versions that one commit after the other wrote. Those of small commits are read together: a query is a round trip."""
+
+    def __init__(self, storage: Storage) -> None:
+        self._storage = storage
+        self._ahead: dict[int, list[Version]] = {}
+        self._until = 0
+        self._snapshots = 1
+
+    def take(self, snapshot: int) -> list[Version]:
+        """The versions of a snapshot, by namespace and key."""
+        if snapshot > self._until and not self._has_read_ahead(snapshot):
+            # A commit can hold gigabytes, and a row that can't be read is to be told of its own commit.
+            self._snapshots, self._ahead = 1, {}
+            rows = self._storage.versions(VersionQuery(snapshot=snapshot))
+            self._snapshots = 2 if len(rows) < COPY_PAGE_RECORDS else 1
+            return rows
+        return self._ahead.pop(snapshot, [])
+
+    def _has_read_ahead(self, snapshot: int) -> bool:
+        """Read the versions of some snapshots, unless they are many; the more snapshots the more often that went well."""
+        if self._snapshots == 1:
+            return False
+        until = snapshot + self._snapshots - 1
+        query = VersionQuery(since=snapshot - 1, at=until, limit=SCAN_PAGE_RECORDS)
+        try:
+            rows = self._storage.versions(query)
+        except StandfastError:
+            return False
+        if len(rows) == SCAN_PAGE_RECORDS:
+            return False
+        self._ahead = {}
+        for row in rows:
+            self._ahead.setdefault(row.memory_snapshot_id, []).append(row)
+        self._until = until
+        if len(rows) < SCAN_PAGE_RECORDS // 2:
+            self._snapshots *= 2
+        return True
 
 
 class _LedgerReader:
@@ -307,8 +388,7 @@ class _EntryReader:
         )
 
 
-def _all_entries(storage: Storage) -> Iterator[Entry]:
-    after = 0
+def _all_entries(storage: Storage, after: int = 0) -> Iterator[Entry]:
     while page := storage.entries(after=after, limit=SCAN_PAGE_RECORDS):
         yield from page
         after = page[-1].seq
