@@ -136,6 +136,21 @@ def test_an_entry_outside_of_any_event_makes_its_own() -> None:
     assert [event.decision_type for event in recorder.finish().events] == ["guardrail", "tool_call"]
 
 
+def test_an_entry_belongs_to_the_innermost_event_that_is_open() -> None:
+    recorder = a_recorder()
+    with recorder.event(role="agent", interceptor="i", decision_type="outer"):
+        with recorder.event(role="agent", interceptor="i", decision_type="inner"):
+            recorder.guardrail("a")
+        recorder.guardrail("b")
+    recorder.guardrail("c")
+
+    assert [(event.decision_type, event.guardrails_triggered) for event in recorder.finish().events] == [
+        ("outer", ("b",)),
+        ("inner", ("a",)),
+        ("guardrail", ("c",)),
+    ]
+
+
 def test_arguments_are_taken_down_before_the_tool_can_change_them() -> None:
     recorder = a_recorder()
 
