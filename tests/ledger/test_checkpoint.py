@@ -15,6 +15,7 @@ from standfast.errors import (
     MalformedNote,
     UnsignedNote,
 )
+from standfast.ledger.chain import Branch
 from standfast.ledger.checkpoint import Checkpoint
 from standfast.ledger.note import SigningKey, sign
 from standfast.ledger.tree import EMPTY_ROOT, Tree
@@ -164,3 +165,23 @@ def test_a_later_checkpoint_is_shown_to_extend_an_earlier_one() -> None:
         older.verify_extends(newer, proof)
     with pytest.raises(ForeignLog):
         newer.verify_extends(SOFA, proof)
+
+
+def test_a_checkpoint_is_left_if_it_covers_what_a_later_restore_left_behind() -> None:
+    branches = [
+        Branch(0, "store"),
+        Branch(1, "first", ledger_seq=6, shared_seq=5, left_seq=9),
+        Branch(2, "second", ledger_seq=21, shared_seq=20, left_seq=25),
+    ]
+
+    def left_sizes(branch: Branch) -> list[int]:
+        made = [
+            Checkpoint.of_branch(branch, origin=ORIGIN, size=size, root_hash="0" * 64)
+            for size in (5, 6, 9, 10, 20, 21, 25, 26)
+        ]
+        return [checkpoint.size for checkpoint in made if checkpoint.is_left(branches)]
+
+    assert left_sizes(branches[0]) == [6, 9, 21, 25]
+    assert left_sizes(branches[1]) == [21, 25]
+    assert left_sizes(branches[2]) == []
+    assert left_sizes(Branch(1, "itself left")) == [21, 25]

@@ -18,7 +18,7 @@ from standfast.govern.patterns import Incident, detect_patterns, incidents_of
 from standfast.govern.policy import MemoryWritePolicy, decide_recall
 from standfast.memory import Memory
 from standfast.memory.band_budgets import BandBudgets
-from standfast.memory.commit_plan import incidents_in, plan_commit, rows_needed
+from standfast.memory.commit_plan import governance_rows, incidents_in, plan_commit, rows_needed
 from standfast.scopes import refused_key
 from standfast.store.commit import Commit
 from standfast.store.records import record_of
@@ -85,6 +85,15 @@ def test_a_judgement_writes_only_to_the_bands_of_the_judge() -> None:
 
     with pytest.raises(NotAuthorised, match="WITNESS"):
         planned(elsewhere)
+
+
+def test_witnesses_and_patterns_are_written_to_the_band_of_witnesses_only() -> None:
+    wrong = Record(memory_id="m2", text="t", band=Band.LEDGER)
+
+    with pytest.raises(NotAuthorised, match="LEDGER"):
+        governance_rows([replace(judged(), witness=wrong)], [], [])
+    with pytest.raises(NotAuthorised, match="LEDGER"):
+        governance_rows([], [wrong], [])
 
 
 def test_a_record_in_a_budgeted_band_needs_two_rows_more() -> None:

@@ -8,6 +8,7 @@ import pytest
 from standfast.clock import CountedIds, ManualClock
 from standfast.errors import CommitAborted, InvalidValue
 from standfast.memory import AsyncMemory, Memory
+from standfast.memory.commit_plan import RetryLines
 from standfast.store.store import Store
 from tests.figures import Figures
 from tests.memory.conftest import HANDBOOK
@@ -179,3 +180,21 @@ def test_async_code_retries_too() -> None:
         return tries
 
     assert asyncio.run(main()) == 3
+
+
+def test_who_lost_stands_in_line_until_it_succeeds_in_async_code_too() -> None:
+    lines, waiting = RetryLines(ManualClock()), list[int]()
+
+    async def attempt() -> str:
+        waiting.append(len(lines._lines.get(SUBJECT, ())))
+        if len(waiting) < 3:
+            raise CommitAborted(commit_id="c", run_id="r", reason_code="validation_failed", problem="lost")
+        return "done"
+
+    assert asyncio.run(lines.retry_async(attempt, key=SUBJECT, attempts=3)) == "done"
+    assert waiting == [0, 1, 1]
+    assert lines._lines == {}
+    waiting.clear()
+    with pytest.raises(CommitAborted):
+        asyncio.run(lines.retry_async(attempt, key=SUBJECT, attempts=2))
+    assert len(waiting) == 2

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 import pytest
 
 from standfast.limits import MAX_GROUP_COMMITS
+from standfast.store import group_commit
 from standfast.store.group_commit import GroupCommit
 
 PATIENCE_SECONDS = 30.0
@@ -120,6 +121,53 @@ def test_who_arrives_while_others_work_shares_the_next_batch() -> None:
 
     assert [caller.answer() for caller in callers] == [2, 4, 6, 8]
     assert works.batches == [[1], [2, 3, 4]]
+
+
+@pytest.mark.parametrize("size", [2, 3])
+def test_the_callers_of_the_last_batch_share_the_next_one_too(
+    monkeypatch: pytest.MonkeyPatch, size: int
+) -> None:
+    monkeypatch.setattr(group_commit, "MAX_GROUP_WAIT_SECONDS", PATIENCE_SECONDS)
+    group, works, callers = _held_up(range(1 + size))
+    works.may_go_on.set()
+    for caller in callers:
+        caller.join()
+    first = Caller(group, 10)
+    _until(lambda: group._assembled is not None or first.answers)
+    others = [Caller(group, 10 + number) for number in range(1, size)]
+
+    assert [caller.answer() for caller in (first, *others)] == [20 + 2 * number for number in range(size)]
+    assert sorted(works.batches[-1]) == list(range(10, 10 + size))
+
+
+def test_a_leader_waits_only_while_one_of_the_last_batch_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
+    group: GroupCommit[int, int] = GroupCommit(Works())
+    group._last_batch_size = 3
+    group._enqueue(1)
+    monkeypatch.setattr(group_commit, "MAX_GROUP_WAIT_SECONDS", "never")
+    with pytest.raises(TypeError):
+        group._await_last_batch()
+    monkeypatch.setattr(group_commit, "MAX_GROUP_WAIT_SECONDS", 0)
+    group._await_last_batch()
+    assert group._assembled is None, "nobody wakes a leader that no longer waits"
+    monkeypatch.setattr(group_commit, "MAX_GROUP_WAIT_SECONDS", "never")
+    group._enqueue(2)
+
+    group._await_last_batch()
+
+
+def test_the_last_one_of_a_batch_wakes_its_leader() -> None:
+    group: GroupCommit[int, int] = GroupCommit(Works())
+    group._last_batch_size = 3
+    group._assembled = wakes = threading.Lock()
+    wakes.acquire()
+    group._enqueue(1)
+    is_early = not wakes.locked()
+    group._enqueue(2)
+
+    assert not is_early
+    assert not wakes.locked()
+    assert group._assembled is None
 
 
 def test_an_error_reaches_every_caller_of_its_batch_and_nobody_else() -> None:
