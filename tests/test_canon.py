@@ -185,6 +185,10 @@ class _Text(str):
         _Colour.RED,
         _Text("text"),
         OrderedDict(a=1),
+        type("Instant", (datetime,), {})(2026, 1, 1, tzinfo=UTC),
+        type("Number", (int,), {})(7),
+        type("Ratio", (float,), {})(0.5),
+        type("Words", (list,), {})(),
         {1: "a"},
         {None: "a"},
         {_Text("key"): 1},
@@ -220,6 +224,14 @@ def test_a_document_of_many_values_may_be_given_a_larger_limit() -> None:
     with pytest.raises(TooLarge):
         canonical_bytes(document)
     assert parse(canonical_bytes(document, limit_bytes=3_000_000), limit_bytes=3_000_000) == document
+
+
+@pytest.mark.parametrize(
+    "text", ['{"\u00fc":1,"u\u0308":2}', r'{"\u00fc":1,"u\u0308":2}', r'"\ud800"', r'["\udc00\ud800"]']
+)
+def test_reading_refuses_keys_that_are_equal_in_nfc_and_lone_surrogates(text: str) -> None:
+    with pytest.raises(NotCanonical):
+        parse(text)
 
 
 def test_tuples_are_arrays() -> None:

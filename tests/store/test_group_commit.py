@@ -156,6 +156,18 @@ def test_a_leader_waits_only_while_one_of_the_last_batch_is_missing(monkeypatch:
     group._await_last_batch()
 
 
+def test_who_is_interrupted_as_it_is_to_lead_hands_the_lead_on() -> None:
+    group: GroupCommit[int, int] = GroupCommit(Works())
+    interrupted, other = group._enqueue(1), group._enqueue(2)
+    group._hand_over()
+    was_to_lead = interrupted.leads, other.leads
+    group._withdraw(interrupted)
+
+    assert was_to_lead == (True, False)
+    assert other.leads
+    assert group._waiting == []
+
+
 def test_the_last_one_of_a_batch_wakes_its_leader() -> None:
     group: GroupCommit[int, int] = GroupCommit(Works())
     group._last_batch_size = 3

@@ -12,7 +12,7 @@ from standfast.errors import CommitAborted, InvalidValue, PayloadMismatch, Stale
 from standfast.ledger.chain import Tip, check
 from standfast.limits import LEASE_SECONDS, MAX_CLOCK_SKEW_SECONDS, MAX_COMMIT_FACTS, MAX_COMMIT_WRITES
 from standfast.store import pipeline
-from standfast.store.commit import Commit, Fact, Write, payload_fingerprint_of
+from standfast.store.commit import Commit, Fact, RecordVector, Write, payload_fingerprint_of
 from standfast.store.pipeline import Submission
 from standfast.store.protocol import AppliedCommit, Buffer, StateView, Version
 from standfast.vocabulary import AbortReason, ActionType, BufferState, Receipt
@@ -367,6 +367,15 @@ def test_the_fingerprint_covers_every_part_of_a_write_and_the_order_of_facts() -
     digests += [payload_fingerprint_of([base], some) for some in (facts, facts[::-1], facts[:1])]
 
     assert len(set(digests)) == len(digests)
+
+
+@pytest.mark.parametrize("field", ["namespace", "key", "embedder"])
+def test_a_vector_names_its_record_and_its_embedder(field: str) -> None:
+    fields: dict[str, Any] = {"namespace": "n", "key": "k", "embedder": "e", "content": b"v"}
+
+    assert RecordVector(**fields).of_snapshot is None
+    with pytest.raises(InvalidValue, match=field):
+        RecordVector(**(fields | {field: ""}))
 
 
 def test_a_commit_has_at_least_one_write_and_at_most_the_limit() -> None:
