@@ -15,6 +15,7 @@ from standfast.canon import canonical_bytes, parse
 from standfast.errors import InvalidValue, NaiveDatetime, NotCanonical, StandfastError, TooLarge
 from standfast.govern.evidence import (
     ChainReading,
+    _require_json,
     build_chain,
     build_evidence,
     build_judged_chain,
@@ -512,6 +513,28 @@ def test_evidence_may_be_as_long_as_the_limit() -> None:
     assert len(evidence_text([{"reason": longest}], "SEAL", NOW_ISO)) == MAX_EVIDENCE_BYTES
     with pytest.raises(TooLarge):
         evidence_text([{"reason": longest + "x"}], "SEAL", NOW_ISO)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [{"passed": False}, {"passed": 1}, {"score": 1}, {"score": 0.5}, {"threshold": 0.5}, {"hard": False}],
+)
+def test_a_check_that_only_resembles_that_of_the_content_is_hashed_as_it_is(change: dict[str, Any]) -> None:
+    resembling = msgspec.structs.replace(content_check(Record(memory_id="m", text="x")), **change)
+    evidence = Evidence(floor_checks=(resembling,), verdict=Verdict.SEAL, timestamp=NOW_ISO, hash="0" * 64)
+
+    assert (
+        read_chain(evidence).hash
+        == hashlib.sha256(evidence_text([resembling], "SEAL", NOW_ISO).encode()).hexdigest()
+    )
+
+
+def test_what_is_no_part_of_the_hashed_text_may_be_as_long_as_the_limit() -> None:
+    # A dict counts one and its members; texts count their characters.
+    _require_json({"n": "x" * (MAX_EVIDENCE_BYTES - 3)})
+
+    with pytest.raises(TooLarge):
+        _require_json({"n": "x" * (MAX_EVIDENCE_BYTES - 2)})
 
 
 def test_evidence_without_floor_checks_lacks_them_though_its_hash_is_right() -> None:

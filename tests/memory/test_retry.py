@@ -198,3 +198,5 @@ def test_who_lost_stands_in_line_until_it_succeeds_in_async_code_too() -> None:
     with pytest.raises(CommitAborted):
         asyncio.run(lines.retry_async(attempt, key=SUBJECT, attempts=2))
     assert len(waiting) == 2
+    with pytest.raises(InvalidValue, match="at least 1"):
+        asyncio.run(lines.retry_async(attempt, key=SUBJECT, attempts=0))

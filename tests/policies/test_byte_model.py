@@ -126,3 +126,14 @@ def test_deltas_are_stored_deflated_if_observations_are() -> None:
 def test_values_that_are_not_json_have_no_price(observation: object) -> None:
     with pytest.raises(InvalidValue, match="can't be priced"):
         estimate_bytes(Step(t=0, observation=observation))
+
+
+def test_lists_and_dicts_are_frozen_at_every_depth() -> None:
+    value = byte_model.frozen({"a": [{"b": [1]}]})
+
+    assert value == {"a": [{"b": [1]}]}
+    for inner in (value["a"], value["a"][0]["b"]):
+        with pytest.raises(TypeError):
+            inner.append(2)
+    with pytest.raises(TypeError):
+        value["a"][0]["c"] = 1

@@ -104,6 +104,11 @@ def test_names_are_accepted_in_several_spellings(text: str, name: str) -> None:
     assert PolicySpec.parse(str(PolicySpec.parse(text))) == PolicySpec.parse(text)
 
 
+def test_a_policy_takes_a_seed_if_it_draws_lots() -> None:
+    assert PolicySpec.parse("RandomPolicy").takes_seed
+    assert not PolicySpec.parse("AlwaysWrite").takes_seed
+
+
 def test_settings_are_named_in_order_when_one_is_unknown(own: Path) -> None:
     unknown = ", ".join(f"x{number}=1" for number in range(99, 9, -1))
     with pytest.raises(UnknownPolicy, match="no setting 'x10'; it has a, b, c, d, e, f, g, h"):
