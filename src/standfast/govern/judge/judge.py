@@ -69,7 +69,7 @@ ENTRY_POINT: Final = "entry_point"
 _NUMBERED_NAME: Final = re.compile(r"F(\d{1,6})_")
 
 
-class Judgement(Value, frozen=True, kw_only=True):
+class Judgement(Value, frozen=True, kw_only=True, gc=False):
     """A verdict, what each floor found (in the order of the floors), and the reasons if it is no SEAL.
 
     Each reason says what happened, why, and what to do about it, and ends with the floors' names in brackets: ``rejected:

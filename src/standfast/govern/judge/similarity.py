@@ -8,7 +8,7 @@ adds only fillers, other endings and typing errors. ``EU refunds take 15 days`` 
 import threading
 from collections.abc import Iterable, Sequence
 from itertools import pairwise
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeAlias
 
 from standfast.govern.judge.text_reading import (
     AMBIGUOUS_MONTHS,
@@ -63,6 +63,9 @@ class KnownText(NamedTuple):
         )
 
 
+_Bucket: TypeAlias = tuple[frozenset[str], frozenset[str]]
+
+
 class SimilarityIndex:
     """Known records, findable by what they say. A lookup costs by the rare words of the text, not by the size of the index."""
 
@@ -70,8 +73,10 @@ class SimilarityIndex:
         self.known: list[KnownText] = []
         self.growing = threading.Lock()
         self._exact: dict[tuple[str, ...], list[int]] = {}
-        # Similar texts have equal numbers and qualifiers, so words are looked up among those only.
-        self._places_by_word: dict[tuple[frozenset[str], frozenset[str]], dict[str, list[int]]] = {}
+        # Similar texts have equal numbers and qualifiers, so words are looked up among those only. They are indexed when they are
+        # first asked for: few texts have the numbers of another one.
+        self._places_by_word: dict[_Bucket, dict[str, list[int]]] = {}
+        self._unindexed: dict[_Bucket, list[int]] = {}
         for one in known:
             self.add(one)
 
@@ -80,9 +85,7 @@ class SimilarityIndex:
         place, reading = len(self.known), one.reading
         self.known.append(one)
         self._exact.setdefault(_key(reading), []).append(place)
-        places = self._places_by_word.setdefault((reading.numbers, reading.qualifiers), {})
-        for word in reading.content:
-            places.setdefault(word, []).append(place)
+        self._unindexed.setdefault((reading.numbers, reading.qualifiers), []).append(place)
 
     def similar_to(self, reading: TextReading) -> list[KnownText]:
         """The known texts to which this text adds nothing, in the order in which they were added."""
@@ -98,12 +101,27 @@ class SimilarityIndex:
 
     def _places_sharing_a_rare_word(self, reading: TextReading) -> set[int]:
         """Similar texts share all but a few words, so they share at least one of the rarest."""
-        content, places = reading.content, self._places_by_word.get((reading.numbers, reading.qualifiers))
+        bucket = reading.numbers, reading.qualifiers
+        if bucket in self._unindexed:
+            self._index(bucket)
+        places = self._places_by_word.get(bucket)
+        if places is None:
+            return set()
+        content = reading.content
         max_added = _max_added(content)
-        if places is None or len(content) < _MIN_WORDS or len(content.difference(places)) > max_added:
+        if len(content) < _MIN_WORDS or len(content.difference(places)) > max_added:
             return set()
         by_rarity = sorted((len(places.get(word, ())), word) for word in content)
         return {place for _, word in by_rarity[: max_added + 1] for place in places.get(word, ())}
+
+    def _index(self, bucket: _Bucket) -> None:
+        with self.growing:
+            places = self._places_by_word.setdefault(bucket, {})
+            for place in self._unindexed.get(bucket, ()):
+                for word in self.known[place].reading.content:
+                    places.setdefault(word, []).append(place)
+            # Removed last, so that whoever else asks meanwhile waits for the lock.
+            self._unindexed.pop(bucket, None)
 
 
 class IndexSnapshot:
