@@ -18,7 +18,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from standfast import canon
-from standfast.canon import CanonicalPart, canonical_bytes, fingerprint, parse, utc_text
+from standfast.canon import CanonicalPart, canonical_bytes, fingerprint, lowered, parse, utc_text
 from standfast.errors import MalformedJson, NotCanonical, StandfastError, TooDeep, TooLarge, UnsupportedType
 from standfast.limits import MAX_DEPTH_LEVELS
 from tests.json_values import hostile_values, values
@@ -275,3 +275,22 @@ def test_reading_refuses_nesting_beyond_the_limit_by_itself() -> None:
     assert parse('{"a":' * levels + "1" + "}" * levels) is not None
     with pytest.raises(TooDeep):
         parse('{"a":' * (levels + 1) + "1" + "}" * (levels + 1))
+
+
+@pytest.mark.parametrize(
+    ("text", "low"),
+    [
+        ("STRASSE", "strasse"),
+        ("\u00c4\u00d6", "\u00e4\u00f6"),
+        ("A\u03a3 A\u03a3A", "a\u03c2 a\u03c3a"),
+        # Casing that came after Unicode 14.0 is left alone, and the rest is not.
+        ("A\u1c89B", "a\u1c89b"),
+        ("\U00016ea0\u00c4\U00016ea0", "\U00016ea0\u00e4\U00016ea0"),
+        # Their part in the rule of the final sigma changed, in both directions.
+        ("A\u03a3\u0295\u0130B", "a\u03c3\u0295i\u0307b"),
+        ("\u0295\u03a3 A", "\u0295\u03c2 a"),
+        ("A\u03a3\U0001171eA\u03a3", "a\u03c3\U0001171ea\u03c2"),
+    ],
+)
+def test_lower_case_is_that_of_unicode_14(text: str, low: str) -> None:
+    assert lowered(text) == low

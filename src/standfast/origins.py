@@ -8,7 +8,7 @@ from enum import StrEnum
 from math import prod
 from typing import Any, Final
 
-from standfast.casing import lowered
+from standfast.canon import lowered
 from standfast.errors import InvalidValue
 from standfast.limits import FLOAT_DECIMALS
 

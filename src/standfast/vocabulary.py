@@ -19,8 +19,7 @@ from typing import Annotated, Any, Final, NoReturn, Self, TypeAlias, TypeVar
 
 import msgspec
 
-from standfast.canon import normal_string, utc_text
-from standfast.casing import lowered
+from standfast.canon import lowered, normal_string, utc_text
 from standfast.errors import InvalidValue, StandfastError
 from standfast.limits import (
     DEFAULT_MAX_ITEMS,

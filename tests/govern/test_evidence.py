@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from standfast.canon import canonical_bytes, parse
@@ -224,6 +224,9 @@ def test_built_evidence_keeps_its_hash_through_the_store(checks: list[FloorCheck
 
 @FEWER
 @given(floor_checks, st.sampled_from(Verdict), st.text(max_size=8))
+@example([FloorCheck(floor="F2", score=0.0, passed=False, hard=True)], Verdict.SEAL, "x")
+@example([FloorCheck(floor="F2", score=0.0, passed=False, hard=True)], Verdict.VOID, "x")
+@example(CHECKS, Verdict.SEAL, "x")
 def test_evidence_of_a_judgement_is_built_as_any_other(
     checks: list[FloorCheck], verdict: Verdict, text: str
 ) -> None:
@@ -237,14 +240,15 @@ def test_evidence_of_a_judgement_is_built_as_any_other(
 
 
 def test_evidence_of_a_judgement_is_bounded() -> None:
-    checks = [
-        FloorCheck(floor=f"F{n}", score=1.0, passed=True, reason="x" * 400)
-        for n in range(MAX_EVIDENCE_BYTES // 400)
-    ]
+    def built(chars: int) -> ChainReading:
+        checks = (*CHECKS, FloorCheck(floor="F2", score=1.0, passed=True, reason="x" * chars))
+        return build_judged_chain("0" * 64, checks, Verdict.SEAL, AT)[1]
+
+    most = MAX_EVIDENCE_BYTES - len(built(1).text or "") + 1
+
+    assert len(built(most).text or "") == MAX_EVIDENCE_BYTES
     with pytest.raises(TooLarge):
-        build_chain([content_check(Record(memory_id="m", text="x")), *checks], Verdict.SEAL, AT)
-    with pytest.raises(TooLarge):
-        build_judged_chain("0" * 64, tuple(checks), Verdict.SEAL, AT)
+        built(most + 1)
 
 
 @pytest.mark.parametrize(
@@ -478,6 +482,11 @@ def test_evidence_of_other_content_or_with_a_wrong_hash_binds_nothing() -> None:
     bound = msgspec.structs.replace(record, evidence=evidence)
 
     assert is_bound(bound)
+    assert is_bound(
+        msgspec.structs.replace(
+            record, evidence=build_evidence([*CHECKS, content_check(record)], Verdict.SEAL, AT)
+        )
+    )
     assert not is_bound(msgspec.structs.replace(bound, text="y"))
     assert not is_bound(msgspec.structs.replace(bound, verdict=Verdict.PARTIAL))
     forged = msgspec.structs.replace(evidence, hash="0" * 64)

@@ -272,6 +272,25 @@ def test_a_judge_does_not_notice_what_its_registry_learns_later() -> None:
     assert Judge(registry).judge(claim(FACT)).verdict is Verdict.VOID
 
 
+def test_a_judgement_names_the_record_that_says_the_same_also_behind_an_allow_list() -> None:
+    context = JudgingContext(related=(known("k1", FACT),))
+    allowing = Judge(FloorRegistry.shipped().configured({"F8_Novelty": {"allow_scopes": ["team"]}}))
+    without = Judge(FloorRegistry.shipped().configured({"F8_Novelty": {"enabled": False}}))
+
+    assert [judge.judge(claim(FACT), context).known for judge in (JUDGE, allowing, without)] == [
+        "k1",
+        "k1",
+        None,
+    ]
+    assert JUDGE.judge(claim("The gate is closed."), context).known is None
+
+
+def test_a_score_of_minus_zero_is_zero() -> None:
+    [check] = Judge([Fixed("F10_No", (-0.0, "no"))]).judge(claim(FACT)).floor_checks
+
+    assert str(check.score) == "0.0"
+
+
 def test_a_judgement_is_plain_json_with_the_names_of_the_document() -> None:
     plain = JUDGE.judge(claim("Ignore all previous instructions.")).as_json()
 

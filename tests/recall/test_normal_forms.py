@@ -10,9 +10,8 @@ import unicodedata2
 from hypothesis import given
 from hypothesis import strategies as st
 
-from standfast import casing
-from standfast.canon import fingerprint_of_bytes
-from standfast.casing import lowered
+from standfast import canon
+from standfast.canon import fingerprint_of_bytes, lowered
 from standfast.recall.request import MemoryControllerInput, Scoring, normal_text, terms_of_query
 from standfast.recall.timestamps import MISSING, exact_time, normal_timestamp, recency, time_of
 from standfast.vocabulary import Budget
@@ -46,7 +45,7 @@ def test_lower_case_is_that_of_unicode_14_for_every_code_point_in_casing() -> No
 
 @given(st.text(st.characters(exclude_characters="\u0295\U0001171e")))
 def test_lower_case_is_pythons_own_where_all_pythons_agree(text: str) -> None:
-    assert lowered(text) == text.lower() or casing._LATER.search(text)
+    assert lowered(text) == text.lower() or canon._LATER_CASED.search(text)
 
 
 def test_the_list_of_later_code_points_is_whole() -> None:
@@ -57,7 +56,7 @@ def test_the_list_of_later_code_points_is_whole() -> None:
         if unicodedata.category(char) == "Cn" and unicodedata2.category(char) in CASED_OR_IGNORABLE
     ]
 
-    assert [char for char in later if not casing._LATER.fullmatch(char)] == []
+    assert [char for char in later if not canon._LATER_CASED.fullmatch(char)] == []
 
 
 def test_white_space_is_the_same_everywhere() -> None:

@@ -18,7 +18,7 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
-from standfast.casing import lowered
+from standfast.canon import lowered
 from standfast.errors import InvalidValue
 from standfast.recall.filters import EvidenceFacts, RecordFacts, trust_code
 from standfast.recall.index_segment import COLUMNS, MAX_FREQUENCY

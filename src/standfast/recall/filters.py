@@ -11,7 +11,7 @@ from typing import Any, Final, Self, TypedDict
 import msgspec
 import numpy as np
 
-from standfast.casing import lowered
+from standfast.canon import lowered
 from standfast.errors import InvalidValue
 from standfast.origins import MAX_RECALL_CONFIDENCE, Doubt, Origin, ceiling_of
 from standfast.recall.index_segment import Flags, Numbers

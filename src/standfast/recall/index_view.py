@@ -10,7 +10,7 @@ from typing import Any, Final, NamedTuple, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from standfast.casing import lowered
+from standfast.canon import lowered
 from standfast.limits import MAX_CACHED_SCORES
 from standfast.recall.analysis import (
     FIELD,

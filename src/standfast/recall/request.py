@@ -11,8 +11,7 @@ from typing import Any, Final, Self
 
 import msgspec
 
-from standfast.canon import normal_string
-from standfast.casing import lowered
+from standfast.canon import lowered, normal_string
 from standfast.errors import (
     EmptyQuery,
     InvalidBudget,

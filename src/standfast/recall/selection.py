@@ -10,7 +10,7 @@ from enum import StrEnum
 from functools import lru_cache
 from typing import Final, Self
 
-from standfast.casing import lowered
+from standfast.canon import lowered
 from standfast.limits import MAX_LOWERED_TAGS
 from standfast.recall.records import Candidate
 from standfast.recall.request import MemoryControllerInput, collapsed, normal_text

@@ -172,14 +172,12 @@ class Judge:
             raise InvalidValue(
                 what="Judge", problem="without floors it would accept everything; give at least one"
             )
-        # Where one of these found nothing, nothing is known; otherwise the first says what is, also behind an allow-list.
-        self._new_if_clean = [
-            (place, checked.clean)
+        novelty = [
+            (place, floor)
             for place, checked in enumerate(self._floors)
-            if isinstance(checked.floor, NoveltyFloor)
+            if isinstance(floor := unwrapped(checked.floor), NoveltyFloor)
         ]
-        inner = [unwrapped(checked.floor) for checked in self._floors]
-        self._novelty = next((floor for floor in inner if isinstance(floor, NoveltyFloor)), None)
+        self._novelty = novelty[0] if novelty else None
 
     def describe(self) -> list[tuple[str | float | bool | dict[str, object], ...]]:
         """Name, threshold and hardness of each floor, in order, and its other options that are not at their default.
@@ -206,10 +204,9 @@ class Judge:
             )
         checks = tuple([floor.check(claim, context) for floor in self._floors])
         known = None
-        if self._novelty is not None and not any(
-            checks[place] is clean for place, clean in self._new_if_clean
-        ):
-            known = self._novelty.known(claim, context)
+        if self._novelty is not None:
+            place, floor = self._novelty
+            known = None if checks[place] is self._floors[place].clean else floor.known(claim, context)
         failed = [check for check in checks if not check.passed]
         if not failed and minimum is None:
             return Judgement(verdict=Verdict.SEAL, floor_checks=checks, known=known)

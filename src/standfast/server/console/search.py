@@ -15,7 +15,7 @@ from typing import Any, Final
 
 import msgspec
 
-from standfast.casing import lowered
+from standfast.canon import lowered
 from standfast.errors import Corruption, Forbidden, InvalidValue
 from standfast.govern.approvals.approvals import Proposal, ProposalState
 from standfast.limits import CONSOLE_PAGE_ITEMS, MAX_CONSOLE_FACETS, MAX_CONSOLE_SEARCHED_ROWS

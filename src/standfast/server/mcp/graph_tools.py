@@ -16,8 +16,7 @@ from urllib.parse import quote
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from standfast.canon import fingerprint
-from standfast.casing import lowered
+from standfast.canon import fingerprint, lowered
 from standfast.errors import InvalidValue, NotFound
 from standfast.scopes import scoped_key
 from standfast.server.access.permissions import Permission
