@@ -43,7 +43,7 @@ from tests.soak_worker import INTERRUPTED, VERBS, Worker
 ROOT = Path(__file__).parents[1]
 RESTORED_COMMITS = 50_000
 """A larger store is not restored any more: it takes longer than all the rest."""
-COMMITS_AN_ACTION = 250
+COMMITS_AN_ACTION = 500
 """How many an action makes on average, roughly: it bounds the length of rounds."""
 
 

@@ -30,7 +30,7 @@ BURSTS = {1: 50, 4: 100, 16: 120, LANES: 120}
 ERASED_ROWS = 5, 50, 2_000
 """How many rows each commit of an erasure takes, so that it has a few commits or a hundred."""
 FULL_BURSTS_FROM = 100_000
-"""In a store of fewer commits bursts are shorter, so that it grows slowly while everything else is quick."""
+"""In a store of fewer commits bursts are shorter and rarer, so that it grows slowly while everything else is quick."""
 VERIFIED_COMMITS = 20_000
 """A backup of so many commits is verified as a whole; of a larger one the newest facts are read, and it is verified now and then."""
 OFTEN_UP_TO = dict.fromkeys(
@@ -84,8 +84,10 @@ class Worker:
         self._check_facts()
         self._check_subjects()
         for _ in range(actions):
-            verb = self.dice.choices(list(VERBS), weights=list(VERBS.values()))[0]
-            if self.dice.random() * self.memory.store.head() > OFTEN_UP_TO.get(verb, 10**9):
+            head = self.memory.store.head()
+            weights = VERBS | {"burst": VERBS["burst"] * (1 + 2 * min(1.0, head / FULL_BURSTS_FROM))}
+            verb = self.dice.choices(list(VERBS), weights=list(weights.values()))[0]
+            if self.dice.random() * head > OFTEN_UP_TO.get(verb, 10**9):
                 verb = "session"
             _tell(f">{verb}")
             try:
