@@ -19,6 +19,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import lru_cache
+from itertools import repeat
 from typing import Any, Final
 
 import msgspec
@@ -100,16 +101,12 @@ class BadLine:
     fault: Fault
 
 
-class _Refs(Struct):
-    refs: Raw
-
-
 def _verbatim(number: str) -> Raw:
     return Raw(number.encode())
 
 
 _decoder: Final = msgspec.json.Decoder(Candidate)
-_decode_refs: Final = msgspec.json.Decoder(_Refs).decode
+_decode_members: Final = msgspec.json.Decoder(dict[str, Raw]).decode
 _verbatim_decoder: Final = msgspec.json.Decoder(float_hook=_verbatim)
 _encode: Final = msgspec.json.Encoder().encode
 _NUMBERS: Final = frozenset((int, float))
@@ -154,37 +151,37 @@ def _checked(found: list[Candidate], lines: list[bytes]) -> Sequence[Candidate |
 
 def _surely_obey_the_rules(found: list[Candidate], lines: list[bytes]) -> bool:
     """Whether lines that were decoded surely break no rule that the decoder does not know. May raise ``_REFUSALS``."""
-    if sum(map(len, lines)) > _SHORT_BYTES:
+    size = sum(map(len, lines)) + len(lines)
+    if size > _SHORT_BYTES:
         return False
     rows = [row for row, candidate in enumerate(found) if candidate.written_refs]
     first = _compact(lines[0])
-    compact_lines = lines if first == lines[0] else list(map(_compact, lines))
-    size = sum(map(len, compact_lines)) + len(lines)
+    compact_lines = lines
+    if first != lines[0]:
+        compact_lines = list(map(_compact, lines))
+        size = sum(map(len, compact_lines)) + len(lines)
     # Lines that are no longer than what was decoded of them have no repeated key and no other field. The first line
     # tells whether that is worth a try.
     if len(_encode(found[0])) == len(first) and len(_encode(found)) - 1 == size:
         return all(_are_plain(found[row].written_refs, MAX_DEPTH_LEVELS - 1, _EXACT) for row in rows)
+    most_brackets = sum(max(map(bytes.count, lines, repeat(bracket))) for bracket in (b"[", b"{"))
     block = b"\n".join(lines)
-    # The line with the most brackets has no more than are left when every other line has one.
-    brackets = block.count(b"[") + block.count(b"{") - len(lines) + 1
-    if brackets > MAX_DEPTH_LEVELS and any(map(_has_many_brackets, lines)):
+    if most_brackets > MAX_DEPTH_LEVELS or not _is_utf8(block):
         return False
-    if not all(_are_plain(found[row].written_refs, MAX_DEPTH_LEVELS, _SCALARS) for row in rows):
+    members = list(map(_decode_members, compact_lines))
+    # Lines that are no longer than their members have no repeated key. Keys with escapes are shorter once they are decoded.
+    if len(_encode(members)) - 1 != size and not _names_occur_once(found, block):
         return False
-    if len(_encode(list(map(_verbatim_decoder.decode, compact_lines)))) - 1 == size:
-        return True
-    return _names_occur_once(found, block) and all(
-        _repeats_no_key(_decode_refs(lines[row]).refs) for row in rows
+    return all(
+        _are_plain(found[row].written_refs, MAX_DEPTH_LEVELS, _SCALARS)
+        and _repeats_no_key(members[row]["refs"])
+        for row in rows
     )
-
-
-def _has_many_brackets(line: bytes) -> bool:
-    return line.count(b"[") + line.count(b"{") > MAX_DEPTH_LEVELS
 
 
 def _names_occur_once(found: list[Candidate], block: bytes) -> bool:
     """Whether the names of the fields occur no more often than the fields were read."""
-    if not _is_utf8(block) or (b"\\" in block and _ESCAPED_LETTER.search(block) is not None):
+    if b"\\" in block and _ESCAPED_LETTER.search(block) is not None:
         return False
     absent = (
         0,
@@ -199,8 +196,8 @@ def _names_occur_once(found: list[Candidate], block: bytes) -> bool:
 
 
 def _repeats_no_key(refs: Raw) -> bool:
-    """Whether refs surely have no repeated key: they are no longer than what is decoded of them."""
-    return len(_encode(_verbatim_decoder.decode(refs))) == len(_compact(bytes(refs)))
+    """Whether refs without white space surely have no repeated key: they are no longer than what is decoded of them."""
+    return len(_encode(_verbatim_decoder.decode(refs))) == len(bytes(refs))
 
 
 def _compact(text: bytes) -> bytes:

@@ -4,22 +4,19 @@ A score is a number of points: one for each term in the text, half a point for e
 for recency. Scores are counted in millionths, so sums and orders are exact.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from functools import lru_cache
 from typing import Final, Self
 
 from standfast.canon import lowered
-from standfast.limits import MAX_LOWERED_TAGS
 from standfast.recall.records import Candidate
 from standfast.recall.request import MemoryControllerInput, collapsed, normal_text
 from standfast.recall.timestamps import MISSING, POINT, recency
 from standfast.recall.tokens import BYTES_PER_TOKEN, EstimatedCounter
 from standfast.vocabulary import Budget
 
-# Tags repeat, so their lower case is remembered.
-_lowered_tag: Final = lru_cache(maxsize=MAX_LOWERED_TAGS)(lowered)
+OFFERED_AT_ONCE: Final = 64
 HALF_POINT: Final = POINT // 2
 ESTIMATOR: Final = EstimatedCounter()
 """The contract's estimator: a quarter of the UTF-8 bytes, rounded up."""
@@ -129,21 +126,30 @@ class Ranking:
         self._bar = 0
         self._worst = (-1, MISSING)
 
-    def offer(self, candidates: Iterable[Candidate], store_path: str) -> None:
+    def offer(self, candidates: Sequence[Candidate], store_path: str) -> None:
         """Add the candidates that may be among the best."""
-        words, phrases, tag_terms = self._words, self._phrases, self._tag_terms
+        for start in range(0, len(candidates), OFFERED_AT_ONCE):
+            self._offer_some(candidates[start : start + OFFERED_AT_ONCE], store_path)
+
+    def _offer_some(self, candidates: Sequence[Candidate], store_path: str) -> None:
+        # Most terms are in few records. What none of these has is not looked for in each.
+        texts = lowered("\n".join([candidate.text for candidate in candidates]))
+        words = [word for word in self._words if word in texts]
+        phrases = [(word, phrase) for word, phrase in self._phrases if word in texts]
+        tags = set[str]().union(*[candidate.written_tags or () for candidate in candidates])
+        term_of_tag = {tag: term for tag in tags if (term := lowered(tag)) in self._tag_terms}
         for candidate in candidates:
-            text = candidate.text
-            text = text.lower() if text.isascii() else lowered(text)
             half_points = 0
-            for word in words:
-                if word in text:
-                    half_points += 2
-            for word, phrase in phrases:
-                if word in text and phrase in collapsed(text):
-                    half_points += 2
-            if candidate.written_tags and tag_terms:
-                half_points += len(tag_terms.intersection(map(_lowered_tag, candidate.written_tags)))
+            if words or phrases:
+                text = lowered(candidate.text)
+                for word in words:
+                    if word in text:
+                        half_points += 2
+                for word, phrase in phrases:
+                    if word in text and phrase in collapsed(text):
+                        half_points += 2
+            if term_of_tag and candidate.written_tags:
+                half_points += len({term_of_tag.get(tag) for tag in candidate.written_tags} - {None})
             if half_points >= self._bar:
                 self._add(candidate, store_path, half_points)
 
