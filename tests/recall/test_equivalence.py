@@ -190,3 +190,47 @@ def _facts(found: Candidate | Fault | None) -> Any:
     if not isinstance(found, Candidate):
         return found
     return found.memory_id, found.text, found.ts_utc, found.time, found.tags, found.refs, found.record_hash
+
+
+_GOOD = b'{"memory_id":"a","text":"eu","refs":[{"id":"1"}]}'
+_TWICE = rb'"memory_id":"b","memory_id":"b","text":"","text":"","ts_utc":null,"ts_utc":null,"tags":[],"tags":[],"refs":[],"refs":[]'
+
+
+@pytest.mark.parametrize(
+    "block",
+    [
+        pytest.param(
+            [_GOOD, '{"memory_id":"b","text":"","refs":[{"é":1,"e\u0301":2}]}'.encode()], id="equal keys"
+        ),
+        pytest.param(
+            [_GOOD, b'{"memory_id":"b","text":"1","text":""}'], id="a field twice behind a plain line"
+        ),
+        pytest.param([rb'{"\u00e9":1,' + _TWICE + b"}"], id="every field twice, beside a key with an escape"),
+        pytest.param(
+            [
+                rb'{"\u00e9":1,"memory_id":"a","text":"","ts_utc":null,"tags":[]}',
+                b'{"memory_id":"b","text":"","ts_utc":null,"tags":[],"refs":[],"refs":[],"refs":[]}',
+            ],
+            id="three times what another line lacks",
+        ),
+        pytest.param(
+            [b'{"memory_id": "a", "text": "", "x": 1}'] * 4
+            + [b'{"memory_id": "b", "text": "", "text": "", "x": 1}'],
+            id="as many bytes too many as there are ends of lines",
+        ),
+        pytest.param(
+            [
+                b'{"memory_id":"a","text":"","x":1}',
+                b'{"memory_id":"b","text":"","x":1,"refs":[{"k":1,"k":2}]}',
+            ],
+            id="a key twice in refs, beside another field",
+        ),
+        pytest.param(
+            [b'{"memory_id":"a","text":"","x":1}', b'{"memory_id":"b","text":"","x":"\xff"}'],
+            id="another field that is not UTF-8",
+        ),
+    ],
+)
+def test_a_bad_line_is_found_among_good_ones(block: list[bytes]) -> None:
+    _check(block)
+    assert isinstance(read_line(block[-1]), Fault)
