@@ -28,10 +28,11 @@ from standfast.memory import Memory
 from standfast.store.packing import unpacked
 
 TITLE = "A fact of 130 bytes: room and time"
-BULK, SINGLE, THREADS = 3_000, 300, 16
+BULK, SINGLE, THREADS = 12_000, 300, 16
 PER_COMMIT = 1_000
-PART = 50
-assert BULK % PER_COMMIT == SINGLE % PART == 0
+# Of a bulk load, a part is long enough to hold its share of the segments of recall's index.
+BULK_PART, SINGLE_PART = 4_000, 50
+assert BULK % BULK_PART == BULK_PART % PER_COMMIT == SINGLE % SINGLE_PART == 0
 BULK_BYTES, SINGLE_BYTES = 1_200, 2_400
 SLOW_SYNCS_MICROSECONDS = (1_000, 5_000)
 BULK_MICROSECONDS = 400
@@ -55,7 +56,7 @@ def _bytes_in(folder: Path) -> int:
 def _measured(facts: int, write: Callable[[list[str]], None], size: int) -> tuple[float, float]:
     """Wall and CPU seconds a fact, written in portions: those of the best part, because others use the machine too."""
     turns = list(itertools.islice(dialogue_turns(), facts))
-    part = max(size, PART)
+    part = BULK_PART if size == PER_COMMIT else SINGLE_PART
     walls, cpus = [], []
     for first in range(0, facts, part):
         wall, cpu = time.perf_counter(), time.process_time()
