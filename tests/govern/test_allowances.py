@@ -9,6 +9,7 @@ from click.testing import CliRunner
 from standfast.cli import main
 from standfast.errors import InvalidSettings, InvalidValue
 from standfast.govern.judge import Claim, FloorRegistry, Judge, JudgingContext
+from standfast.govern.judge.judge import AllowingFloor
 from standfast.memory import Memory
 from standfast.origins import Origin
 from standfast.settings import Settings
@@ -53,6 +54,29 @@ def test_what_matches_a_pattern_is_not_looked_at_and_the_rest_is() -> None:
     assert judged(options, f"{SECRET} The other one is {OTHER_KEY}.")[0] is Verdict.VOID
     assert judged(options, SECRET.replace("7", "8"))[0] is Verdict.VOID
     assert judged(options, KEY)[0] is not Verdict.SEAL or judged(options, KEY)[1].startswith("allowed")
+
+
+def test_a_score_at_the_threshold_passes_with_and_without_an_allowance() -> None:
+    class HalfFloor(OwnerFloor):
+        """Half a point for a text that does not swear."""
+
+        def check(self, claim: Claim, context: JudgingContext) -> tuple[float, str]:  # noqa: ARG002  # The protocol.
+            """0.5 or 0."""
+            return (0.0, "it swears") if "damn" in claim.record.text else (0.5, "it is polite")
+
+    floor = AllowingFloor(floor=HalfFloor(), allow=("damn",), allow_scopes=("user",))
+    polite, swearing = (Claim(record=Record(memory_id="m", text=text)) for text in ("Hello.", "Hello, damn."))
+    allowed = Claim(record=Record(memory_id="m", text="Hello.", scope="user"))
+
+    assert floor.check(polite, JudgingContext()) == (0.5, "it is polite")
+    assert floor.check(allowed, JudgingContext()) == (0.5, "it is polite")
+    assert floor.check(swearing, JudgingContext()) == (1.0, "allowed by allow: it swears")
+
+
+def test_a_floor_takes_two_hundred_allowances() -> None:
+    assert len(AllowingFloor(floor=OwnerFloor(), allow=("a",) * 200).allow) == 200
+    with pytest.raises(InvalidValue, match="at most 200"):
+        AllowingFloor(floor=OwnerFloor(), allow=("a",) * 201)
 
 
 def test_an_allowance_says_nothing_of_a_text_that_passes_without_it() -> None:

@@ -45,7 +45,7 @@ def source_of(module: str) -> str:
 
 
 def chosen_mutants(mutants: Sequence[Mutant], options: argparse.Namespace) -> list[Mutant]:
-    """The mutants that the command line asks for."""
+    """The mutants that the command line asks for. A sample stays the same when one of them is listed as equivalent."""
     if options.list:
         return []
     if options.only:
@@ -56,23 +56,23 @@ def chosen_mutants(mutants: Sequence[Mutant], options: argparse.Namespace) -> li
 
 
 def check_module(module: str, tests: Sequence[str], options: argparse.Namespace) -> tuple[int, int]:
-    """Tests a module's mutants and prints its row and its survivors. Returns how many were tested and how many survived."""
-    found = list(mutants_of(module, source_of(module)))
-    known = equivalent_mutants()
+    """Tests a module's mutants and prints its row and its survivors. Returns how many were tried and how many survived."""
+    found, known = list(mutants_of(module, source_of(module))), equivalent_mutants()
     for name in sorted(known - {mutant.name for mutant in found}):
         if name.startswith(f"{module} | "):
             print(f"  equivalent.txt lists what is no mutant: {name}", flush=True)
-    mutants = [mutant for mutant in found if mutant.name not in known]
-    chosen = chosen_mutants(mutants, options)
+    chosen = chosen_mutants(found, options)
+    differing = [mutant for mutant in chosen if mutant.name not in known]
     outcomes: list[Outcome] = []
-    if chosen:
+    if differing:
         baseline = measure(module, source_of(module), tests)
         with ThreadPoolExecutor(options.jobs) as pool:
-            outcomes = list(pool.map(partial(try_mutant, tests=tests, baseline=baseline), chosen))
+            outcomes = list(pool.map(partial(try_mutant, tests=tests, baseline=baseline), differing))
     survivors = [
-        mutant for mutant, outcome in zip(chosen, outcomes, strict=True) if outcome is Outcome.PASSED
+        mutant for mutant, outcome in zip(differing, outcomes, strict=True) if outcome is Outcome.PASSED
     ]
-    counts = len(found), len(found) - len(mutants), len(chosen), len(chosen) - len(survivors), len(survivors)
+    equivalent, killed = len(chosen) - len(differing), len(differing) - len(survivors)
+    counts = len(found), len(chosen), equivalent, killed, len(survivors)
     print(f"{module:<34}" + "".join(f"{count:>11}" for count in counts), flush=True)
     for mutant in survivors:
         print(f"  line {mutant.line_number}: {mutant.name}", flush=True)
@@ -93,11 +93,11 @@ def main() -> int:
     parser.add_argument("--list", action="store_true", help="print the modules and count their mutants")
     options = parser.parse_args()
     table = core_modules()
-    columns = ("mutants", "equivalent", "tested", "killed", "survived")
+    columns = ("mutants", "tried", "equivalent", "killed", "survived")
     print(f"{'module':<34}" + "".join(f"{column:>11}" for column in columns))
     results = [check_module(module, table[module], options) for module in options.modules or table]
-    tested, survived = (sum(column) for column in zip(*results, strict=True))
-    print(f"\n{tested} mutants tested, {survived} survived")
+    tried, survived = (sum(column) for column in zip(*results, strict=True))
+    print(f"\n{tried} mutants tried, {survived} survived")
     return 1 if survived else 0
 
 

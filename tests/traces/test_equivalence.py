@@ -140,6 +140,17 @@ def test_a_difference_tells_the_index_the_place_and_both_values() -> None:
     )
 
 
+def test_runs_of_which_one_goes_on_diverge_at_its_first_additional_event() -> None:
+    document = base()
+    longer = _trace(document)
+    DIFFERENT[ReasonCode.EVENT_COUNT](document)
+    shorter = _trace(document)
+    for one, other in ((longer, shorter), (shorter, longer)):
+        (found,) = (each for each in compare(one, other).differences if each.code is ReasonCode.EVENT_COUNT)
+
+        assert found.event_index == len(shorter.events) < len(longer.events)
+
+
 def test_true_and_one_are_different_arguments() -> None:
     left, right = base(), base()
     left["events"][1]["tool_calls"][0]["normalized_args"] = {"query": 1}
