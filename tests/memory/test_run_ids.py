@@ -8,8 +8,9 @@ from standfast.clock import ManualClock
 from standfast.errors import CommitAborted, PayloadMismatch
 from standfast.govern.approvals.queue import SYSTEM_NAMESPACE
 from standfast.memory import AsyncMemory, Forgotten, Memory, Run
+from standfast.store.commit import Write
 from standfast.store.store import Store
-from standfast.vocabulary import Band, Verdict
+from standfast.vocabulary import ActionType, Band, Verdict
 from tests.memory.conftest import HANDBOOK, SECRET, days
 from tests.store.conftest import Opener
 
@@ -179,6 +180,30 @@ def test_a_run_of_more_calls_than_one_row_holds_is_repeated_whole(
     assert answers[0] == answers[1]
     assert [receipt and receipt.replayed for receipt in receipts] == [False, True]
     assert store.head() == 1
+
+
+def test_a_repeated_run_writes_none_of_its_extra_rows(memory: Memory) -> None:
+    receipts = []
+    for number in range(2):
+        run = memory.run(workflow="w", mode="buffered_write", run_id="r-1")
+        run.remember("EU refunds take 14 days.", subject="eu", source=HANDBOOK)
+        row = Write.of("standfast", f"note/{number}", ActionType.WRITE, {"n": number})
+        receipts.append(run.commit(extra_writes=[row]))
+
+    assert [receipt and receipt.replayed for receipt in receipts] == [False, True]
+    assert list(memory.store.read("standfast", ["note/0", "note/1"])) == ["note/0"]
+
+
+def test_an_attempt_that_finds_nothing_left_to_commit_gets_the_receipt_of_the_other(memory: Memory) -> None:
+    attempts = [memory.run(workflow="w", mode="buffered_write", run_id="r-1") for _ in range(2)]
+    for run in attempts:
+        run.remember("EU refunds take 14 days.", subject="eu", source=HANDBOOK)
+    receipt = attempts[0].commit()
+    other = attempts[1]._once_committed(lambda: None)
+
+    assert receipt is not None
+    assert other is not None
+    assert other.memory_snapshot_id == receipt.memory_snapshot_id
 
 
 def test_each_call_of_a_live_run_is_numbered_in_the_ledger(store: Store) -> None:

@@ -35,6 +35,10 @@ def _selected(answer: RecallAnswer) -> list[str]:
     return [item.memory_id for item in answer.package.items]
 
 
+MORE_FIELDS = b'{"memory_id":"a","text":"b","more":1}'
+PLAIN_REFS = b'{"memory_id":"a","text":"b","refs":[{"n":1}]}'
+
+
 @pytest.mark.parametrize(
     ("line", "fault"),
     [
@@ -118,8 +122,11 @@ def test_a_line_is_read_alike_alone_and_in_a_block(line: bytes, fault: Fault | N
     alone = read_line(line)
     block = read_block(GOOD + b"\n" + line + b"\n" + GOOD + b"\n")
 
+    mixed = read_block(b"\n".join([MORE_FIELDS, PLAIN_REFS, line, b""]))
+
     assert (alone if isinstance(alone, Fault) else None) is fault
     assert (block[1] if isinstance(block[1], Fault) else None) is fault
+    assert (mixed[2] if isinstance(mixed[2], Fault) else None) is fault
     assert isinstance(block[0], Candidate)
     assert isinstance(block[2], Candidate)
 
