@@ -532,10 +532,21 @@ def test_a_check_that_only_resembles_that_of_the_content_is_hashed_as_it_is(chan
     resembling = msgspec.structs.replace(content_check(Record(memory_id="m", text="x")), **change)
     evidence = Evidence(floor_checks=(resembling,), verdict=Verdict.SEAL, timestamp=NOW_ISO, hash="0" * 64)
 
-    assert (
-        read_chain(evidence).hash
-        == hashlib.sha256(evidence_text([resembling], "SEAL", NOW_ISO).encode()).hexdigest()
-    )
+    text = evidence_text([resembling.as_json()], "SEAL", NOW_ISO)
+    assert evidence_text([resembling], "SEAL", NOW_ISO) == text
+    assert read_chain(evidence).hash == hashlib.sha256(text.encode()).hexdigest()
+
+
+@pytest.mark.parametrize(
+    "change", [{"floor": "other"}, {"passed": False}, {"score": 0.5}, {"threshold": 0.5}, {"hard": False}]
+)
+def test_the_hash_of_a_sound_content_check_is_none_of_a_changed_one(change: dict[str, Any]) -> None:
+    check = content_check(Record(memory_id="m", text="x"))
+    sound = build_evidence([check], Verdict.SEAL, AT)
+    changed = msgspec.structs.replace(sound, floor_checks=(msgspec.structs.replace(check, **change),))
+
+    assert read_chain(sound).validation.hash_verified
+    assert not read_chain(changed).validation.hash_verified
 
 
 def test_what_is_no_part_of_the_hashed_text_may_be_as_long_as_the_limit() -> None:
