@@ -201,12 +201,16 @@ def _round(
     restart: Callable[[], None] | None,
     kill_seconds: float,
 ) -> None:
-    """Each worker does its actions, however often it is killed meanwhile; fewer if the time is over."""
+    """Each worker does its actions, however often it is killed meanwhile; fewer if the time is over.
+
+    One that got nothing done before it was killed has twice as long the next time, so that a busy machine gets on too.
+    """
+    longest = dict.fromkeys(left, kill_seconds)
     for keeper, actions in left.items():
         keeper.start(dice.randrange(2**31), actions)
     while left:
         victim = dice.choice(list(left))
-        if not victim.ends_within(dice.uniform(0.1, kill_seconds)):
+        if not victim.ends_within(dice.uniform(longest[victim] / 2, longest[victim])):
             if _disturb(url, restart, dice, done):
                 continue
             victim.kill()
@@ -219,6 +223,7 @@ def _round(
         done["actions"] += len(verbs)
         done["kills"] += is_killed
         left[victim] -= len(verbs)
+        longest[victim] = kill_seconds if verbs else 2 * longest[victim]
         if is_killed and left[victim] > 0 and time.monotonic() < until:
             victim.start(dice.randrange(2**31), left[victim])
         else:

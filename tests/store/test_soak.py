@@ -27,7 +27,7 @@ def url(request: pytest.FixtureRequest, ram_folder: Path, monkeypatch: pytest.Mo
 def test_several_processes_and_a_kill_leave_what_the_model_says(
     url: str, ram_folder: Path, figures: Figures
 ) -> None:
-    done = soak(ram_folder, url, seconds=120, actions=40, workers=2, seed=7, kill_seconds=3)
+    done = soak(ram_folder, url, seconds=120, actions=40, workers=2, seed=7, kill_seconds=0.2)
 
     assert done["actions"] >= 40
     assert done["verified"] >= 1
