@@ -1,6 +1,6 @@
 """Public texts that are not part of the repository: how many attacks and secrets are refused, by source and family, and how many other texts.
 
-``STANDFAST_CORPORA`` names files of JSON lines, separated as in ``PATH``: ``{"corpus": …, "family": …, "what": "attack", "seen": false,
+``BENCH_CORPORA`` names files of JSON lines, separated as in ``PATH``: ``{"corpus": …, "family": …, "what": "attack", "seen": false,
 "text": …}``. ``what`` is ``attack``, ``ordinary``, ``about attacks`` (harmless texts that speak of them), ``secret``, or ``code`` (code and
 documentation, of which the secrecy floor should refuse none). Other words are measured without a target. ``seen`` says that somebody looked
 at this text to improve the floors. docs/judge.md has the figures, and says where the texts are from. Without a file, only the labelled
@@ -80,9 +80,9 @@ def read_texts(paths: Iterable[Path]) -> Iterator[Text]:
 
 def run(path: str | None = None) -> list[Ratio]:
     """A row for each source, and the targets of all that nobody looked at."""
-    path = path or os.environ.get("STANDFAST_CORPORA")
+    path = path or os.environ.get("BENCH_CORPORA")
     if not path:
-        return [shown("no corpora: set STANDFAST_CORPORA to a file of JSON lines", 0)]
+        return [shown("no corpora: set BENCH_CORPORA to a file of JSON lines", 0)]
     shipped = FloorRegistry.shipped()
     judge, secrecy = Judge(shipped), Judge([shipped.named(SECRECY_FLOOR)])
     ratios, unseen = [], dict[str, Judged]()
