@@ -161,7 +161,7 @@ def instant_text(instant: object, *, what: str) -> str:
 
 
 def _is_list_of(given: object, kind: type[Any]) -> bool:
-    return given == () or (isinstance(given, _LISTS) and all(isinstance(one, kind) for one in given))
+    return isinstance(given, _LISTS) and (not given or all(isinstance(one, kind) for one in given))
 
 
 def _refuse_unless(condition: object, problem: str, given: object) -> None:

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from standfast.clock import CountedIds, ManualClock
@@ -29,6 +30,7 @@ def memory() -> Memory:
         ({"tags": "refunds"}, r"tags must be a list of strings: pass \['refunds'\]"),
         ({"tags": [1]}, "tags must be a list of strings"),
         ({"tags": None}, "tags must be a list of strings"),
+        ({"tags": np.array(["a", "b"])}, "tags must be a list of strings"),
         ({"source": "chat"}, "source must be a mapping such as"),
         ({"source": ["doc", "handbook#4"]}, "source must be a mapping such as"),
         ({"refs": {"kind": "doc", "id": "a"}}, "refs must be a list of mappings"),

@@ -1,5 +1,6 @@
 """Runs that are killed leave a trace, made from their journal."""
 
+import json
 import os
 import shutil
 import signal
@@ -163,6 +164,29 @@ def test_a_damaged_journal_tells_what_it_can_and_is_removed(
     with Memory.open(str(store)):
         assert len(_traces(store)) == traces
     assert not journal.exists()
+
+
+def test_the_journal_of_an_earlier_version_is_read_whole(store: Path) -> None:
+    (journal,) = (store.parent / "agent.db-traces" / "open").iterdir()
+    lines: list[list[object]] = []
+    for line in journal.read_text(encoding="utf-8").splitlines():
+        noted, *fields = json.loads(line)
+        if noted == "event":
+            *fields, is_closed = fields
+            closing = [["closed", fields[0], fields[-1]]] if is_closed else []
+            lines += [[noted, *fields], *closing]
+        else:
+            lines.append([noted, *fields])
+    journal.write_text("".join(f"{json.dumps(line)}\n" for line in lines), encoding="utf-8")
+
+    with Memory.open(str(store)):
+        (trace,) = _traces(store)
+
+    assert "open_event" not in _codes(trace)
+    assert [call.tool_name for event in trace.events for call in event.tool_calls] == [
+        "look_up",
+        "memory.remember",
+    ]
 
 
 def test_single_calls_are_not_stored_by_default_and_runs_are(tmp_path: Path) -> None:

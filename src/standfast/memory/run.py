@@ -226,15 +226,17 @@ class Run(RecordingRun):
         self._require_writable("remember")
         screened = claim_of(request)
 
-        def judged_once(recorded: RememberRequest) -> Remembered:
+        def judged_once() -> Remembered:
             return self._once(
-                REMEMBER, request.as_json, lambda: self._judge(request, screened), recorded=recorded.as_json
+                REMEMBER,
+                request.as_json,
+                lambda: self._judge(request, screened),
+                recorded=lambda: redacted_request(request, screened).as_json(),
             )
 
         if not self._is_recorded:
-            return judged_once(request)
-        redacted = redacted_request(request, screened)
-        return self.recorder.remember(redacted, lambda: judged_once(redacted))
+            return judged_once()
+        return self.recorder.remember(redacted_request(request, screened), judged_once)
 
     def _once(
         self,

@@ -161,9 +161,10 @@ def _trace_of(text: bytes, *, finished_at: str) -> Trace | None:
 def _repeat(recording: Recording, events: dict[int, EventDraft], noted: str, fields: list[Any]) -> None:
     """Record again what a line says."""
     match noted, fields:
-        case "event", [number, role, interceptor, decision, is_closed]:
+        case "event", [number, role, interceptor, decision, *closed]:
             events[number] = EventDraft(role=role, interceptor=interceptor, decision_type=decision)
-            events[number].closed = is_closed
+            # Journals of earlier versions say so in a line of its own.
+            events[number].closed = closed == [True]
             recording.root.items.append(events[number])
         case "closed", [number, decision]:
             events[number].decision_type = decision
