@@ -1,1 +1,4 @@
-"""Speed, as ratios measured in one run: ``make bench``. Nothing here is a test; wall time is never asserted."""
+"""Speed, as ratios measured in one run: ``make bench``.
+
+Nothing here is a test; wall time is never asserted.
+"""

@@ -1,10 +1,12 @@
-"""Public texts that are not part of the repository: how many attacks and secrets are refused, by source and family, and how many other texts.
+"""Public texts that are not part of the repository: how many attacks and secrets are refused, by source and
+family, and how many other texts.
 
-``BENCH_CORPORA`` names files of JSON lines, separated as in ``PATH``: ``{"corpus": …, "family": …, "what": "attack", "seen": false,
-"text": …}``. ``what`` is ``attack``, ``ordinary``, ``about attacks`` (harmless texts that speak of them), ``secret``, or ``code`` (code and
-documentation, of which the secrecy floor should refuse none). Other words are measured without a target. ``seen`` says that somebody looked
-at this text to improve the floors. docs/judge.md has the figures, and says where the texts are from. Without a file, only the labelled
-corpus of ``benchmarks/judge.py`` is measured.
+``BENCH_CORPORA`` names files of JSON lines, separated as in ``PATH``: ``{"corpus": …, "family": …, "what":
+"attack", "seen": false, "text": …}``. ``what`` is ``attack``, ``ordinary``, ``about attacks`` (harmless texts
+that speak of them), ``secret``, or ``code`` (code and documentation, of which the secrecy floor should refuse
+none). Other words are measured without a target. ``seen`` says that somebody looked at this text to improve
+the floors. docs/judge.md has the figures, and says where the texts are from. Without a file, only the
+labelled corpus of ``benchmarks/judge.py`` is measured.
 """
 
 import json

@@ -1,6 +1,8 @@
-"""``add`` of messages: at least as fast as ``remember`` in bulk, next to LangGraph's SQLite store and mem0's ``add(infer=False)``.
+"""``add`` of messages: at least as fast as ``remember`` in bulk, next to LangGraph's SQLite store and mem0's
+``add(infer=False)``.
 
-A peer that is not there is not measured, and the output says so. Every write is synced; ours is judged, with evidence and ledger.
+A peer that is not there is not measured, and the output says so. Every write is synced; ours is judged, with
+evidence and ledger.
 """
 
 import itertools
@@ -48,9 +50,11 @@ def remembered() -> tuple[float, float]:
 
 
 def mem0() -> float | None:
-    """Wall seconds a message of mem0's ``add(infer=False)``; None if ``MEM0_PYTHON`` names no interpreter that has mem0.
+    """Wall seconds a message of mem0's ``add(infer=False)``; None if ``MEM0_PYTHON`` names no interpreter
+    that has mem0.
 
-    mem0 needs other versions of what we use, so it has an environment of its own: ``python -m venv mem0 && mem0/bin/pip install mem0ai``.
+    mem0 needs other versions of what we use, so it has an environment of its own: ``python -m venv mem0 &&
+    mem0/bin/pip install mem0ai``.
     """
     interpreter = os.environ.get("MEM0_PYTHON")
     if not interpreter:

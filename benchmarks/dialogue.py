@@ -118,8 +118,9 @@ def dialogue_turns(seed: int = 7) -> Iterator[str]:
         number += 1
         opening, closing = choose.choice(_OPENINGS), choose.choice(_CLOSINGS)
         middle = (
-            f"{choose.choice(_NAMES)} {choose.choice(_VERBS)} the {choose.choice(_THINGS)} number {number} "
-            f"near the {choose.choice(_PLACES)} with a {choose.choice(_THINGS)} from {choose.choice(_PLACES)} street"
+            f"{choose.choice(_NAMES)} {choose.choice(_VERBS)} the {choose.choice(_THINGS)} number {number}"
+            f" near the {choose.choice(_PLACES)} with a {choose.choice(_THINGS)} from"
+            f" {choose.choice(_PLACES)} street"
         )
         words = {
             "name": choose.choice(_NAMES),

@@ -1,7 +1,9 @@
-"""What a fact costs: bytes on disk and facts a second, next to an FTS5 table and LangGraph's SQLite store where it is installed.
+"""What a fact costs: bytes on disk and facts a second, next to an FTS5 table and LangGraph's SQLite store
+where it is installed.
 
-The texts are dialogue turns of about 130 bytes. Every write is synced. Ours is judged, with evidence and ledger. Where a C compiler
-is at hand, single facts are measured a second time with a library preloaded that makes each sync take some milliseconds.
+The texts are dialogue turns of about 130 bytes. Every write is synced. Ours is judged, with evidence and
+ledger. Where a C compiler is at hand, single facts are measured a second time with a library preloaded that
+makes each sync take some milliseconds.
 """
 
 import hashlib
@@ -54,7 +56,9 @@ def _bytes_in(folder: Path) -> int:
 
 
 def _measured(facts: int, write: Callable[[list[str]], None], size: int) -> tuple[float, float]:
-    """Wall and CPU seconds a fact, written in portions: those of the best part, because others use the machine too."""
+    """Wall and CPU seconds a fact, written in portions: those of the best part, because others use the
+    machine too.
+    """
     turns = list(itertools.islice(dialogue_turns(), facts))
     part = BULK_PART if size == PER_COMMIT else SINGLE_PART
     walls, cpus = [], []
@@ -68,7 +72,9 @@ def _measured(facts: int, write: Callable[[list[str]], None], size: int) -> tupl
 
 
 def ours(facts: int, size: int) -> tuple[float, float, float]:
-    """Bytes, wall seconds and CPU seconds a fact through ``Memory``: single ones by ``remember``, others in runs."""
+    """Bytes, wall seconds and CPU seconds a fact through ``Memory``: single ones by ``remember``, others in
+    runs.
+    """
     with temporary_folder() as folder:
         with Memory.open(str(folder / "memory.db")) as memory:
             memory.remember("The benchmark begins.")
@@ -177,7 +183,9 @@ def _verify_ratio() -> tuple[float, str]:
 
 
 def _diff_ratio() -> tuple[float, str]:
-    """CPU seconds a change of comparing the last of ten commits with the one before, over that of comparing all of them."""
+    """CPU seconds a change of comparing the last of ten commits with the one before, over that of comparing
+    all of them.
+    """
     with Memory.open(":memory:") as memory:
         turns = dialogue_turns()
         for _ in range(10):

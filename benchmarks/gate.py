@@ -1,7 +1,9 @@
-"""How often the gate accepts a prompt, against what the prompt really loses: choosing and confirming, simulated.
+"""How often the gate accepts a prompt, against what the prompt really loses: choosing and confirming,
+simulated.
 
-The simulation drives the very functions that decide in production. Whole optimizations follow, with a scripted agent that loses what the
-scenario says when one sentence of its prompt is removed. Everything is seeded.
+The simulation drives the very functions that decide in production. Whole optimizations follow, with a
+scripted agent that loses what the scenario says when one sentence of its prompt is removed. Everything is
+seeded.
 """
 
 import random
@@ -104,7 +106,9 @@ def simulate(
     choosing: bool = True,
     use: int = 1,
 ) -> tuple[float, float]:
-    """Return the share of trials in which a prompt with this loss is accepted, and the runs that a trial took."""
+    """Return the share of trials in which a prompt with this loss is accepted, and the runs that a trial
+    took.
+    """
     gate = settings or GateSettings()
     accepted = calls = 0
     for trial in range(trials):
@@ -120,7 +124,9 @@ def simulate(
 
 
 def simulate_reuse(loss: float, *, prompts: int = 5, trials: int = TRIALS) -> float:
-    """Return the share of trials in which any of several bad prompts is accepted on the same held-out samples."""
+    """Return the share of trials in which any of several bad prompts is accepted on the same held-out
+    samples.
+    """
     gate = GateSettings()
     accepted = 0
     for trial in range(trials):
@@ -139,7 +145,9 @@ _NUMBER = re.compile(r"Add (\d+) and")
 
 
 def whole_run(scenario: Scenario, loss: float, seed: int) -> tuple[bool, int]:
-    """Optimize a prompt whose second sentence is worth this much; return whether it was removed, and the evaluations."""
+    """Optimize a prompt whose second sentence is worth this much; return whether it was removed, and the
+    evaluations.
+    """
     chance = random.Random(f"whole/{scenario.name}/{loss}/{seed}")
     rates = [scenario.rates(chance, loss) for _ in range(SAMPLES)]
 

@@ -91,10 +91,12 @@ def _timed_judge(took: list[float]) -> Iterator[None]:
 
 
 def _against_commits(kind: str) -> tuple[float, float, float, str]:
-    """Of one write a run: 888_JUDGE, and all up to the commit, over the commit; and all but the store over the store.
+    """Of one write a run: 888_JUDGE, and all up to the commit, over the commit; and all but the store over
+    the store.
 
-    The commit is what leaving the run does: sealing, and the store's own commit. All before it is opening the run and
-    ``remember`` whole, with its reads, its record for the trace and the judge. The best round of each, taken in turns.
+    The commit is what leaving the run does: sealing, and the store's own commit. All before it is opening the
+    run and ``remember`` whole, with its reads, its record for the trace and the judge. The best round of
+    each, taken in turns.
     """
     with _folder(kind) as folder:
         memory = Memory.open(str(folder / "store.db"), notary=None)
@@ -217,7 +219,8 @@ def run() -> list[Ratio]:
         at_most(
             "judging and gating, over committing the same write, on a disk", judge_on_disk, 0.25, on_disk
         ),
-        # Not judging alone: it opens a run, looks into the store for what is known, and records the call in the trace.
+        # Not judging alone: it opens a run, looks into the store for what is known, and records the call in
+        # the trace.
         shown("opening a run and all of remember, over committing, on a disk", before_on_disk),
         shown("all that a run does but the store's commit, over that, on a disk", all_on_disk),
         shown("judging and gating, over committing where a sync is free", judge_in_memory, in_memory),

@@ -2,7 +2,8 @@
 
     python -m benchmarks.growth docs/performance-growth.svg --largest 100000
 
-prints a table in Markdown and writes the plot. It takes a minute for 100,000 records on a quiet machine, and ten for 1,000,000.
+prints a table in Markdown and writes the plot. It takes a minute for 100,000 records on a quiet machine, and
+ten for 1,000,000.
 """
 
 import argparse

@@ -20,8 +20,11 @@ TITLE = "The judge"
 FACT = Record(
     memory_id="mem-000123",
     ts_utc="2026-01-15T10:30:00.000000Z",
-    text="The staging database runs PostgreSQL 18.1 on db-stage-02 and is rebuilt every Sunday night from the last backup "
-    "of production, with all names and addresses replaced; the job takes about forty minutes.",
+    text=(
+        "The staging database runs PostgreSQL 18.1 on db-stage-02 and is rebuilt every Sunday night from the"
+        " last backup of production, with all names and addresses replaced; the job takes about forty"
+        " minutes."
+    ),
     tags=("database", "staging"),
     subject="infra/staging",
     source={"kind": "doc", "id": "runbook#7"},
@@ -29,7 +32,9 @@ FACT = Record(
 KNOWN = tuple(
     Record(
         memory_id=f"k{number}",
-        text=f"Gate {number} of hall {number % 40} is closed for deliveries on day {number % 365} of the year.",
+        text=(
+            f"Gate {number} of hall {number % 40} is closed for deliveries on day {number % 365} of the year."
+        ),
         subject=f"gates/{number}",
         source={"kind": "doc", "id": f"plan#{number}"},
     )
@@ -39,7 +44,9 @@ RECALLED = tuple(record.text for record in KNOWN[:50])
 
 
 def run() -> list[Ratio]:
-    """Recall and precision by label for each part of the corpus, then the cost of one judgement and of hostile texts."""
+    """Recall and precision by label for each part of the corpus, then the cost of one judgement and of
+    hostile texts.
+    """
     judge = Judge(FloorRegistry.shipped())
     return [*_found(judge), *_cost(judge), _hostile(judge)]
 
@@ -48,7 +55,10 @@ def _found(judge: Judge) -> list[Ratio]:
     ratios = []
     for part in PARTS:
         for figure in figures(judge, part).values():
-            detail = f"precision {figure.precision:.2f}: {figure.found} of {figure.of} found, {figure.wrongly} wrongly"
+            detail = (
+                f"precision {figure.precision:.2f}: {figure.found} of {figure.of} found, {figure.wrongly}"
+                " wrongly"
+            )
             ratios.append(shown(f"{part}: recall of {figure.label}", figure.recall, detail))
         count_clean = sum(case.label == "clean" for case in cases(part))
         share = sealed_share(judge, part)
@@ -113,7 +123,9 @@ def _cost(judge: Judge) -> list[Ratio]:
 
 
 def _hostile(judge: Judge) -> Ratio:
-    """Sixteen times a hostile text should take sixteen times as long; what is quadratic takes sixteen times that."""
+    """Sixteen times a hostile text should take sixteen times as long; what is quadratic takes sixteen times
+    that.
+    """
     growth = {}
     for name, make in HOSTILE.items():
         short, long = make(SHORT_HOSTILE_CHARS), make(16 * SHORT_HOSTILE_CHARS)

@@ -1,4 +1,6 @@
-"""The Redis mailbox compared with bare Redis commands that move the same bytes, and with dramatiq and rq on no-op jobs."""
+"""The Redis mailbox compared with bare Redis commands that move the same bytes, and with dramatiq and rq on
+no-op jobs.
+"""
 
 import logging
 import shutil

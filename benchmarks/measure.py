@@ -25,7 +25,8 @@ def best_seconds(
     rounds: int = ROUNDS,
     clock: Callable[[], float] = time.perf_counter,
 ) -> dict[str, float]:
-    """Seconds per call of each implementation: the best of many rounds in which they take turns, so that noise hits all.
+    """Seconds per call of each implementation: the best of many rounds in which they take turns, so that
+    noise hits all.
 
     For long calls on a busy machine, measure CPU time with ``clock=time.process_time``.
     """

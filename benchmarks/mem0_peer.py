@@ -1,7 +1,8 @@
-"""mem0's ``add(infer=False)``, timed by an interpreter that has mem0: reads a JSON list of texts, prints wall seconds a text.
+"""mem0's ``add(infer=False)``, timed by an interpreter that has mem0: reads a JSON list of texts, prints wall
+seconds a text.
 
-It is not imported, and needs nothing of Standfast. The vector store is Qdrant in a folder. The embedder gives every text the same vector at once, so that
-mem0 is not charged for a model.
+It is not imported, and needs nothing of Standfast. The vector store is Qdrant in a folder. The embedder gives
+every text the same vector at once, so that mem0 is not charged for a model.
 """
 
 import json

@@ -1,14 +1,17 @@
 """The method of the public reference release, as a baseline for ours.
 
-Every price is computed by serialising again. The store is a dict and a list that is searched and sorted. The oracle is computed
-anew for every run: up to 2 KB by dynamic programming in Python, beyond that greedily with swaps. This is written anew from what
-the method does. Compared with the release's source (its one published commit, of January 2026):
+Every price is computed by serialising again. The store is a dict and a list that is searched and sorted. The
+oracle is computed anew for every run: up to 2 KB by dynamic programming in Python, beyond that greedily with
+swaps. This is written anew from what the method does. Compared with the release's source (its one published
+commit, of January 2026):
 
-- the same: a policy prices a step and the store prices it again; a policy returns a list of action objects, which are counted by
-  kind and then applied; the policy and the store both compute a MERGE's delta, and the store compares them; expiring searches
-  the list; grading walks over the items, over all steps for their endpoints, and prices every step again;
-- lighter: one EXPIRE where ``last_kb`` and ``merge_aggressive`` repeat the same one until its bytes would suffice; no F1, utility
-  per KB, staleness, coverage and density; no objects made of the file before the run's own view of it; no reasons; no CSV;
+- the same: a policy prices a step and the store prices it again; a policy returns a list of action objects,
+  which are counted by kind and then applied; the policy and the store both compute a MERGE's delta, and the
+  store compares them; expiring searches the list; grading walks over the items, over all steps for their
+  endpoints, and prices every step again;
+- lighter: one EXPIRE where ``last_kb`` and ``merge_aggressive`` repeat the same one until its bytes would
+  suffice; no F1, utility per KB, staleness, coverage and density; no objects made of the file before the
+  run's own view of it; no reasons; no CSV;
 - heavier: a policy is chosen by name at each step, which compares a few short strings.
 
 The release takes 1.08 times as long as this on its own files (19.3 s and 17.9 s, measured together).

@@ -1,10 +1,12 @@
 """Poisoning: how often a victim's question is answered with what an attacker wrote, with origins and without.
 
-The victim asks about twenty facts of its own scope and of the shared one. Before each question an attacker writes the opposite, by one of
-seven attacks through one of five ways in. Each attack has a fresh store, so that no attack helps another.
+The victim asks about twenty facts of its own scope and of the shared one. Before each question an attacker
+writes the opposite, by one of seven attacks through one of five ways in. Each attack has a fresh store, so
+that no attack helps another.
 
-Not every attack that is possible is here, and this attacker does not know the ranking by heart. The figures compare a store with
-itself, with the table of origins switched off; they do not say how often an attack succeeds elsewhere.
+Not every attack that is possible is here, and this attacker does not know the ranking by heart. The figures
+compare a store with itself, with the table of origins switched off; they do not say how often an attack
+succeeds elsewhere.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -62,7 +64,9 @@ TOPICS: Final = tuple(
 
 @dataclass(frozen=True, kw_only=True)
 class Entrance:
-    """A way in: what the attacker's writes name as their source, where they land, and how far their key is trusted."""
+    """A way in: what the attacker's writes name as their source, where they land, and how far their key is
+    trusted.
+    """
 
     name: str
     kind: str
@@ -80,7 +84,8 @@ class Entrance:
                 return {"kind": self.kind, "id": "mallory" if self.kind == "user" else "feed-7"}
 
 
-# Where untrusted content has a scope of its own below the user's, as docs/judge.md advises, and where other users have theirs.
+# Where untrusted content has a scope of its own below the user's, as docs/judge.md advises, and where other
+# users have theirs.
 CONTAINED: Final = (
     Entrance(name="tool", kind="tool", scope="user/ada/tools"),
     Entrance(name="web page", kind="web", scope="user/ada/web"),
@@ -171,7 +176,9 @@ ATTACKS: Final[dict[str, Callable[[Attack, Topic], None]]] = {
 
 
 class Shown(NamedTuple):
-    """How many questions were answered with poison: under a name other than untrusted, at all; with the fact; and how many there were."""
+    """How many questions were answered with poison: under a name other than untrusted, at all; with the fact;
+    and how many there were.
+    """
 
     believed: int = 0
     at_all: int = 0
@@ -224,7 +231,9 @@ def attacked(
 
 
 def answered_by_tool(scope: str, asked: Sequence[str], least_origin: Origin | None = None) -> float:
-    """The share of questions that are answered where only a tool said the answer, beside facts that others said about other things."""
+    """The share of questions that are answered where only a tool said the answer, beside facts that others
+    said about other things.
+    """
     with Memory(open_store(":memory:", create=True, clock=ManualClock(), ids=CountedIds())) as memory:
         for number, topic in enumerate(TOPICS):
             tool = number % 2 == 0

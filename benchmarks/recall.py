@@ -1,4 +1,6 @@
-"""``memory.read``, cold, on stores of every kind, against a loop that decodes each line into a typed value and forgets it."""
+"""``memory.read``, cold, on stores of every kind, against a loop that decodes each line into a typed value
+and forgets it.
+"""
 
 import json
 import random
@@ -62,7 +64,9 @@ class BareRecord(msgspec.Struct):
 
 
 def write_store(path: Path, records: int) -> None:
-    """Records like an agent's: about thirty words, some rarer ones among them, tags, a timestamp, now and then a ref."""
+    """Records like an agent's: about thirty words, some rarer ones among them, tags, a timestamp, now and
+    then a ref.
+    """
     dice = random.Random(20260115)
     weights = [1 / (rank + 3) for rank in range(len(WORDS))]
     sentences = [" ".join(dice.choices(WORDS, weights, k=9)) for _ in range(4_000)]
@@ -72,7 +76,9 @@ def write_store(path: Path, records: int) -> None:
             rare = f" {dice.choice(TERMS)}" if number % 25 == 0 else ""
             record = {
                 "memory_id": f"mem-{number:08}",
-                "ts_utc": f"2026-{1 + number % 12:02}-{1 + number % 28:02}T10:{number % 60:02}:{number // 60 % 60:02}Z",
+                "ts_utc": (
+                    f"2026-{1 + number % 12:02}-{1 + number % 28:02}T10:{number % 60:02}:{number // 60 % 60:02}Z"
+                ),
                 "text": f"{' '.join(dice.choices(sentences, k=4))}{rare}.".capitalize(),
                 "tags": tags[number % 12],
                 "refs": [{"kind": "doc", "id": f"handbook#{number}"}] if number % 4 == 0 else [],

@@ -1,4 +1,6 @@
-"""``lexical-v1`` over its stored index, against FTS5's ``bm25()`` over the same texts; all times are CPU times."""
+"""``lexical-v1`` over its stored index, against FTS5's ``bm25()`` over the same texts; all times are CPU
+times.
+"""
 
 import os
 import random
@@ -185,7 +187,8 @@ def _measured(folder: Path, count: int) -> tuple[list[Ratio], float]:
     first, read_bytes = _first_answer(path, questions[1])
     memory.close()
     text_bytes = sum(len(text) for text in texts)
-    # FTS5 is faster where there is little to score, because a recall also reads, packs and hashes what it found.
+    # FTS5 is faster where there is little to score, because a recall also reads, packs and hashes what it
+    # found.
     against_fts5 = partial(at_most, bound=0.7) if count >= 100_000 else shown
     ratios = [
         against_fts5(
@@ -228,7 +231,9 @@ def _measured(folder: Path, count: int) -> tuple[list[Ratio], float]:
 
 
 def _commits(folder: Path) -> Ratio:
-    """What storing the index adds to commits of one fact, over enough of them that it was stored several times."""
+    """What storing the index adds to commits of one fact, over enough of them that it was stored several
+    times.
+    """
     source = Texts()
     texts = [source.text() for _ in range(FACTS)]
     seconds = dict.fromkeys(("with", "without"), 0.0)
@@ -242,7 +247,10 @@ def _commits(folder: Path) -> Ratio:
     for memory in memories.values():
         memory.close()
     added = seconds["with"] / seconds["without"] - 1
-    detail = f"{(seconds['with'] - seconds['without']) / FACTS * 1e6:.0f} µs of {seconds['without'] / FACTS * 1e6:.0f} µs"
+    detail = (
+        f"{(seconds['with'] - seconds['without']) / FACTS * 1e6:.0f} µs of"
+        f" {seconds['without'] / FACTS * 1e6:.0f} µs"
+    )
     return at_most("what the index adds to a commit of one fact", added, 0.25, detail)
 
 

@@ -225,7 +225,9 @@ def _resident_megabytes(process: int) -> float:
 
 
 def _connections(address: str, key: str, process: int) -> list[Ratio]:
-    """Callers that all connect first, and then ask at once: how fast they are answered, and what memory that takes."""
+    """Callers that all connect first, and then ask at once: how fast they are answered, and what memory that
+    takes.
+    """
     host, _, port = address.removeprefix("http://").partition(":")
     request = (
         f"GET /v1/namespaces/default/status HTTP/1.1\r\nHost: {host}\r\nAuthorization: Bearer {key}\r\n\r\n"
@@ -249,7 +251,10 @@ def _connections(address: str, key: str, process: int) -> list[Ratio]:
     for one in open_sockets:
         one.close()
     waiting.close()
-    detail = f"{answered} answered, p50 {seconds[len(seconds) // 2] * 1e3:.0f} ms, p99 {seconds[len(seconds) * 99 // 100] * 1e3:.0f} ms"
+    detail = (
+        f"{answered} answered, p50 {seconds[len(seconds) // 2] * 1e3:.0f} ms, p99"
+        f" {seconds[len(seconds) * 99 // 100] * 1e3:.0f} ms"
+    )
     return [
         shown(f"{CONNECTIONS} connections at once, calls a second", CONNECTIONS / took, detail),
         at_most(

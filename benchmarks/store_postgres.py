@@ -1,4 +1,6 @@
-"""The store on PostgreSQL against the naive way: a transaction for each commit, in line behind a lock on a head row."""
+"""The store on PostgreSQL against the naive way: a transaction for each commit, in line behind a lock on a
+head row.
+"""
 
 import shutil
 import tempfile
@@ -60,7 +62,9 @@ def _commit(number: int) -> Commit:
 
 
 class NaiveClient:
-    """What one would write first: the same tables and the same decisions, a statement at a time behind ``FOR UPDATE``."""
+    """What one would write first: the same tables and the same decisions, a statement at a time behind ``FOR
+    UPDATE``.
+    """
 
     def __init__(self, url: str) -> None:
         self._connection = psycopg.connect(url, options="-c search_path=standfast")
@@ -80,7 +84,10 @@ class NaiveClient:
         (head,) = self._one("SELECT memory_snapshot_id FROM head FOR UPDATE")
         known = self._one("SELECT 1 FROM commits WHERE commit_id = %s", bytes.fromhex(commit.commit_id))
         held = self._one("SELECT 1 FROM buffers WHERE commit_id = %s", commit.commit_id)
-        newest = "SELECT 1 FROM versions WHERE namespace = %s AND key = %s ORDER BY memory_snapshot_id DESC LIMIT 1"
+        newest = (
+            "SELECT 1 FROM versions WHERE namespace = %s AND key = %s ORDER BY memory_snapshot_id DESC"
+            " LIMIT 1"
+        )
         there = [self._one(newest, *write.record_key) for write in commit.writes]
         assert (known, held, *there) == (None,) * (2 + len(there)), "every commit here is new"
         tip = self._one("SELECT seq, hash FROM ledger ORDER BY seq DESC LIMIT 1")

@@ -115,7 +115,9 @@ def _one_at_a_time(kind: str) -> float:
 
 
 def _grouped(kind: str) -> tuple[float, float]:
-    """Our rate with 16 threads over a bare loop that groups 16 under one sync, and over our own single commits."""
+    """Our rate with 16 threads over a bare loop that groups 16 under one sync, and over our own single
+    commits.
+    """
     with _folder(kind) as folder:
         store, bare = _store(folder / "ours.db"), _bare(folder / "bare.db")
         commits: dict[int, Commit] = {}
@@ -195,7 +197,9 @@ def _time_travel() -> tuple[float, str]:
 
 
 def _opening() -> tuple[float, str]:
-    """Bytes read to open a store of a million records, as a share of its size: a full scan would be all of it."""
+    """Bytes read to open a store of a million records, as a share of its size: a full scan would be all of
+    it.
+    """
     with _folder("memory") as folder:
         store = _store(folder / "store.db")
         _fill(store, commits=RECORDS // 10_000, writes=10_000, keys=RECORDS)

@@ -1,7 +1,7 @@
 """What recording costs a run: an agent without a model, which is the worst case, with and without a recorder.
 
-Its tools either ask a service on this machine over HTTP, which is the fastest that a tool outside the process can be, or read the
-embedded store, which is as fast as any tool is.
+Its tools either ask a service on this machine over HTTP, which is the fastest that a tool outside the process
+can be, or read the embedded store, which is as fast as any tool is.
 """
 
 import hashlib
@@ -78,7 +78,8 @@ class _Answer(BaseHTTPRequestHandler):
     """A service that answers at once."""
 
     protocol_version = "HTTP/1.1"
-    # One packet an answer: without these the client's kernel waits 40 ms before it acknowledges, and hides any cost.
+    # One packet an answer: without these the client's kernel waits 40 ms before it acknowledges, and hides
+    # any cost.
     wbufsize = -1
     disable_nagle_algorithm = True
     body = b'{"memory_id":"rule-1","text":"EU refunds take 14 days."}'

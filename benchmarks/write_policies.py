@@ -1,4 +1,5 @@
-"""The write-policy benchmark against the method of the public reference release, against itself at length, and in memory.
+"""The write-policy benchmark against the method of the public reference release, against itself at length,
+and in memory.
 
 Times are of this process's own cores (``process_time``), so that neighbours on the machine do not count.
 """
@@ -58,10 +59,11 @@ def _seconds(work: Callable[[], object]) -> float:
 
 
 def _grid(files: list[Path]) -> tuple[float, float]:
-    """Return the seconds for 4 regimes of 10 episodes of 200 steps, 4 budgets, 12 policy-tracks, from file to figures.
+    """Return the seconds for 4 regimes of 10 episodes of 200 steps, 4 budgets, 12 policy-tracks, from file to
+    figures.
 
-    Both take turns and are measured in pieces: ours by episode, theirs by episode and budget. The sum is over the best of
-    several rounds of each piece, so that a busy machine affects neither.
+    Both take turns and are measured in pieces: ours by episode, theirs by episode and budget. The sum is over
+    the best of several rounds of each piece, so that a busy machine affects neither.
     """
     own = other = 0.0
     for file in files:
@@ -100,8 +102,8 @@ def _episodes(file: Path) -> Iterator[dict[str, Any]]:
 def _long(policy: str, file: Path) -> tuple[float, float, float]:
     """Return the seconds for one parsed episode of 10,000 steps at 1 MB.
 
-    Ours, with prices and the exact oracle; the release's, with its greedy oracle; and the release's with its only exact
-    oracle, dynamic programming, measured over a slice of the steps and scaled to all of them.
+    Ours, with prices and the exact oracle; the release's, with its greedy oracle; and the release's with its
+    only exact oracle, dynamic programming, measured over a slice of the steps and scaled to all of them.
     """
     episode = read_episode(locate_episodes(file)[0])
     plain = next(_episodes(file))
@@ -120,10 +122,11 @@ def _long(policy: str, file: Path) -> tuple[float, float, float]:
 
 
 def _flatness(policy: str, episode: PricedEpisode) -> float:
-    """Return the cost of a step in a stream of 100,000 over that in the same steps as a hundred streams of 1,000.
+    """Return the cost of a step in a stream of 100,000 over that in the same steps as a hundred streams of
+    1,000.
 
-    Both use the same steps, so that caches affect them alike. The first step of a stream is not counted, because an oracle
-    makes its plan there.
+    Both use the same steps, so that caches affect them alike. The first step of a stream is not counted,
+    because an oracle makes its plan there.
     """
     entrant = Entrant.parse(policy)
     steps, prices = episode.shown(entrant.track), episode.priced_steps(entrant.track)
@@ -216,7 +219,10 @@ def run() -> list[Ratio]:
         write_jsonl(long, (generate(settings, number) for number in range(3)))
         for policy in LONG:
             ours, released, exact = _long(policy, long)
-            detail = f"{ours * 1e3:.0f} ms against {exact:.0f} s (its dynamic programming scaled from {SLICE_STEPS} steps)"
+            detail = (
+                f"{ours * 1e3:.0f} ms against {exact:.0f} s (its dynamic programming scaled from"
+                f" {SLICE_STEPS} steps)"
+            )
             ratios.append(
                 at_least(f"10,000 steps at 1 MB, regret exact, {policy}", exact / ours, 200, detail)
             )

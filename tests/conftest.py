@@ -12,16 +12,17 @@ from hypothesis import HealthCheck, settings
 
 pytest_plugins = ("tests.servers.fixtures", "tests.figures")
 
-# A test run started in the background ignores SIGINT, and child processes inherit that. Tests that interrupt a
-# process would then wait for ever.
+# A test run started in the background ignores SIGINT, and child processes inherit that. Tests that interrupt
+# a process would then wait for ever.
 if (
     signal.getsignal(signal.SIGINT) is signal.SIG_IGN
     and threading.current_thread() is threading.main_thread()
 ):
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
-# Temporary folders live in memory if there is room, because a sync costs nothing there. The tests kill processes, never
-# the machine, so they find the same files as on a disk; other tests count the syncs and replay images of crashes.
+# Temporary folders live in memory if there is room, because a sync costs nothing there. The tests kill
+# processes, never the machine, so they find the same files as on a disk; other tests count the syncs and
+# replay images of crashes.
 MEMORY, ROOM_BYTES = "/dev/shm", 2 << 30
 if "TMPDIR" not in os.environ and os.access(MEMORY, os.W_OK) and shutil.disk_usage(MEMORY).free >= ROOM_BYTES:
     os.environ["TMPDIR"] = tempfile.tempdir = MEMORY

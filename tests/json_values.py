@@ -1,4 +1,6 @@
-"""Hypothesis strategies for JSON values: ``values`` that json-v1 accepts, ``hostile_values`` that it may be given."""
+"""Hypothesis strategies for JSON values: ``values`` that json-v1 accepts, ``hostile_values`` that it may be
+given.
+"""
 
 from typing import Any
 

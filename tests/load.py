@@ -1,11 +1,13 @@
-"""Load on ``standfast serve``: rates, errors and times for one server and for three behind a proxy, one of which is killed.
+"""Load on ``standfast serve``: rates, errors and times for one server and for three behind a proxy, one of
+which is killed.
 
 One server is also asked for 80 % of what it can do. There p99 should be at most five times p50.
 
     python -m tests.load FOLDER [--seconds N] [--callers N]
 
-Everything runs on loopback, against a PostgreSQL of its own, for a bounded time. Each caller remembers single facts and whole runs in turn; behind
-the proxy, every call goes to another server. At the end the store is read: every fact that was acknowledged must be there once.
+Everything runs on loopback, against a PostgreSQL of its own, for a bounded time. Each caller remembers single
+facts and whole runs in turn; behind the proxy, every call goes to another server. At the end the store is
+read: every fact that was acknowledged must be there once.
 """
 
 import argparse
@@ -24,7 +26,8 @@ from tests.servers.postgres import PostgresServer
 
 MAX_SECONDS = 600
 MAX_CALLERS = 64
-# Servers, whether one is killed, and which share of what one server can do is asked of them, if not as much as they can.
+# Servers, whether one is killed, and which share of what one server can do is asked of them, if not as much
+# as they can.
 DEPLOYMENTS = ((1, False, None), (1, False, 0.8), (3, False, None), (3, True, None))
 
 
@@ -66,7 +69,8 @@ def measure(
     kill: bool = False,
     rate: float | None = None,
 ) -> Load:
-    """Let callers call for a while; with ``kill``, kill one server a third of the time in, and start it again in the second third.
+    """Let callers call for a while; with ``kill``, kill one server a third of the time in, and start it again
+    in the second third.
 
     With ``rate``, they make so many calls a second together; without, as many as they can.
     """
@@ -100,7 +104,10 @@ def measure(
         stored = Counter(record.subject for record in memory.records(band=Band.LEDGER))
         problems = sum(1 for _ in memory.verify())
     return Load(
-        name=f"{servers} server{'s' * (servers > 1)}{', one killed' * kill}{', 80 % load' * (rate is not None)}",
+        name=(
+            f"{servers}"
+            f" server{'s' * (servers > 1)}{', one killed' * kill}{', 80 % load' * (rate is not None)}"
+        ),
         seconds=took,
         times=[one for thread in threads for one in thread.seconds],
         retried=proxy.broken,
@@ -126,11 +133,12 @@ def main(arguments: list[str] | None = None) -> int:
     given = parser.parse_args(arguments)
     seconds, callers = min(given.seconds, MAX_SECONDS), min(given.callers, MAX_CALLERS)
     _say(
-        f"{callers} callers, {seconds:g} s each; three of four facts in runs, whose every call goes to another server"
+        f"{callers} callers, {seconds:g} s each; three of four facts in runs, whose every call goes to"
+        " another server"
     )
     _say(
-        f"{'':<28} {'calls/s':>8} {'p50 ms':>8} {'p99 ms':>8} {'p99/p50':>8} {'errors':>7} {'retried':>8} {'acknowledged':>13} "
-        f"{'lost':>5} {'problems':>9}"
+        f"{'':<28} {'calls/s':>8} {'p50 ms':>8} {'p99 ms':>8} {'p99/p50':>8} {'errors':>7} {'retried':>8}"
+        f" {'acknowledged':>13} {'lost':>5} {'problems':>9}"
     )
     lost = 0
     with tempfile.TemporaryDirectory(prefix="standfast-load-") as place:

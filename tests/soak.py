@@ -1,14 +1,18 @@
-"""The soak: several processes use one store in every way, are killed at any moment, and a model checks every answer.
+"""The soak: several processes use one store in every way, are killed at any moment, and a model checks every
+answer.
 
     python -m tests.soak FOLDER [--store URL] [--seconds N] [--actions N] [--commits N] [--workers N] [--round N] [--seed N]
 
-Each worker has subjects, facts, law, conversations and a scope of its own. Most of its commits are quick: bursts of new facts, by one thread or by many that
-share transactions, of which each notes how many were acknowledged. Now and then its clock is years ahead, its disk is full, or (on a server) its connections
-are cut. ``--store postgres`` starts a server in the folder, which is killed and started again too. Of everything else it notes in a journal what it is about
-to do, and then what came of it; journal and notes are the model, and do not use the store. Workers are killed again and again, and forked anew at once by a
-process that is warm; of an action without an outcome, either may be true. The whole is done in rounds, each half as long as all before it together where that
-is more than ``--round``; after each, with nobody at work, the store is verified, and every fact that was ever acknowledged is read. Every third round a file
-that is not too large is backed up, restored from the backup, and verified again. A folder that was used before is continued.
+Each worker has subjects, facts, law, conversations and a scope of its own. Most of its commits are quick:
+bursts of new facts, by one thread or by many that share transactions, of which each notes how many were
+acknowledged. Now and then its clock is years ahead, its disk is full, or (on a server) its connections are
+cut. ``--store postgres`` starts a server in the folder, which is killed and started again too. Of everything
+else it notes in a journal what it is about to do, and then what came of it; journal and notes are the model,
+and do not use the store. Workers are killed again and again, and forked anew at once by a process that is
+warm; of an action without an outcome, either may be true. The whole is done in rounds, each half as long as
+all before it together where that is more than ``--round``; after each, with nobody at work, the store is
+verified, and every fact that was ever acknowledged is read. Every third round a file that is not too large is
+backed up, restored from the backup, and verified again. A folder that was used before is continued.
 """
 
 import argparse
@@ -81,7 +85,10 @@ class Keeper:
         return bool(select.select([self._process.stdout], [], [], seconds)[0])
 
     def ended(self) -> tuple[bool, list[str]]:
-        """Wait for the end of the worker: whether it was killed, and what it did. It is a violation if it failed."""
+        """Wait for the end of the worker: whether it was killed, and what it did.
+
+        It is a violation if it failed.
+        """
         assert self._process.stdout is not None
         told = self._process.stdout.readline()
         require(told, f"the keeper of {self.name} is gone")
@@ -103,7 +110,10 @@ class Keeper:
 
 
 def keep(folder: Path, url: str, name: str) -> None:
-    """Fork a worker for each line on standard input, and tell how it ended. This process has one thread and no store open."""
+    """Fork a worker for each line on standard input, and tell how it ended.
+
+    This process has one thread and no store open.
+    """
     workers: list[int] = []
 
     def kill(*_: object) -> None:
@@ -164,7 +174,9 @@ def soak(
     commits: int = 10**9,
     kill_seconds: float = 1.5,
 ) -> Counter[str]:
-    """Rounds of workers and kills until the time, the actions or the commits are used up; returns what was done."""
+    """Rounds of workers and kills until the time, the actions or the commits are used up; returns what was
+    done.
+    """
     done: Counter[str] = Counter()
     dice, until = random.Random(seed), time.monotonic() + seconds
     keepers = [Keeper(folder, url, f"w{number}") for number in range(workers)]
@@ -203,7 +215,8 @@ def _round(
 ) -> None:
     """Each worker does its actions, however often it is killed meanwhile; fewer if the time is over.
 
-    One that got nothing done before it was killed has twice as long the next time, so that a busy machine gets on too.
+    One that got nothing done before it was killed has twice as long the next time, so that a busy machine
+    gets on too.
     """
     longest = dict.fromkeys(left, kill_seconds)
     for keeper, actions in left.items():
@@ -231,7 +244,10 @@ def _round(
 
 
 def _disturb(url: str, restart: Callable[[], None] | None, dice: random.Random, done: Counter[str]) -> bool:
-    """Disturb the server of a store instead of killing a worker, now and then. Returns whether it was done."""
+    """Disturb the server of a store instead of killing a worker, now and then.
+
+    Returns whether it was done.
+    """
     if "://" not in url or dice.random() < 0.85:
         return False
     if restart is not None and dice.random() < 0.5:
@@ -242,14 +258,17 @@ def _disturb(url: str, restart: Callable[[], None] | None, dice: random.Random, 
 
     with psycopg.connect(url) as connection:
         connection.execute(
-            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()"
+            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database() AND"
+            " pid <> pg_backend_pid()"
         )
     done["cuts"] += 1
     return True
 
 
 def _check_alone(folder: Path, url: str, done: Counter[str], workers: list[str]) -> None:
-    """Verify the store, and look at all that was acknowledged; every few rounds, restore it from a backup of this very moment."""
+    """Verify the store, and look at all that was acknowledged; every few rounds, restore it from a backup of
+    this very moment.
+    """
     _verify(url, done)
     store = open_store(url, create=False)
     for name in workers:

@@ -1,4 +1,6 @@
-"""What a worker of the soak knows without asking the store: what each of its subjects holds, and which of its facts were acknowledged."""
+"""What a worker of the soak knows without asking the store: what each of its subjects holds, and which of its
+facts were acknowledged.
+"""
 
 import json
 import os
@@ -14,7 +16,10 @@ from standfast.vocabulary import ActionType
 FACTS = "facts"
 """The namespace of what is committed without a judge, as fast as it goes."""
 LANES = 32
-"""How many threads of a worker commit facts at the same time, at most. Each has facts of its own, one after the other."""
+"""How many threads of a worker commit facts at the same time, at most.
+
+Each has facts of its own, one after the other.
+"""
 LAW, SESSIONS = "law/", "session/"
 MAX_JOURNAL_BYTES = 1 << 20
 MAX_PACKAGES = 200
@@ -41,8 +46,9 @@ def lines_of(text: str | None) -> list[str]:
 class Model:
     """What one worker's subjects hold, from its journal alone. None: forgotten, or never remembered.
 
-    A conversation is a subject too: its text is that of all its messages. If forgetting was interrupted, the messages that were there
-    are ``fading``: each is there or gone, until anyone ends it. What was added since stays, and is the subject's text.
+    A conversation is a subject too: its text is that of all its messages. If forgetting was interrupted, the
+    messages that were there are ``fading``: each is there or gone, until anyone ends it. What was added since
+    stays, and is the subject's text.
     """
 
     def __init__(self, journal: Path) -> None:
@@ -109,13 +115,18 @@ class Model:
         self._write({"done": about["about"], **outcome})
 
     def let_fade(self) -> None:
-        """Forgetting all conversations was begun, and did not end: each message that was there may go, at any time."""
+        """Forgetting all conversations was begun, and did not end: each message that was there may go, at any
+        time.
+        """
         sessions = [subject for subject in self.texts if subject.startswith(SESSIONS)]
         fading = {one: [*self.fading.get(one, []), *lines_of(self.texts[one])] for one in sessions}
         self.finish(self.begin("fade", texts=dict.fromkeys(sessions), fading=fading))
 
     def allows(self, subject: str, found: str | None, text: str | None) -> bool:
-        """Whether a subject that holds this text may be read as what was found. What faded is gone from then on."""
+        """Whether a subject that holds this text may be read as what was found.
+
+        What faded is gone from then on.
+        """
         fading = self.fading.get(subject, [])
         if not fading:
             return found == text
@@ -139,7 +150,9 @@ def _is_in_order_among(some: Iterable[str], all_of_them: Iterable[str]) -> bool:
 
 
 class Facts:
-    """The facts of a worker: in each lane it commits one after the other, and notes how many were acknowledged."""
+    """The facts of a worker: in each lane it commits one after the other, and notes how many were
+    acknowledged.
+    """
 
     def __init__(self, folder: Path, name: str) -> None:
         self.name = name
@@ -163,7 +176,9 @@ class Facts:
         return Write.of(FACTS, f"{self.name}/{lane}/{number}", ActionType.WRITE, value)
 
     def check(self, store: Store, sample: Iterable[float]) -> None:
-        """All that was acknowledged is there, at most one more of each lane is, and nothing behind it. Of old facts some are looked at.
+        """All that was acknowledged is there, at most one more of each lane is, and nothing behind it.
+
+        Of old facts some are looked at.
 
         Args:
             sample: Random numbers below 1 without end: which of the old facts.
@@ -188,7 +203,10 @@ class Facts:
                 self.acknowledge(lane, facts + 1)
 
     def check_all(self, store: Store) -> int:
-        """Everything that was acknowledged is there, and is what was committed. Returns how many facts there are."""
+        """Everything that was acknowledged is there, and is what was committed.
+
+        Returns how many facts there are.
+        """
         known = [(lane, self.acknowledged(lane)) for lane in range(LANES)]
         facts = sum(facts for _, facts in known)
         there = sum(

@@ -1,4 +1,6 @@
-"""A worker of the soak: does random things to its own part of a store, and checks every answer against a model that does not use the store."""
+"""A worker of the soak: does random things to its own part of a store, and checks every answer against a
+model that does not use the store.
+"""
 
 import random
 import resource
@@ -26,17 +28,24 @@ from tests.soak_model import LANES, LAW, SESSIONS, Facts, Model, Violation, requ
 
 SUBJECTS = 12
 BURSTS = {1: 50, 4: 100, 16: 120, LANES: 120}
-"""How many threads a burst of facts has, and how many facts each thread commits: those of the same moment share a transaction."""
+"""How many threads a burst of facts has, and how many facts each thread commits: those of the same moment
+share a transaction.
+"""
 ERASED_ROWS = 5, 50, 2_000
 """How many rows each commit of an erasure takes, so that it has a few commits or a hundred."""
 FULL_BURSTS_FROM = 100_000
-"""In a store of fewer commits bursts are shorter and rarer, so that it grows slowly while everything else is quick."""
+"""In a store of fewer commits bursts are shorter and rarer, so that it grows slowly while everything else is
+quick.
+"""
 VERIFIED_COMMITS = 20_000
-"""A backup of so many commits is verified as a whole; of a larger one the newest facts are read, and it is verified now and then."""
+"""A backup of so many commits is verified as a whole; of a larger one the newest facts are read, and it is
+verified now and then.
+"""
 OFTEN_UP_TO = dict.fromkeys(
     ["sweep", "history", "forget", "propose", "decide", "recall", "recall_again", "rebuild_index"], 200_000
 ) | {"backup": VERIFIED_COMMITS}
-"""What costs by the size of the store: beyond so many commits it is done the more seldom the more there are."""
+"""What costs by the size of the store: beyond so many commits it is done the more seldom the more there are.
+"""
 MOST_MESSAGES = 60
 VERBS = {
     "burst": 8,
@@ -61,7 +70,10 @@ SIGNERS = Signers.parse(f'alice@example.com namespaces="standfast-seal" {openssh
 INTERRUPTED = "interrupted"
 JUMP = timedelta(days=3650)
 TRANSIENT = (CannotOpen, OutcomeUnknown, StoreBusy, StoreFailed)
-"""What a caller may meet whose server is restarted. What was answered stays true, and what was not is looked up."""
+"""What a caller may meet whose server is restarted.
+
+What was answered stays true, and what was not is looked up.
+"""
 
 
 class Worker:
@@ -110,7 +122,8 @@ class Worker:
     def _settle_doubts(self, after: str) -> None:
         """Of what was interrupted, either may be true, and stays so.
 
-        An erasure that was begun goes on sooner or later: it is ended at once, or left to whoever opens the store when its lease is over.
+        An erasure that was begun goes on sooner or later: it is ended at once, or left to whoever opens the
+        store when its lease is over.
         """
         if self.model.interrupted == "forget_scope":
             if self.dice.random() < 0.5:
@@ -185,7 +198,10 @@ class Worker:
         self.facts.check(store or self.memory.store, iter(self.dice.random, None))
 
     def burst(self, within: AbstractContextManager[None] | None = None) -> None:
-        """Commit many facts, each in a commit of its own, as fast as it goes. Threads that commit at once share transactions."""
+        """Commit many facts, each in a commit of its own, as fast as it goes.
+
+        Threads that commit at once share transactions.
+        """
         threads = self.dice.choice(list(BURSTS))
         lanes = self.dice.sample(range(LANES), threads)
         seeds = [self.dice.random() for _ in lanes]
@@ -360,7 +376,10 @@ class Worker:
         self._reopen()
 
     def fill_disk(self) -> None:
-        """Remember something, or commit facts, while no file may grow by more than a little. It is stored or not, and a later look says which."""
+        """Remember something, or commit facts, while no file may grow by more than a little.
+
+        It is stored or not, and a later look says which.
+        """
         if "://" in self.url:
             return
         sizes = [

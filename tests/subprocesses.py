@@ -1,4 +1,6 @@
-"""The same program in other other_environment: a process of its own with nothing of our environment but the path."""
+"""The same program in other other_environment: a process of its own with nothing of our environment but the
+path.
+"""
 
 import os
 import shutil

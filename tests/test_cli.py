@@ -123,7 +123,9 @@ def test_an_interrupt_has_its_own_exit_code_and_no_traceback() -> None:
 
 
 def _wait_until_it_reads(pid: int) -> None:
-    """Wait until the process sleeps in a read of its standard input, which is where a user would interrupt it."""
+    """Wait until the process sleeps in a read of its standard input, which is where a user would interrupt
+    it.
+    """
     for _ in range(2_000):
         if Path(f"/proc/{pid}/wchan").read_text(encoding="ascii").find("pipe") >= 0:
             return

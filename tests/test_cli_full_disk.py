@@ -26,7 +26,9 @@ def _remember(store: str, number: int) -> Result:
 
 
 def _fill_at_every_moment(folder: Path) -> dict[str, int]:
-    """Fill the disk from the first write on, then from the second, … until a call succeeds without hitting the fault."""
+    """Fill the disk from the first write on, then from the second, … until a call succeeds without hitting
+    the fault.
+    """
     faults, store, acknowledged, refused = Faults(), str(folder / "store.db"), [0], 0
     assert _remember(store, 0).exit_code == 0
     for number in count(1):

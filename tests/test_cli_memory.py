@@ -158,7 +158,7 @@ def test_diff_shows_removed_and_added_texts() -> None:
 
 def test_remember_passes_tags_source_and_role() -> None:
     call(*FACT, "--tag", "eu", "--tag", "refunds", "--as-human")
-    (version, *_) = json.loads(call("history", "policy/eu-refunds", "--json").output)["versions"]
+    version, *_ = json.loads(call("history", "policy/eu-refunds", "--json").output)["versions"]
 
     assert version["record"]["tags"] == ["eu", "refunds"]
     assert version["record"]["source"] == {"kind": "doc", "id": "handbook#4"}

@@ -12,7 +12,10 @@ from standfast.cli import main
 from standfast.errors import CommitAborted
 from standfast.store.store import Store, open_store
 
-LINES = '{"memory_id":"m1","text":"EU refunds take 14 days."}\n{"memory_id":"m2","tags":["eu"],"text":"VAT is 19 %."}\n'
+LINES = (
+    '{"memory_id":"m1","text":"EU refunds take 14 days."}\n{"memory_id":"m2","tags":["eu"],"text":"VAT is 19'
+    ' %."}\n'
+)
 FACTS = [("m1", "EU refunds take 14 days."), ("m2", "VAT is 19 %.")]
 
 

@@ -8,7 +8,8 @@ import pytest
 
 from tests.subprocesses import ROOT, run_python, virtualenv
 
-# Prints one fingerprint over everything that a run of this Python makes of the golden vectors and of a large value.
+# Prints one fingerprint over everything that a run of this Python makes of the golden vectors and of a large
+# value.
 PROGRAM = """
 import json, sys
 from datetime import datetime

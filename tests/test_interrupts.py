@@ -1,4 +1,6 @@
-"""Ctrl-C at any moment of ``standfast remember``: one line, exit code 130, and no acknowledged record is lost."""
+"""Ctrl-C at any moment of ``standfast remember``: one line, exit code 130, and no acknowledged record is
+lost.
+"""
 
 import json
 import signal

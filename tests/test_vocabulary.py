@@ -205,7 +205,9 @@ def test_tags_are_compared_in_one_form(tags: list[str], normal: tuple[str, ...])
 
 @given(st.lists(st.text(max_size=6), max_size=4))
 def test_tags_in_their_form_are_kept_as_they_are(tags: list[str]) -> None:
-    """Whatever is done to a record on its way through the store, its tags are still in the form that it demands."""
+    """Whatever is done to a record on its way through the store, its tags are still in the form that it
+    demands.
+    """
     normal = words.normal_tags(tags)
 
     assert words.normal_tags(normal) == normal

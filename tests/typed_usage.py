@@ -1,6 +1,7 @@
 """How the public API is used, for the type checker to read: ``make check`` fails when a type is lost.
 
-Nothing here is run. Each function uses one part of the API and asserts the types that a user's editor would show.
+Nothing here is run. Each function uses one part of the API and asserts the types that a user's editor would
+show.
 """
 
 import asyncio
@@ -332,7 +333,10 @@ def optimizing(template: standfast.PromptTemplate, memory: standfast.Memory) -> 
 
 
 def shortening(template: standfast.PromptTemplate, provider: standfast.ProviderAdapter) -> None:
-    """An optimization from the dataset to the rollback. The function is named as its package, so it is imported from there."""
+    """An optimization from the dataset to the rollback.
+
+    The function is named as its package, so it is imported from there.
+    """
     samples = standfast.read_dataset("samples.jsonl", inputs=["question"])
     assert_type(samples, standfast.Dataset[Any, Any])
     limits = standfast.SpendingLimits(max_calls=1_000, max_cost=5.0, input_price=3.0, output_price=15.0)

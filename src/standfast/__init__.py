@@ -1,4 +1,6 @@
-"""Standfast: deterministic, governed, budgeted memory for AI agents. Every class that users hold is exported here.
+"""Standfast: deterministic, governed, budgeted memory for AI agents.
+
+Every class that users hold is exported here.
 
 A name's module is imported when the name is first used, so ``import standfast`` loads nothing else.
 """
@@ -462,7 +464,11 @@ _MODULES = {
     "canon": "NORMALIZATION_VERSION canonical_bytes fingerprint parse",
     "client": "AsyncClient Client",
     "clock": "Clock CountedIds IdSource ManualClock RandomIds SystemClock",
-    "errors": "AboveCeiling ApprovalError CannotOpen CommitAborted Corruption EmbeddingFailed InvalidSettings InvalidValue MessageConflict MissingExtra NoSuchSnapshot NotAllowed NotAuthorised NotCanonical OutcomeUnknown PayloadMismatch RecallError RunOver StandfastError StoreError TraceError",
+    "errors": (
+        "AboveCeiling ApprovalError CannotOpen CommitAborted Corruption EmbeddingFailed InvalidSettings"
+        " InvalidValue MessageConflict MissingExtra NoSuchSnapshot NotAllowed NotAuthorised NotCanonical"
+        " OutcomeUnknown PayloadMismatch RecallError RunOver StandfastError StoreError TraceError"
+    ),
     "govern.approvals.approvals": "Approval Decision Proposal Statement",
     "govern.approvals.queue": "ApprovalQueue",
     "govern.approvals.signers": "Signers",
@@ -474,10 +480,32 @@ _MODULES = {
     "ledger.checkpoint": "InclusionReceipt",
     "ledger.notary": "LedgerTail Notary",
     "ledger.note": "VerifyingKey",
-    "memory": "AddedMessage AddedMessages AgentRun AsyncMemory AsyncRun AsyncSnapshotView ErasurePlan ExtractedFact FactExtractor Forgotten IdempotencyRecord Memory MemoryVectors Run SessionInfo SessionMessage SnapshotView VectorStatus",
-    "optimize": "Ablation AgentTool AllOf AnthropicProvider AnyOf Assertions CandidateProgress CompressStrategy Contains Dataset DuplicateRemoval EvalLoop EvalReport EvalRequest EvalResult Evaluator Exact Experiment FewShot GateSettings InMemoryMailbox InMemoryPromptRegistry InMemoryResultCache JsonSchema LLMCompressStrategy LocalPromptOverridesStore LocalResultCache LoopGroup Mailbox MainLoop MainLoopRequest MainLoopResult ModelJudge ModelReply ModelRequest ModelSpending Modification Numeric OpenAICompatibleProvider OptimizationProgress OptimizationReport OptimizeLoop OptimizeRequest OptimizeResult ParetoPoint PowerStatement Prompt PromptOverridesStore PromptTemplate ProviderAdapter ProviderConfig RecallBudget RedisMailbox RedisPromptOverridesStore RedisResultCache Reflection RejectReason RejectedModification RenderedPrompt ResultCache Rewriting S3PromptOverridesStore Sample Score ScriptedProvider Section SpendingEstimate SpendingLimits Strategies ToRemember TokenUsage UnchangedSection UntestedText WorkerLoop apply_report estimate_optimization html_report live_table named_evaluator named_strategies optimize_in_process read_dataset rollback scripted_by",
+    "memory": (
+        "AddedMessage AddedMessages AgentRun AsyncMemory AsyncRun AsyncSnapshotView ErasurePlan ExtractedFact"
+        " FactExtractor Forgotten IdempotencyRecord Memory MemoryVectors Run SessionInfo SessionMessage"
+        " SnapshotView VectorStatus"
+    ),
+    "optimize": (
+        "Ablation AgentTool AllOf AnthropicProvider AnyOf Assertions CandidateProgress CompressStrategy"
+        " Contains Dataset DuplicateRemoval EvalLoop EvalReport EvalRequest EvalResult Evaluator Exact"
+        " Experiment FewShot GateSettings InMemoryMailbox InMemoryPromptRegistry InMemoryResultCache"
+        " JsonSchema LLMCompressStrategy LocalPromptOverridesStore LocalResultCache LoopGroup Mailbox"
+        " MainLoop MainLoopRequest MainLoopResult ModelJudge ModelReply ModelRequest ModelSpending"
+        " Modification Numeric OpenAICompatibleProvider OptimizationProgress OptimizationReport OptimizeLoop"
+        " OptimizeRequest OptimizeResult ParetoPoint PowerStatement Prompt PromptOverridesStore"
+        " PromptTemplate ProviderAdapter ProviderConfig RecallBudget RedisMailbox RedisPromptOverridesStore"
+        " RedisResultCache Reflection RejectReason RejectedModification RenderedPrompt ResultCache Rewriting"
+        " S3PromptOverridesStore Sample Score ScriptedProvider Section SpendingEstimate SpendingLimits"
+        " Strategies ToRemember TokenUsage UnchangedSection UntestedText WorkerLoop apply_report"
+        " estimate_optimization html_report live_table named_evaluator named_strategies optimize_in_process"
+        " read_dataset rollback scripted_by"
+    ),
     "policies": "BandBudget ByteModel PolicySpec WritePolicy policy_names",
-    "recall": "BpeCounter ContextPackage Controller ControllerRegistry Embedder EstimatedCounter Filter HttpEmbedder LocalEmbedder MemoryControllerInput QueryVector RecallAnswer RecallItem RecallPackage RecallRequest RecordView StaticEmbedder TokenCounter Where open_embedder to_signed_bytes",
+    "recall": (
+        "BpeCounter ContextPackage Controller ControllerRegistry Embedder EstimatedCounter Filter"
+        " HttpEmbedder LocalEmbedder MemoryControllerInput QueryVector RecallAnswer RecallItem RecallPackage"
+        " RecallRequest RecordView StaticEmbedder TokenCounter Where open_embedder to_signed_bytes"
+    ),
     "origins": "Origin",
     "remember_request": "RememberRequest",
     "settings": "Settings",

@@ -1,7 +1,7 @@
 """The entry point of the ``standfast`` command and of ``python -m standfast``.
 
-It handles Ctrl-C before anything else is imported: one line on stderr and exit code 130, never a traceback. An interrupted
-commit either happened in full or not at all; everything acknowledged is stored.
+It handles Ctrl-C before anything else is imported: one line on stderr and exit code 130, never a traceback.
+An interrupted commit either happened in full or not at all; everything acknowledged is stored.
 """
 
 import os

@@ -1,14 +1,16 @@
 """Canonical JSON, ``json-v1``: normalise, then RFC 8785. The only module that makes bytes for hashing.
 
-``canonical_bytes(value)`` gives the same bytes for the same value on every machine, Python version, locale and hash
-seed; ``fingerprint(value)`` is their SHA-256. ``parse(text)`` accepts exactly the texts whose value can be written
-again. ``docs/canonical-json.md`` lists the rules, and ``tests/vectors/json-v1.jsonl`` has golden vectors for each.
+``canonical_bytes(value)`` gives the same bytes for the same value on every machine, Python version, locale
+and hash seed; ``fingerprint(value)`` is their SHA-256. ``parse(text)`` accepts exactly the texts whose value
+can be written again. ``docs/canonical-json.md`` lists the rules, and ``tests/vectors/json-v1.jsonl`` has
+golden vectors for each.
 
-There are three ways to the bytes. A value that orjson prints as json-v1 needs no preparation; that is nearly every
-record. A value with whole or unrounded floats is copied with those normalised. Anything else is rebuilt in normal form.
-A property test compares all three with the ``rfc8785`` package.
+There are three ways to the bytes. A value that orjson prints as json-v1 needs no preparation; that is nearly
+every record. A value with whole or unrounded floats is copied with those normalised. Anything else is rebuilt
+in normal form. A property test compares all three with the ``rfc8785`` package.
 
-``normal_string`` and ``lowered`` are the forms in which strings are compared: NFC and lower case, both as of Unicode 14.0.
+``normal_string`` and ``lowered`` are the forms in which strings are compared: NFC and lower case, both as of
+Unicode 14.0.
 """
 
 import hashlib
@@ -40,9 +42,10 @@ from standfast.limits import FLOAT_DECIMALS, MAX_DEPTH_LEVELS, MAX_VALUE_BYTES, 
 
 NORMALIZATION_VERSION: Final = "json-v1"
 
-# Unicode 14.0 is the oldest version among the supported Pythons, so json-v1 means NFC as of 14.0. These are all code
-# points to which later versions (to 18.0) gave a meaning in normalisation; 14.0 leaves them, and the text on either
-# side of them, unchanged. A test compares this list with the Unicode data of the Python that it runs on.
+# Unicode 14.0 is the oldest version among the supported Pythons, so json-v1 means NFC as of 14.0. These are
+# all code points to which later versions (to 18.0) gave a meaning in normalisation; 14.0 leaves them, and the
+# text on either side of them, unchanged. A test compares this list with the Unicode data of the Python that
+# it runs on.
 _LATER_RANGES: Final = (
     "5C8-5C9 897 1ACF-1AF0 105C9 105D2 105DA 105E4 10D69-10D6D 10ECB-10ECF 10EF0-10EFB 10EFD-10EFF "
     "11382-11385 1138B 1138E 11390-11391 113B8 113BB 113C2 113C5 113C7-113C9 113CE-113D0 11F41-11F42 "
@@ -84,7 +87,8 @@ def canonical_bytes(
     """Encode a value as json-v1, in UTF-8. Raises a ``NotCanonical`` that names the path and what to do.
 
     Args:
-        value: Dicts with string keys, lists, tuples, strings, numbers, booleans, None, aware datetimes, and ``CanonicalPart``.
+        value: Dicts with string keys, lists, tuples, strings, numbers, booleans, None, aware datetimes, and
+            ``CanonicalPart``.
         limit_bytes: Larger than the default only for a document of many values, such as a trace.
         max_levels: Less than the default for a value that becomes part of a larger one.
 
@@ -127,8 +131,9 @@ def utc_text(moment: datetime) -> str:
 def parse(text: bytes | str, *, limit_bytes: int = MAX_VALUE_BYTES) -> Any:
     """Read one JSON text strictly. ``canonical_bytes`` can encode whatever this returns.
 
-    Raises a ``NotCanonical`` for duplicate keys, NaN and infinities, numbers out of range, lone surrogates, nesting that
-    is too deep, bytes that are not UTF-8, a byte-order mark, and more bytes than the limit. It does not normalise.
+    Raises a ``NotCanonical`` for duplicate keys, NaN and infinities, numbers out of range, lone surrogates,
+    nesting that is too deep, bytes that are not UTF-8, a byte-order mark, and more bytes than the limit. It
+    does not normalise.
     """
     decoded = _decoded(text, limit_bytes)
     _check_depth(decoded)
@@ -220,7 +225,10 @@ def _float_is_plain(number: float) -> bool:
 
 
 def _normalised(value: object, levels: int) -> object:
-    """The same value in normal form: NFC strings, sorted keys, numbers that print one way. Raises ``NotCanonical``."""
+    """The same value in normal form: NFC strings, sorted keys, numbers that print one way.
+
+    Raises ``NotCanonical``.
+    """
     kind = type(value)
     if value is None or kind is bool:
         return value
@@ -274,7 +282,10 @@ def _normalised_object(value: dict[object, object], levels: int) -> dict[str, ob
 
 
 def normal_string(text: str) -> str:
-    """A string in the form of json-v1: NFC as of Unicode 14.0. Strings are equal if their normal forms are."""
+    """A string in the form of json-v1: NFC as of Unicode 14.0.
+
+    Strings are equal if their normal forms are.
+    """
     if text.isascii():
         return text
     if surrogate := _SURROGATE.search(text):
@@ -360,15 +371,16 @@ def _refuse_constant(name: str) -> NoReturn:
 
 # Lower case.
 
-# Code points that came after Unicode 14.0 (to 18.0) and are cased or case-ignorable: in 14.0 they have no lower case,
-# and a capital sigma next to one is next to nothing. A test compares this list with the Unicode data of its Python.
+# Code points that came after Unicode 14.0 (to 18.0) and are cased or case-ignorable: in 14.0 they have no
+# lower case, and a capital sigma next to one is next to nothing. A test compares this list with the Unicode
+# data of its Python.
 _LATER_CASED_RANGES: Final = (
-    "558 58B-58C 5C8-5C9 897 B53-B54 ECE 1ACF-1AF0 1C89-1C8A 208F 209D-209F A7CB-A7CF A7D2 A7D4 A7DA-A7DD A7E2 "
-    "A7F1 AB6C-AB6D 107BB-107BF 10D4E 10D50-10D65 10D69-10D6D 10D6F-10D85 10EC5 10EC9-10ECF 10EF0-10EFF 11241 "
-    "113BB-113C0 113CE 113D0 113D2 113E1-113E2 11B60 11B62-11B64 11B66 11DD9 11DF0 11F00-11F01 11F36-11F3A 11F40 "
-    "11F42 11F5A 13439-13440 13447-13455 1611E-16129 1612D-1612F 16D40-16D42 16D6B-16D6C 16EA0-16EB8 16EBB-16ED3 "
-    "16FF2-16FF3 1D127-1D128 1D25B-1D25C 1D6A6 1DF1F-1DF7F 1DF90-1DF96 1DFCD-1DFFF 1E030-1E06D 1E08F 1E4EB-1E4EF "
-    "1E5EE-1E5EF 1E6E3 1E6E6 1E6EE-1E6EF 1E6F5 1E6FF"
+    "558 58B-58C 5C8-5C9 897 B53-B54 ECE 1ACF-1AF0 1C89-1C8A 208F 209D-209F A7CB-A7CF A7D2 A7D4 A7DA-A7DD"
+    " A7E2 A7F1 AB6C-AB6D 107BB-107BF 10D4E 10D50-10D65 10D69-10D6D 10D6F-10D85 10EC5 10EC9-10ECF 10EF0-10EFF"
+    " 11241 113BB-113C0 113CE 113D0 113D2 113E1-113E2 11B60 11B62-11B64 11B66 11DD9 11DF0 11F00-11F01"
+    " 11F36-11F3A 11F40 11F42 11F5A 13439-13440 13447-13455 1611E-16129 1612D-1612F 16D40-16D42 16D6B-16D6C"
+    " 16EA0-16EB8 16EBB-16ED3 16FF2-16FF3 1D127-1D128 1D25B-1D25C 1D6A6 1DF1F-1DF7F 1DF90-1DF96 1DFCD-1DFFF"
+    " 1E030-1E06D 1E08F 1E4EB-1E4EF 1E5EE-1E5EF 1E6E3 1E6E6 1E6EE-1E6EF 1E6F5 1E6FF"
 )
 _LATER_CASED_SPANS: Final = tuple(
     (int(first, 16), int(last or first, 16))
@@ -382,15 +394,16 @@ _PERHAPS_LATER_CASED: Final = re.compile(
     f"[{''.join(f'{chr(first)}-{chr(last)}' for first, last in _LATER_CASED_SPANS if last <= 0xFFFF)}\U00010000-\U0010ffff]"
 )
 _SIGMA: Final = "\u03a3"
-# Two code points whose role in the rule of the final sigma changed after 14.0, and others that still have that role.
+# Two code points whose role in the rule of the final sigma changed after 14.0, and others that still have
+# that role.
 _STAND_INS: Final = str.maketrans({"\u0295": "\u0250", "\U0001171e": "\u0301"})
 
 
 def lowered(text: str) -> str:
     """The text in lower case as of Unicode 14.0, on every version of Python.
 
-    A query must have one hash on all of them, and a tag one form. It is ``str.lower``, except that code points which play a part in
-    casing only in later versions of Unicode are left alone.
+    A query must have one hash on all of them, and a tag one form. It is ``str.lower``, except that code
+    points which play a part in casing only in later versions of Unicode are left alone.
     """
     if text.isascii():
         return text.lower()
@@ -417,7 +430,8 @@ def _lowered_run(text: str) -> str:
     stand_in = text.translate(_STAND_INS)
     if stand_in == text:
         return text.lower()
-    # Only the form of a sigma depends on its neighbours, so only sigmas are taken from the text with the stand-ins.
+    # Only the form of a sigma depends on its neighbours, so only sigmas are taken from the text with the
+    # stand-ins.
     low, pieces, at = stand_in.lower(), [], 0
     for char in text:
         piece = low[at] if char == _SIGMA else char.lower()

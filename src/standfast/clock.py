@@ -1,7 +1,9 @@
-"""Sources of time, ids and randomness. Everything else gets them passed in; lint forbids other modules to ask the system.
+"""Sources of time, ids and randomness.
 
-``SystemClock`` and ``RandomIds`` are for production. ``ManualClock`` and ``CountedIds`` are for tests, yours included:
-their time and ids are the same in every run.
+Everything else gets them passed in; lint forbids other modules to ask the system.
+
+``SystemClock`` and ``RandomIds`` are for production. ``ManualClock`` and ``CountedIds`` are for tests, yours
+included: their time and ids are the same in every run.
 """
 
 import random
@@ -134,7 +136,8 @@ def fresh_uuid() -> UUID:
 def fresh_secret() -> str:
     """A secret of 256 random bits, as 64 hexadecimal digits.
 
-    Unlike time and ids it can't be passed in, because a secret that a test chooses could be shipped by mistake.
+    Unlike time and ids it can't be passed in, because a secret that a test chooses could be shipped by
+    mistake.
     """
     return secrets.token_hex(32)
 

@@ -47,7 +47,10 @@ class MemoryPlace(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EntityIds:
-    """Whose memories: those of a user, of an agent, of a run, or of several of these together. At least one is given."""
+    """Whose memories: those of a user, of an agent, of a run, or of several of these together.
+
+    At least one is given.
+    """
 
     user_id: str | None = None
     agent_id: str | None = None
@@ -59,7 +62,9 @@ class EntityIds:
 
     @classmethod
     def of(cls, *, user_id: object = None, agent_id: object = None, run_id: object = None) -> Self:
-        """Check the ids as mem0 does: numbers become text, spaces around an id are removed, an id with spaces is refused."""
+        """Check the ids as mem0 does: numbers become text, spaces around an id are removed, an id with spaces
+        is refused.
+        """
         return cls(
             user_id=_checked_id("user_id", user_id),
             agent_id=_checked_id("agent_id", agent_id),
@@ -79,7 +84,9 @@ class EntityIds:
 
     @property
     def read_scopes(self) -> tuple[str, ...]:
-        """The scopes in which memories with these ids can be; what is read there must also match ``read_metadata``."""
+        """The scopes in which memories with these ids can be; what is read there must also match
+        ``read_metadata``.
+        """
         if self.user_id is not None:
             within = self.scope if self.is_one_scope else f"user/{_segment(self.user_id)}"
             return (within,)
@@ -101,13 +108,17 @@ class EntityIds:
 def stored_metadata(
     metadata: Mapping[str, Any] | None, ids: Mapping[str, str], **more: str | None
 ) -> dict[str, JsonScalar]:
-    """The metadata of a new memory: the caller's, in which the ids can't be forged, with the ids and what else is known."""
+    """The metadata of a new memory: the caller's, in which the ids can't be forged, with the ids and what
+    else is known.
+    """
     own = {name: value for name, value in (metadata or {}).items() if name not in (*_PROMOTED, _CREATED_AT)}
     return {**own, **ids, **{name: value for name, value in more.items() if value is not None}}
 
 
 def metadata_of_update(record: Record, metadata: Mapping[str, Any] | None) -> dict[str, JsonScalar]:
-    """The metadata of a new version: the old one's, with the caller's fields changed; ids and time of creation stay."""
+    """The metadata of a new version: the old one's, with the caller's fields changed; ids and time of
+    creation stay.
+    """
     kept = {_CREATED_AT: record.ts_utc, **record.metadata}
     return {**kept, **stored_metadata(metadata, {})}
 
@@ -143,7 +154,10 @@ def _checked_id(name: str, given: object) -> str | None:
 
 
 def _segment(entity_id: str) -> str:
-    """The id as a segment of a scope. One that can't be a segment becomes a digest, which no id that can be begins like."""
+    """The id as a segment of a scope.
+
+    One that can't be a segment becomes a digest, which no id that can be begins like.
+    """
     try:
         is_plain = not entity_id.startswith("%") and "/" not in entity_id
         if is_plain and len(entity_id.encode()) <= _MAX_SEGMENT_BYTES:

@@ -1,4 +1,7 @@
-"""Every limit of the package, in one place, with the relations between them asserted. Units come last in a name."""
+"""Every limit of the package, in one place, with the relations between them asserted.
+
+Units come last in a name.
+"""
 
 from typing import Final
 
@@ -239,7 +242,8 @@ assert MAX_TAGS * MAX_NAME_CHARS * 4 < MAX_VALUE_BYTES, "the tags of a record mu
 assert MAX_NAME_CHARS + MAX_SCOPE_BYTES + 64 <= MAX_KEY_CHARS, (
     "a key is a band or prefix, a scope, and a name or digest"
 )
-# PostgreSQL refuses rows of an index that are larger than 2,704 bytes. Of a key's characters only those of a name can be long ones.
+# PostgreSQL refuses rows of an index that are larger than 2,704 bytes. Of a key's characters only those of a
+# name can be long ones.
 assert 2 * MAX_NAME_CHARS * 4 + MAX_SCOPE_BYTES + 64 < 2_600, "namespace and key fit an index"
 assert MAX_METADATA_FIELDS * (MAX_NAME_CHARS + MAX_METADATA_CHARS) * 4 < MAX_VALUE_BYTES // 2, (
     "metadata fits a value"

@@ -1,4 +1,5 @@
-"""How far a record may be trusted: by its origin, which comes from the kind of its source, and by the doubts about it when it is recalled.
+"""How far a record may be trusted: by its origin, which comes from the kind of its source, and by the doubts
+about it when it is recalled.
 
 ``govern.policy`` and recall's ranking share the table of doubts.
 """
@@ -14,7 +15,10 @@ from standfast.limits import FLOAT_DECIMALS
 
 
 class Origin(StrEnum):
-    """How far whoever said something is trusted. It comes from the kind of the source, never from what is said."""
+    """How far whoever said something is trusted.
+
+    It comes from the kind of the source, never from what is said.
+    """
 
     TRUSTED = "trusted"
     ORDINARY = "ordinary"
@@ -46,7 +50,10 @@ ORIGIN_OF_KIND: Final[Mapping[str, Origin]] = {
 """The origin of each kind of source. A kind that is not listed is untrusted."""
 
 CITING_KINDS: Final = frozenset({"memory", "message", "recall", "recalled"})
-"""Kinds of sources and refs that name a record of memory by its id. What cites a record is trusted no more than it."""
+"""Kinds of sources and refs that name a record of memory by its id.
+
+What cites a record is trusted no more than it.
+"""
 
 
 def origin_table(changes: Mapping[str, Origin | str]) -> Mapping[str, Origin]:
@@ -77,7 +84,10 @@ def checked_origin(origin: Origin | str, *, what: str) -> Origin:
 def origin_of(
     source: Mapping[str, Any] | None, origin_of_kind: Mapping[str, Origin] = ORIGIN_OF_KIND
 ) -> Origin:
-    """The origin of what comes from a source. Without a source it is the agent's own word, which is ordinary."""
+    """The origin of what comes from a source.
+
+    Without a source it is the agent's own word, which is ordinary.
+    """
     if source is None:
         return Origin.ORDINARY
     return origin_of_kind.get(kind_of(source), Origin.UNTRUSTED)
@@ -128,6 +138,8 @@ assert all(0 < multiplier < 1 for multiplier in MULTIPLIER_OF_DOUBT.values()), "
 
 
 def ceiling_of(doubts: Iterable[Doubt]) -> float:
-    """The product of the multipliers, capped, and rounded to the six decimals of json-v1: 0.8 times 0.7 is 0.56."""
+    """The product of the multipliers, capped, and rounded to the six decimals of json-v1: 0.8 times 0.7 is
+    0.56.
+    """
     product = prod(MULTIPLIER_OF_DOUBT[doubt] for doubt in doubts)
     return min(round(product, FLOAT_DECIMALS), MAX_RECALL_CONFIDENCE)

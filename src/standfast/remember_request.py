@@ -112,7 +112,10 @@ class RememberRequest(Value, frozen=True, kw_only=True):
         origin: Origin = Origin.ORDINARY,
         band: Band = Band.LEDGER,
     ) -> Record:
-        """The record that is judged: with this id, unless the request names a subject. ``source`` is for a request without one."""
+        """The record that is judged: with this id, unless the request names a subject.
+
+        ``source`` is for a request without one.
+        """
         return Record(
             memory_id=self.subject or memory_id,
             text=self.text,
@@ -144,7 +147,10 @@ class RememberRequest(Value, frozen=True, kw_only=True):
 
 
 def instant_text(instant: object, *, what: str) -> str:
-    """A moment as records store it. Takes an aware datetime, or ISO 8601 text with a time zone, or a date, which means its start in UTC."""
+    """A moment as records store it.
+
+    Takes an aware datetime, or ISO 8601 text with a time zone, or a date, which means its start in UTC.
+    """
     try:
         if isinstance(instant, datetime):
             return utc_text(instant)

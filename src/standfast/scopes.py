@@ -1,8 +1,9 @@
 """Scopes and keys: where in a namespace a record is, and under which key the store has it.
 
-A scope is a path such as ``user/ada``. What names none is in ``shared``. A key is ``PREFIX/scope//name``: for a record the prefix
-is its band and the name its id. Segments of a scope are never empty, so the first ``//`` ends the scope. A scan with the prefix
-``BAND/user/ada//`` gives what is in that scope, one with ``BAND/user/ada/`` also what is below it.
+A scope is a path such as ``user/ada``. What names none is in ``shared``. A key is ``PREFIX/scope//name``: for
+a record the prefix is its band and the name its id. Segments of a scope are never empty, so the first ``//``
+ends the scope. A scan with the prefix ``BAND/user/ada//`` gives what is in that scope, one with
+``BAND/user/ada/`` also what is below it.
 """
 
 from collections.abc import Iterable, Sequence
@@ -35,7 +36,10 @@ def scoped_key(prefix: str, scope: str, name: str) -> str:
 
 
 def refused_key(scope: str, reading: str) -> str:
-    """The key that marks content as rejected in a scope, by the fingerprint of what it says. It outlives the content."""
+    """The key that marks content as rejected in a scope, by the fingerprint of what it says.
+
+    It outlives the content.
+    """
     return f"refused/{scope}//{reading}"
 
 
@@ -83,8 +87,9 @@ def checked_scope(scope: object, *, what: str = "scope") -> str:
     if isinstance(scope, str) and _is_scope(scope):
         return scope
     problem = (
-        f"it must be a path such as 'user/ada', of 1 to {MAX_SCOPE_SEGMENTS} segments and at most {MAX_SCOPE_BYTES} bytes; "
-        f"a segment has printable characters in NFC and is not '.', '..' or '*'; not {scope!r:.80}"
+        f"it must be a path such as 'user/ada', of 1 to {MAX_SCOPE_SEGMENTS} segments and at most"
+        f" {MAX_SCOPE_BYTES} bytes; a segment has printable characters in NFC and is not '.', '..' or '*';"
+        f" not {scope!r:.80}"
     )
     raise InvalidValue(what=what, problem=problem)
 

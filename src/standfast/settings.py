@@ -1,8 +1,8 @@
 """Settings of a deployment, read once from a file and the environment.
 
-A setting has one name everywhere: ``store`` here is ``store`` in ``standfast.toml`` and ``STANDFAST_STORE`` in the
-environment. The environment wins over the file. An unknown name is an error, so that a misspelt safety setting is not
-silently replaced by its default.
+A setting has one name everywhere: ``store`` here is ``store`` in ``standfast.toml`` and ``STANDFAST_STORE``
+in the environment. The environment wins over the file. An unknown name is an error, so that a misspelt safety
+setting is not silently replaced by its default.
 
     Settings.load(os.environ)
     Settings.load({}, file="deploy/standfast.toml")
@@ -63,16 +63,23 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     """The mode of runs that name none: ``off``, ``read_only``, ``buffered_write`` or ``live_read_write``."""
 
     visibility_ceiling: VisibilityMode = VisibilityMode.BUFFERED_WRITE
-    """What memory may be used for at all: ``off`` for nothing, ``read_only`` for reading, ``buffered_write`` for both."""
+    """What memory may be used for at all: ``off`` for nothing, ``read_only`` for reading, ``buffered_write``
+    for both.
+    """
 
     allow_live_read_write: bool = False
     """Whether runs may use ``live_read_write``, which gives up reproducibility."""
 
     strict: bool = True
-    """Whether a write that breaks the write policy is refused. False lets it pass with a warning, for development."""
+    """Whether a write that breaks the write policy is refused.
+
+    False lets it pass with a warning, for development.
+    """
 
     commit_policy: CommitPolicy = CommitPolicy.ACCEPTED
-    """Whether a run is committed if only some of its texts are accepted (``accepted``), or rejected as a whole (``all_or_nothing``)."""
+    """Whether a run is committed if only some of its texts are accepted (``accepted``), or rejected as a
+    whole (``all_or_nothing``).
+    """
 
     signers: str = "allowed_signers"
     """File that lists who may sign approvals, in the form of OpenSSH's ``allowed_signers``."""
@@ -81,16 +88,28 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     """File with revoked public keys, one a line. Empty: none are revoked."""
 
     log_key: str = ""
-    """Private key file that signs the ledger's checkpoints. Empty: ``<store>-log.key``, or in ``standfast-log`` for a server."""
+    """Private key file that signs the ledger's checkpoints.
+
+    Empty: ``<store>-log.key``, or in ``standfast-log`` for a server.
+    """
 
     checkpoints: str = ""
-    """File of the signed checkpoints. Empty: ``<store>-log.checkpoints``, or in ``standfast-log`` for a server."""
+    """File of the signed checkpoints.
+
+    Empty: ``<store>-log.checkpoints``, or in ``standfast-log`` for a server.
+    """
 
     traces: str = ""
-    """Folder for the traces of runs and calls. Empty: those of runs, in ``<store>-traces`` or, for a server, ``standfast-traces``; ``off``: none."""
+    """Folder for the traces of runs and calls.
+
+    Empty: those of runs, in ``<store>-traces`` or, for a server, ``standfast-traces``; ``off``: none.
+    """
 
     traces_max_bytes: int = DEFAULT_TRACES_BYTES
-    """How much the folder of traces may hold. When it is full, those past their retention are removed; if there are none, new ones are not stored."""
+    """How much the folder of traces may hold.
+
+    When it is full, those past their retention are removed; if there are none, new ones are not stored.
+    """
 
     trace_retention_days: int = MIN_TRACE_RETENTION_DAYS
     """After how many days ``standfast retention sweep`` removes a trace; at least 14."""
@@ -105,13 +124,20 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     """Where prompt overrides are stored: a folder, ``redis://…`` or ``s3://bucket/prefix``."""
 
     host_names: tuple[str, ...] = ()
-    """The names that ``standfast serve`` is reached by, such as ``memory.example.com``, besides those of this machine."""
+    """The names that ``standfast serve`` is reached by, such as ``memory.example.com``, besides those of this
+    machine.
+    """
 
     trusted_proxies: tuple[str, ...] = ()
-    """Addresses or networks (``10.0.0.0/8``) of proxies whose ``X-Forwarded-For`` says where a request came from."""
+    """Addresses or networks (``10.0.0.0/8``) of proxies whose ``X-Forwarded-For`` says where a request came
+    from.
+    """
 
     stores: dict[str, str] = {}
-    """Further stores that ``standfast serve`` serves, by the host name that each is reached by. Each has its own keys, ledger and console."""
+    """Further stores that ``standfast serve`` serves, by the host name that each is reached by.
+
+    Each has its own keys, ledger and console.
+    """
 
     band_policies: dict[Band, str] = {}
     """The write policy of each band, by name; ``standfast bench leaderboard --deploy`` prints these lines."""
@@ -123,20 +149,28 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     """How the items of a band with a budget are priced; ``spec-v0`` if it is not said."""
 
     floors: dict[str, dict[str, bool | int | float | str | list[str]]] = {}
-    """Options of the judge's floors, by name: ``enabled``, ``threshold``, ``hard``, ``allow``, ``allow_scopes``, ``allow_sources``, those of a
+    """Options of the judge's floors, by name: ``enabled``, ``threshold``, ``hard``, ``allow``,
+    ``allow_scopes``, ``allow_sources``, those of a
     single floor, and ``entry_point`` for a floor of your own."""
 
     model_floor: ModelFloorSettings | None = None
     """A model that checks each text before it is stored; none unless it is set."""
 
     origins: dict[str, Origin] = {}
-    """How far kinds of sources are trusted: ``trusted``, ``ordinary`` or ``untrusted``. A kind that is not listed keeps its default."""
+    """How far kinds of sources are trusted: ``trusted``, ``ordinary`` or ``untrusted``.
+
+    A kind that is not listed keeps its default.
+    """
 
     embedder: str = ""
-    """Makes vectors for ``hybrid-v1``: ``static``, ``local:FOLDER`` or ``https://HOST/v1?model=NAME&dimensions=384``. Empty: none."""
+    """Makes vectors for ``hybrid-v1``: ``static``, ``local:FOLDER`` or
+    ``https://HOST/v1?model=NAME&dimensions=384``. Empty: none.
+    """
 
     language: str = "english"
-    """The language of texts, by which recall finds stems and function words: ``english``, ``german``, …, or ``none`` for code."""
+    """The language of texts, by which recall finds stems and function words: ``english``, ``german``, …, or
+    ``none`` for code.
+    """
 
     languages: dict[str, str] = {}
     """The language of single namespaces, where it is another."""
@@ -153,7 +187,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         if self.visibility_ceiling is VisibilityMode.LIVE_READ_WRITE:
             _refuse(
                 "visibility_ceiling",
-                "it must be off, read_only or buffered_write; live_read_write is allowed by allow_live_read_write = true",
+                "it must be off, read_only or buffered_write; live_read_write is allowed by"
+                " allow_live_read_write = true",
             )
         if self.trace_retention_days < MIN_TRACE_RETENTION_DAYS:
             _refuse("trace_retention_days", f"traces are kept for at least {MIN_TRACE_RETENTION_DAYS} days")
@@ -187,7 +222,9 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 
     def _check_languages(self) -> None:
         if self.languages or self.language != "english":
-            from standfast.recall.analysis import analyzer_of  # noqa: PLC0415  # Slow to import, and rarely needed.
+            from standfast.recall.analysis import (
+                analyzer_of,
+            )  # noqa: PLC0415  # Slow to import, and rarely needed.
 
             for name, language in [
                 ("language", self.language),
@@ -201,7 +238,10 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     def _check_floors(self) -> None:
         """Check the floors' options now, so that a mistake does not wait for the first write."""
         if self.floors:
-            from standfast.govern.judge import FloorRegistry, Judge  # noqa: PLC0415  # Slow to import, and rarely needed.
+            from standfast.govern.judge import (
+                FloorRegistry,
+                Judge,
+            )  # noqa: PLC0415  # Slow to import, and rarely needed.
 
             try:
                 Judge(FloorRegistry.shipped().configured(self.floors))
@@ -237,8 +277,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     def of_store(self, store: str) -> Self:
         """The settings for a store, given by its path, its URL or, if it is one of ``stores``, its host name.
 
-        A further store has its own log, and its own traces if ``traces`` names a folder. Prompts, their reports and benchmark results are
-        those of the main store.
+        A further store has its own log, and its own traces if ``traces`` names a folder. Prompts, their
+        reports and benchmark results are those of the main store.
         """
         host = (
             store
@@ -271,7 +311,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 
         Args:
             environment: Usually ``os.environ``.
-            file: A TOML file, which must exist. Default: ``standfast.toml`` in the working folder, if it exists.
+            file: A TOML file, which must exist. Default: ``standfast.toml`` in the working folder, if it
+                exists.
         """
         values: dict[str, Any] = {}
         sources: dict[str, str] = {}

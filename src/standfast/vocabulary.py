@@ -1,7 +1,7 @@
 """The types that all packages share, with the names of the five contract documents.
 
-Values are frozen and validate themselves: an invalid one can't be built and raises ``InvalidValue``. Field names are those
-of the documents, so ``as_json`` and ``from_json`` need no translation.
+Values are frozen and validate themselves: an invalid one can't be built and raises ``InvalidValue``. Field
+names are those of the documents, so ``as_json`` and ``from_json`` need no translation.
 
     what happened       RunIdentity -> VisibilityMode, BufferState, AbortReason, Snapshot
     what is remembered  Remembered, Receipt; Record -> Band, Tier, Origin (what a caller asks for: remember_request.py)
@@ -42,7 +42,9 @@ _PREPARING: Final = threading.Lock()
 
 
 def _prepare(kind: type) -> None:
-    """Let msgspec look at a type once, in one thread: two threads that do so at the same time can crash the interpreter."""
+    """Let msgspec look at a type once, in one thread: two threads that do so at the same time can crash the
+    interpreter.
+    """
     with _PREPARING:
         with suppress(msgspec.ValidationError):
             msgspec.convert(None, kind)
@@ -59,7 +61,9 @@ class Value(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 
     @classmethod
     def from_json(cls, plain: object) -> Self:
-        """Build the value from what ``as_json`` gave; anything else is an ``InvalidValue`` that names the field."""
+        """Build the value from what ``as_json`` gave; anything else is an ``InvalidValue`` that names the
+        field.
+        """
         if cls not in _PREPARED:
             _prepare(cls)
         try:
@@ -170,7 +174,10 @@ class BufferState(StrEnum):
 
 
 class CommitPolicy(StrEnum):
-    """What becomes of a run if some of its texts are not accepted. By default what is accepted is committed."""
+    """What becomes of a run if some of its texts are not accepted.
+
+    By default what is accepted is committed.
+    """
 
     ACCEPTED = "accepted"
     # The whole run is aborted as ``policy_rejected``.
@@ -285,7 +292,10 @@ _WRITE, _MERGE, _EXPIRE = ActionType.WRITE, ActionType.MERGE, ActionType.EXPIRE
 
 
 class Snapshot(Value, frozen=True, kw_only=True):
-    """A committed state. Ids are 0 (the empty store), 1, 2, 3 … without gaps; each but 0 is made by one commit."""
+    """A committed state.
+
+    Ids are 0 (the empty store), 1, 2, 3 … without gaps; each but 0 is made by one commit.
+    """
 
     memory_snapshot_id: int
     commit_id: str | None = None
@@ -454,8 +464,8 @@ class Record(Value, frozen=True, kw_only=True, gc=False):
             self._require_name("a field of metadata", name)
             if not is_metadata_value(value):
                 self._refuse(
-                    f"metadata[{name!r:.80}] must be a string of at most {MAX_METADATA_CHARS} characters, a finite number, "
-                    f"true, false or null, not {shown(value)}"
+                    f"metadata[{name!r:.80}] must be a string of at most {MAX_METADATA_CHARS} characters, a"
+                    f" finite number, true, false or null, not {shown(value)}"
                 )
 
     @property
@@ -486,7 +496,10 @@ _FIELDS_BUT_EVIDENCE: Final = tuple(name for name in Record.__struct_fields__ if
 
 
 class Receipt(Value, frozen=True, kw_only=True):
-    """The answer to a commit that was applied. The same commit submitted again gets the same receipt, with ``replayed`` set."""
+    """The answer to a commit that was applied.
+
+    The same commit submitted again gets the same receipt, with ``replayed`` set.
+    """
 
     commit_id: str
     memory_snapshot_id: int
@@ -498,10 +511,12 @@ class Receipt(Value, frozen=True, kw_only=True):
 
 
 class Remembered(Value, frozen=True, kw_only=True):
-    """The result of remembering: the verdict with its reasons, the bands the record goes to, and the proposal that waits, if any.
+    """The result of remembering: the verdict with its reasons, the bands the record goes to, and the proposal
+    that waits, if any.
 
-    ``receipt`` is set once it is committed: at once by ``memory.remember``, and not by a run, which commits later. ``known`` is the
-    id of the record that says the same already; then no record is stored, only a witness if the source is new.
+    ``receipt`` is set once it is committed: at once by ``memory.remember``, and not by a run, which commits
+    later. ``known`` is the id of the record that says the same already; then no record is stored, only a
+    witness if the source is new.
     """
 
     memory_id: str
@@ -521,7 +536,8 @@ class Remembered(Value, frozen=True, kw_only=True):
         return plain
 
 
-# Streams hold thousands of steps and actions, which contain no reference cycles, so the garbage collector can skip them.
+# Streams hold thousands of steps and actions, which contain no reference cycles, so the garbage collector can
+# skip them.
 class Step(Value, frozen=True, kw_only=True, gc=False):
     """One observation of a stream, at timestep ``t``."""
 
@@ -537,7 +553,10 @@ class Step(Value, frozen=True, kw_only=True, gc=False):
 
 
 class MemoryAction(Value, frozen=True, kw_only=True, gc=False):
-    """What a policy asks for. The store decides whether it is accepted; ``compress`` only where it offers compression."""
+    """What a policy asks for.
+
+    The store decides whether it is accepted; ``compress`` only where it offers compression.
+    """
 
     action: ActionType
     step: Step | None = None

@@ -58,7 +58,10 @@ def memory_in(settings: Settings, store: Store, namespace: str, *, notary: Notar
 
 
 def embedder_of(settings: Settings) -> Embedder | None:
-    """The embedder that the settings name; all memories of a process share it. A server's key is in ``OPENAI_API_KEY``."""
+    """The embedder that the settings name; all memories of a process share it.
+
+    A server's key is in ``OPENAI_API_KEY``.
+    """
     if not settings.embedder:
         return None
     try:
@@ -76,7 +79,10 @@ def floors_of(settings: Settings) -> FloorRegistry:
     """The floors that the settings describe: those that ship, your own, and a model's if one is named."""
     registry = FloorRegistry.shipped().configured(settings.floors)
     if (chosen := settings.model_floor) is not None:
-        from standfast.govern.judge.model_floor import AnswerFolder, ModelFloor  # noqa: PLC0415  # Loaded only when used.
+        from standfast.govern.judge.model_floor import (
+            AnswerFolder,
+            ModelFloor,
+        )  # noqa: PLC0415  # Loaded only when used.
         from standfast.optimize.providers.adapter import ProviderGuard  # noqa: PLC0415  # As above.
 
         provider = open_provider(
@@ -116,8 +122,8 @@ def budgets_of(settings: Settings) -> list[BandBudget]:
 def notary_of(settings: Settings, store: Store) -> Notary | None:
     """The notary that signs a store's checkpoints.
 
-    Its files are named by the settings. Otherwise they lie next to a store's file, or in the folder ``standfast-log`` for
-    a store on a server. A store in memory has no notary.
+    Its files are named by the settings. Otherwise they lie next to a store's file, or in the folder
+    ``standfast-log`` for a store on a server. A store in memory has no notary.
     """
     if not settings.log_key and not settings.checkpoints:
         return Notary.for_store(settings.store, store.entries, store.branches)
@@ -158,7 +164,9 @@ def _text(name: str, path: str) -> str:
 def open_overrides(url: str) -> "PromptOverridesStore":
     """Open the prompt overrides in a folder, at ``redis://…`` or at ``s3://bucket/prefix``."""
     if _is_redis(url):
-        from standfast.optimize.prompts.backends import RedisPromptOverridesStore  # noqa: PLC0415  # Loaded only when used.
+        from standfast.optimize.prompts.backends import (
+            RedisPromptOverridesStore,
+        )  # noqa: PLC0415  # Loaded only when used.
 
         return RedisPromptOverridesStore(client=_redis_client(url))
     if url.startswith("s3://"):
@@ -175,7 +183,11 @@ def open_overrides(url: str) -> "PromptOverridesStore":
 
 def open_result_cache(url: str) -> "ResultCache":
     """Open the cache of eval results in a folder, at ``redis://…`` or in ``:memory:``."""
-    from standfast.optimize.evals.results import InMemoryResultCache, LocalResultCache, RedisResultCache  # noqa: PLC0415  # Loaded only when used.
+    from standfast.optimize.evals.results import (
+        InMemoryResultCache,
+        LocalResultCache,
+        RedisResultCache,
+    )  # noqa: PLC0415  # Loaded only when used.
 
     if url == ":memory:":
         return InMemoryResultCache()
@@ -185,7 +197,9 @@ def open_result_cache(url: str) -> "ResultCache":
 def open_provider(
     kind: str, *, model: str | None = None, base_url: str | None = None, script: str | None = None
 ) -> "ProviderAdapter":
-    """Open a model provider: ``openai`` (or a compatible server), ``anthropic``, or ``scripted`` with a file of rules."""
+    """Open a model provider: ``openai`` (or a compatible server), ``anthropic``, or ``scripted`` with a file
+    of rules.
+    """
     if kind == "scripted":
         from standfast.optimize.providers.adapter import scripted_by  # noqa: PLC0415  # As above.
 

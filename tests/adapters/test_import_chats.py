@@ -1,4 +1,6 @@
-"""Imports of chats: ChatGPT's and Claude's exports, and Letta's agent files, in the forms that these programs write."""
+"""Imports of chats: ChatGPT's and Claude's exports, and Letta's agent files, in the forms that these programs
+write.
+"""
 
 import json
 import zipfile

@@ -35,8 +35,8 @@ __all__ = ["backend", "clock", "memory", "opener", "place", "store"]
 
 NAMESPACES = [("users", "ada"), ("users", "bob"), ("users", "ada", "chats"), ("docs",), ("a/b", "c%d", "ü")]
 LONG_KEY = (
-    "Käse, Brötchen, Äpfel und was sonst noch für das Frühstück am nächsten Wochenende fehlt, wenn alle Gäste "
-    "schon früh kommen, müde und hungrig, und über Nacht bleiben möchten"
+    "Käse, Brötchen, Äpfel und was sonst noch für das Frühstück am nächsten Wochenende fehlt, wenn alle Gäste"
+    " schon früh kommen, müde und hungrig, und über Nacht bleiben möchten"
 )
 KEYS = ["prefs", "prefs2", "pre/fs", "@1.0", LONG_KEY]
 VALUES: list[dict[str, Any]] = [

@@ -1,4 +1,6 @@
-"""Sessions of the OpenAI Agents SDK over memory: items come back as they were given, in order, and are judged."""
+"""Sessions of the OpenAI Agents SDK over memory: items come back as they were given, in order, and are
+judged.
+"""
 
 import asyncio
 import sys

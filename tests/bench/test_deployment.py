@@ -97,8 +97,9 @@ def test_seed_byte_model_settings_and_budget_are_carried_over(results: Path, tmp
     assert settings.band_policies == {"ACTIVE": "RandomPolicy(seed=7)"}
     assert settings.band_budgets_bytes == {"ACTIVE": 1_500}
     assert settings.band_byte_models == {"ACTIVE": "indexed-v0"}
-    assert graded_budget(results, "random-policy(seed=11, p=0.2)", band=Band.LEDGER).policy == (
-        "RandomPolicy(p=0.2, seed=11)"
+    assert (
+        graded_budget(results, "random-policy(seed=11, p=0.2)", band=Band.LEDGER).policy
+        == "RandomPolicy(p=0.2, seed=11)"
     )
     assert "# Graded on 1 episodes at 3000 B" in deployment_settings(results, "DriftValue", band="WITNESS")
 

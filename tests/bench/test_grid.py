@@ -274,7 +274,10 @@ def test_bad_grids_are_refused_before_anything_runs(files: list[Path], tmp_path:
 def test_a_failing_policy_names_the_step_and_leaves_finished_units(
     files: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    module = "class Late:\n def __init__(self): self.n = 0\n def select(self, step, store):\n  if step.t == 39 and step.observation['api'] != 'x': raise RuntimeError('late')\n  return ()\n"
+    module = (
+        "class Late:\n def __init__(self): self.n = 0\n def select(self, step, store):\n  if step.t == 39 and"
+        " step.observation['api'] != 'x': raise RuntimeError('late')\n  return ()\n"
+    )
     (tmp_path / "late_policy.py").write_text(module, encoding="utf-8")
     monkeypatch.syspath_prepend(tmp_path)
     grid, units = plan_grid(files, policies=["late_policy:Late"], budgets=(600,))

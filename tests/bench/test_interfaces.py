@@ -1,4 +1,6 @@
-"""Interfaces of every format are compared by one rule, along any git history; conversations become episodes, too."""
+"""Interfaces of every format are compared by one rule, along any git history; conversations become episodes,
+too.
+"""
 
 import json
 import subprocess

@@ -211,7 +211,10 @@ class Stored:
     "name", [name for name in BUILT_IN if PolicySpec.parse(name).track is not Track.ORACLE]
 )
 def test_no_policy_reads_a_label(name: str) -> None:
-    """Runs over an episode with poisoned labels. A bandit gets the utility of what it just stored, and nothing else."""
+    """Runs over an episode with poisoned labels.
+
+    A bandit gets the utility of what it just stored, and nothing else.
+    """
     episode, entrant = small_episode(80), Entrant.parse(name)
     poison, stored = Poison(dict(episode.labels.utility_by_step)), Stored()
     scene: Any = PricedEpisode(episode, ByteModel.SPEC)

@@ -34,7 +34,9 @@ def _solver(sizes: list[int], values: list[int], capacity: int) -> int:
 
 
 def _integer_programme(sizes: list[int], values: list[int], capacity: int) -> int:
-    """The optimum by SCIP, which needs no second for ten thousand items; OR-tools' own search does not end there."""
+    """The optimum by SCIP, which needs no second for ten thousand items; OR-tools' own search does not end
+    there.
+    """
     solver = pywraplp.Solver.CreateSolver("SCIP")
     chosen = [solver.BoolVar(str(number)) for number in range(len(sizes))]
     solver.Add(sum(size * variable for size, variable in zip(sizes, chosen, strict=True)) <= capacity)

@@ -461,8 +461,14 @@ def test_real_changelogs_are_read_whole(name: str) -> None:
 
 def test_documentation_is_compared_section_by_section(tmp_path: Path) -> None:
     words = " ".join(f"word{n}" for n in range(40))
-    old = f"Top.\n\n# Use {{#use}}\n{words}\n# Gone\nThat was all of it, bye.\n# Same\nStill.\n# Was\nMoved text.\n"
-    new = f"Top.\n\n# Use it {{#use}}\n{words} and more\n# Same\nStill.\n# Is\nMoved text.\n# Fresh\nDeprecated!\n"
+    old = (
+        f"Top.\n\n# Use {{#use}}\n{words}\n# Gone\nThat was all of it, bye.\n# Same\nStill.\n# Was\nMoved"
+        " text.\n"
+    )
+    new = (
+        f"Top.\n\n# Use it {{#use}}\n{words} and more\n# Same\nStill.\n# Is\nMoved text.\n#"
+        " Fresh\nDeprecated!\n"
+    )
     for version, text in (("v1", old), ("v2", new)):
         (tmp_path / version).mkdir()
         (tmp_path / version / "page.md").write_text(text, encoding="utf-8")

@@ -1,20 +1,23 @@
 """The labelled corpus on which the floors are measured: one claim a line, all of it made up.
 
-``judge-corpus.jsonl`` is what the floors are worked on with: whoever mends a floor looks at what it gets wrong there.
-``judge-corpus-held-out.jsonl`` is the other half of one batch of claims that was written after the floors and split by
-chance, by the hand that wrote the floors. ``judge-corpus-independent.jsonl`` is one half of 240 texts that were written
-blind, by someone who had never seen the floors and only knew the three labels secret, injection and clean. Its other half
-was shown, and mended by; this one nobody looked at before its figures were taken, once, after the last mending. Of both
-parts only figures are looked at, never lines, so that they say what fresh claims may expect. Don't mend a floor by
-a line of them; if you must, move that line over and write new ones.
+``judge-corpus.jsonl`` is what the floors are worked on with: whoever mends a floor looks at what it gets
+wrong there. ``judge-corpus-held-out.jsonl`` is the other half of one batch of claims that was written after
+the floors and split by chance, by the hand that wrote the floors. ``judge-corpus-independent.jsonl`` is one
+half of 240 texts that were written blind, by someone who had never seen the floors and only knew the three
+labels secret, injection and clean. Its other half was shown, and mended by; this one nobody looked at before
+its figures were taken, once, after the last mending. Of both parts only figures are looked at, never lines,
+so that they say what fresh claims may expect. Don't mend a floor by a line of them; if you must, move that
+line over and write new ones.
 
 A line has a ``label`` and a ``text``, and what else the claim or its context need: ``subject``, ``tags``,
-``source``, ``refs``, ``band``, ``verdict``; ``known`` and ``vault`` for texts that are remembered or sealed already,
-``recalled`` for excerpts, ``refused`` for texts that were turned away. ``also`` names labels that are right as well.
+``source``, ``refs``, ``band``, ``verdict``; ``known`` and ``vault`` for texts that are remembered or sealed
+already, ``recalled`` for excerpts, ``refused`` for texts that were turned away. ``also`` names labels that
+are right as well.
 
-Secrets are made here and stand nowhere, so that no scanner finds one in the repository: ``{{ghp_|alnum|36}}`` is the
-prefix and 36 characters that the line itself determines; ``card``, ``iban``, ``jwt``, ``pem`` and ``b64`` have forms of
-their own. Texts that others wrote are taken as they are, and stand in base64 (``encoded``) for the same reason.
+Secrets are made here and stand nowhere, so that no scanner finds one in the repository: ``{{ghp_|alnum|36}}``
+is the prefix and 36 characters that the line itself determines; ``card``, ``iban``, ``jwt``, ``pem`` and
+``b64`` have forms of their own. Texts that others wrote are taken as they are, and stand in base64
+(``encoded``) for the same reason.
 """
 
 import base64

@@ -169,7 +169,10 @@ def test_lenient_mode_accepts_what_needs_review_and_nothing_that_is_rejected() -
 
     assert (lenient.verdict, lenient.proposal_id) == (Verdict.SABAR, None)
     assert lenient.reasons == (
-        "allowed in lenient mode, needs review: the agent's own word is not enough here. Name a further source, such as a document or a person [F3_Witness]",
+        (
+            "allowed in lenient mode, needs review: the agent's own word is not enough here. Name a further"
+            " source, such as a document or a person [F3_Witness]"
+        ),
     )
     assert (outside.verdict, law.verdict, rejected.verdict) == (
         Verdict.PARTIAL,

@@ -1,4 +1,6 @@
-"""Approvals are signatures: each way in which one can be wrong has its own error, and no changed one decides anything."""
+"""Approvals are signatures: each way in which one can be wrong has its own error, and no changed one decides
+anything.
+"""
 
 import json
 from datetime import datetime, timedelta

@@ -94,15 +94,17 @@ SEALED = JudgingContext(
     ],
 )
 def test_truth_is_what_is_sealed(text: str, subject: str | None, passes: bool) -> None:
-    """Two months and a bare month pass: units that can't be compared, and a date that names no day, are no denial."""
+    """Two months and a bare month pass: units that can't be compared, and a date that names no day, are no
+    denial.
+    """
     assert _passes(TruthFloor(), claim(text, subject=subject), SEALED) is passes
 
 
 def test_what_contradicts_is_named_and_not_quoted() -> None:
     _, reason = TruthFloor().check(claim("EU refunds take 15 days.", subject="policy/refunds"), SEALED)
 
-    assert reason == (
-        "contradicts sealed memory v1 (another number or date). Correct it, or propose an amendment"
+    assert (
+        reason == "contradicts sealed memory v1 (another number or date). Correct it, or propose an amendment"
     )
 
 
@@ -175,9 +177,10 @@ def test_what_comes_from_an_attacker_needs_another_source_until_the_pattern_fade
     web = {"kind": "web", "id": "https://evil.example/page/7"}
 
     assert _passes(CorroborationFloor(), claim(FACT), attacked)
-    assert _reason(CorroborationFloor(), claim(FACT, source=web), attacked) == (
-        "3 or more writes from web:evil.example were rejected as injections (since 2026-11-01). Confirm it from another "
-        "source, or lift the pattern: standfast patterns lift web:evil.example"
+    assert (
+        _reason(CorroborationFloor(), claim(FACT, source=web), attacked)
+        == "3 or more writes from web:evil.example were rejected as injections (since 2026-11-01). Confirm it"
+        " from another source, or lift the pattern: standfast patterns lift web:evil.example"
     )
     assert _passes(
         CorroborationFloor(), claim(FACT, source=web, refs=({"kind": "mail", "id": "b"},)), attacked
@@ -250,7 +253,10 @@ def test_personal_data_is_a_setting_by_kind() -> None:
     assert (reviewed.verdict, reviewed.reasons) == (
         Verdict.PARTIAL,
         (
-            "needs review: contains personal data (payment card number). Remove it, or let a human accept it [F5_Secrecy]",
+            (
+                "needs review: contains personal data (payment card number). Remove it, or let a human accept"
+                " it [F5_Secrecy]"
+            ),
         ),
     )
     assert Judge([SecrecyFloor()]).judge(card).verdict is Verdict.VOID
@@ -434,8 +440,10 @@ def test_a_near_miss_shows_in_the_score() -> None:
     score, reason = InjectionFloor().check(claim("Hey assistant, the lamp is broken."), NOTHING_KNOWN)
 
     assert 0.5 <= score < 1
-    assert reason == (
-        "gives orders to the model that reads it: it speaks to the model. Say it as a fact, such as “The user prefers …”, or leave it out"
+    assert (
+        reason
+        == "gives orders to the model that reads it: it speaks to the model. Say it as a fact, such as “The"
+        " user prefers …”, or leave it out"
     )
 
 

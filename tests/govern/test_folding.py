@@ -8,13 +8,16 @@ from standfast.govern.judge.judge import FloorRegistry, Judge
 from standfast.govern.judge.text_reading import LATER, TextReading, as_of_unicode_14, fold
 from tests.govern.corpus import claim
 
-# Assigned by Unicode 15.0, 15.1, 16.0 and 17.0: a face, an ideographic description, a Latin capital, a trombone's kin.
+# Assigned by Unicode 15.0, 15.1, 16.0 and 17.0: a face, an ideographic description, a Latin capital, a
+# trombone's kin.
 NEW_CHARACTERS = "\U0001fae8\u2ffc\ua7cb\U0001faea"
 KINDS = {"Lu": "L", "Ll": "L", "Lt": "L", "Lm": "L", "Lo": "L", "Mn": "M", "Mc": "M", "Me": "M"}
 
 
 def test_every_character_that_the_newest_unicode_added_is_known_to_be_later() -> None:
-    """Version 14.0 left it unassigned, so on Python 3.11 this compares with the truth, and elsewhere with itself."""
+    """Version 14.0 left it unassigned, so on Python 3.11 this compares with the truth, and elsewhere with
+    itself.
+    """
     known = set("".join(LATER.findall("".join(map(chr, range(0x110000))))))
 
     assigned = {char for char in known if unicodedata2.category(char) != "Cn"}
@@ -25,7 +28,9 @@ def test_every_character_that_the_newest_unicode_added_is_known_to_be_later() ->
 
 
 def test_what_was_there_has_not_changed() -> None:
-    """What folding and words rest on, of every older character: its decomposition, and whether it is a letter."""
+    """What folding and words rest on, of every older character: its decomposition, and whether it is a
+    letter.
+    """
     changed = [
         f"{code:X}"
         for code in range(0x110000)

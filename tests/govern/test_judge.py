@@ -431,7 +431,10 @@ def test_floors_can_be_switched_off_and_changed_by_a_mapping() -> None:
     assert changed.names == tuple(name for name in FloorRegistry.shipped().names if name != "F6_Injection")
     assert judgement.verdict is Verdict.VOID
     assert judgement.reasons == (
-        "rejected: one source is not enough here. Name a further source, such as a document or a person [F3_Witness]",
+        (
+            "rejected: one source is not enough here. Name a further source, such as a document or a person"
+            " [F3_Witness]"
+        ),
     )
 
 
@@ -448,7 +451,10 @@ def test_configuring_floors_leaves_the_registry_as_it_was() -> None:
         ({"F10_Own": {}}, "there is no floor 'F10_Own'; the names are F1_Amanah, F2_Truth, .*, F9_Authority"),
         (
             {"F5_Secrecy": {"name": "x"}},
-            "F5_Secrecy has no option 'name'; it has enabled, allow, allow_scopes, allow_sources, threshold, hard, cards",
+            (
+                "F5_Secrecy has no option 'name'; it has enabled, allow, allow_scopes, allow_sources,"
+                " threshold, hard, cards"
+            ),
         ),
         ({"F5_Secrecy": {"cards": 0}}, "option cards of F5_Secrecy must be of type str, not 0"),
         (

@@ -1,8 +1,8 @@
 """What the floors reach on the labelled corpus, and that nothing but the claim and its context shows in it.
 
-On the worked-on part the figures say that nothing got worse. On the held-out parts, of which nobody looks at the lines,
-they say more about claims that are new: one was written by the hand that wrote the floors, the other, independent one by
-somebody who never saw them. ``docs/judge.md`` tells what was measured elsewhere.
+On the worked-on part the figures say that nothing got worse. On the held-out parts, of which nobody looks at
+the lines, they say more about claims that are new: one was written by the hand that wrote the floors, the
+other, independent one by somebody who never saw them. ``docs/judge.md`` tells what was measured elsewhere.
 """
 
 import random
@@ -82,7 +82,9 @@ def test_precision_and_recall_on_what_was_held_out(label: str, precision: float,
 def test_precision_and_recall_on_what_somebody_else_wrote_blind(
     label: str, precision: float, recall: float
 ) -> None:
-    """Set phrases find few attacks in fresh words, and the bounds say so; they are what was measured, less one claim."""
+    """Set phrases find few attacks in fresh words, and the bounds say so; they are what was measured, less
+    one claim.
+    """
     figure = FIGURES[INDEPENDENT][label]
 
     assert (figure.precision >= precision, figure.recall >= recall) == (True, True), figure
@@ -148,7 +150,8 @@ judge = Judge(FloorRegistry.shipped())
 everything = [case for part in PARTS for case in cases(part)]
 print(fingerprint([fingerprint(judge.judge(case.claim, case.context).as_json()) for case in everything]))
 """
-# Every character of the planes that have any, a few at a time, so that what a Python knows of them would show.
+# Every character of the planes that have any, a few at a time, so that what a Python knows of them would
+# show.
 EVERY_CHARACTER = """
 from standfast.govern.judge.phrases import spoken
 from standfast.govern.judge.text_reading import TextReading

@@ -45,17 +45,32 @@ def test_at_most_two_in_a_thousand_are_not_accepted_and_none_is_a_proposal(
 
 DOCUMENTATION = (
     # Programs and their documentation: turns of a chat, commands, calls, variables, links, rulers.
-    'messages = [{"role": "user", "content": "I run."}, {"role": "assistant", "content": "Let us build a plan."}]',
+    (
+        'messages = [{"role": "user", "content": "I run."}, {"role": "assistant", "content": "Let us build a'
+        ' plan."}]'
+    ),
     "#### Instructions\nMake a copy of the template and take your notes there.",
     "credentials = boto3.Session().get_credentials()",
     "export API_KEY=MEM0_API_KEY",
-    "Search memories:\ncurl -X POST https://api.mem0.ai/v2/memories/search/ -H 'Content-Type: application/json'",
+    (
+        "Search memories:\ncurl -X POST https://api.mem0.ai/v2/memories/search/ -H 'Content-Type:"
+        " application/json'"
+    ),
     "To allow the bot to send messages to a channel, it must first be added to the channel.",
     "You only need to provide API keys.",
     "| `--all` | Delete all memories |\n| `--force` | Skip confirmation prompt |",
-    "Regular meeting: [Mondays](https://zoom.us/j/97964505804?pwd=R3hzSnArQWJHYmdWUnpSUDh3aXhFUT09) (biweekly).",
-    "-------------------------------------------------\nname: Paco Xu\nID: pacoxu\n-------------------------------------------------",
-    f"[![diagram](https://diagrams.example/img/{'eyJjb2RlIjoiXG5ncmFwaCBURFxuIHNlcnZlcjFb' * 40})] shows the servers.",
+    (
+        "Regular meeting: [Mondays](https://zoom.us/j/97964505804?pwd=R3hzSnArQWJHYmdWUnpSUDh3aXhFUT09)"
+        " (biweekly)."
+    ),
+    (
+        "-------------------------------------------------\nname: Paco Xu\nID:"
+        " pacoxu\n-------------------------------------------------"
+    ),
+    (
+        f"[![diagram](https://diagrams.example/img/{'eyJjb2RlIjoiXG5ncmFwaCBURFxuIHNlcnZlcjFb' * 40})] shows"
+        " the servers."
+    ),
     '<!-- example:{"name":"Operations"} -->\n```yaml\naction: send\ntags:\n  - user\n  - agent\n```',
     "This document is the authoritative guide for any developer who works on this SDK.",
     "If you set filters, you must provide their reason.",

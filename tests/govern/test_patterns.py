@@ -1,4 +1,6 @@
-"""Patterns of attacks: which judgements are incidents, when incidents become a pattern, how long it applies, and how it is lifted."""
+"""Patterns of attacks: which judgements are incidents, when incidents become a pattern, how long it applies,
+and how it is lifted.
+"""
 
 from datetime import UTC, datetime
 

@@ -18,7 +18,9 @@ PHRASES = [(book, phrase) for book in BOOKS for phrase in book.phrases]
 
 @pytest.mark.parametrize(("book", "phrase"), PHRASES, ids=lambda one: getattr(one, "kind", ""))
 def test_a_text_that_holds_a_phrase_is_always_searched_for_it(book: Phrasebook, phrase: Phrase) -> None:
-    """Texts are made from each pattern itself, so that the words it is looked up by can't miss one of its ways."""
+    """Texts are made from each pattern itself, so that the words it is looked up by can't miss one of its
+    ways.
+    """
     # The pattern's own letters are enough: a word that may be any word need not wander off.
     letters = st.sampled_from(
         sorted({char for char in phrase.pattern.pattern if char.isalnum() or char in "' .:\""})

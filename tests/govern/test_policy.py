@@ -30,8 +30,8 @@ from tests.govern.chains import (
     valid_states,
 )
 
-# Bands by their first letter (the order is the document's), `!` for a human's approval, `-` for "cannot write to",
-# `void` and `unknown` for those reasons.
+# Bands by their first letter (the order is the document's), `!` for a human's approval, `-` for "cannot write
+# to", `void` and `unknown` for those reasons.
 STRICT = """
            None     VAULT    LEDGER   ACTIVE   PHOENIX  WITNESS  VOID     NOWHERE
 SEAL       LA       P!       LA       LA       -        -        -        -

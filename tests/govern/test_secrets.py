@@ -1,4 +1,6 @@
-"""Secrets: every form of an issued key, the numbers of persons with their checksums, and what only looks like one."""
+"""Secrets: every form of an issued key, the numbers of persons with their checksums, and what only looks like
+one.
+"""
 
 import random
 import string
@@ -148,7 +150,8 @@ def test_national_ids_are_recognised_by_their_checksums() -> None:
     assert _first(lambda digit: f"social insurance number 046 454 28{digit}")
 
 
-# A published example of each form, with the last digit or letter that makes it wrong (empty where nothing is checked).
+# A published example of each form, with the last digit or letter that makes it wrong (empty where nothing is
+# checked).
 PUBLISHED_IDS = (
     ("360426199101010071", "2", "Chinese identity number"),
     ("BOXW310820HNERXN09", "8", "Mexican identity number"),

@@ -174,7 +174,9 @@ REFUSED = {
     "the beginning of time": f'alice {SEAL},valid-after="19700101Z" {ALICE.text}',
     "the year nought": f'alice {SEAL},valid-after="00000101Z" {ALICE.text}',
     "digits of another script": f'alice {SEAL},valid-after="２０２６0101Z" {ALICE.text}',
-    "an end before the beginning": f'alice {SEAL},valid-after="20260102Z",valid-before="20260101Z" {ALICE.text}',
+    "an end before the beginning": (
+        f'alice {SEAL},valid-after="20260102Z",valid-before="20260101Z" {ALICE.text}'
+    ),
     "no time at all": f'alice {SEAL},valid-after="20260102Z",valid-before="20260102Z" {ALICE.text}',
     "a NUL": f"alice {SEAL} {ALICE.text} \0",
     "a carriage return": f"alice {SEAL} {ALICE.text}\r\n",
@@ -234,7 +236,9 @@ LINES = {
     "for two namespaces": f'alice@example.com namespaces="git,standfast-seal" {ALICE.text}',
     "from a day on": f'alice@example.com {SEAL},valid-after="20260601Z" {ALICE.text}',
     "until a minute": f'alice@example.com valid-before="202606010000Z",{SEAL} {ALICE.text}',
-    "between two seconds": f'alice@example.com {SEAL},valid-after="20260531235959Z",valid-before="20260601000001Z" {ALICE.text}',
+    "between two seconds": (
+        f'alice@example.com {SEAL},valid-after="20260531235959Z",valid-before="20260601000001Z" {ALICE.text}'
+    ),
     "someone else": f"bob@example.com {SEAL} {ALICE.text}",
     "someone else's key": f"alice@example.com {SEAL} {BOB.text}",
 }

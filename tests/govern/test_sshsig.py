@@ -171,7 +171,9 @@ def test_a_public_key_that_is_miswritten_is_refused(text: str) -> None:
 
 
 def test_the_weak_keys_are_all_the_points_of_small_order() -> None:
-    """Counted with curve arithmetic of the test's own: y belongs to a point that is nothing when taken eight times."""
+    """Counted with curve arithmetic of the test's own: y belongs to a point that is nothing when taken eight
+    times.
+    """
     prime = 2**255 - 19
     d = -121665 * pow(121666, -1, prime) % prime
 

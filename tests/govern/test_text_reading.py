@@ -172,7 +172,10 @@ def test_every_excerpt_is_recognised_when_it_comes_back(excerpts: list[str]) -> 
 
 @pytest.mark.parametrize("name", HOSTILE)
 def test_hostile_text_is_read_to_its_end(name: str) -> None:
-    """Its words are found to the last one, and it gets the same judgement again. ``make bench`` measures that the time is linear."""
+    """Its words are found to the last one, and it gets the same judgement again.
+
+    ``make bench`` measures that the time is linear.
+    """
     text = HOSTILE[name](16 * SHORT_HOSTILE_CHARS)
     one = claim(text)
     judgement = JUDGE.judge(one)

@@ -1,8 +1,10 @@
-"""What other processes do in the notary's tests: sign at the same time, make a key, or die at a step of signing.
+"""What other processes do in the notary's tests: sign at the same time, make a key, or die at a step of
+signing.
 
 python -m tests.ledger.crowd sign PATH COUNT      commit and sign, so many times; tells whether it was let to
 python -m tests.ledger.crowd key PATH             load or make the key; tells its public half
-python -m tests.ledger.crowd die PATH             read steps; for each, a child commits and is killed at that step
+python -m tests.ledger.crowd die PATH             read steps; for each, a child commits and is killed at that
+step
 """
 
 import os

@@ -1,7 +1,8 @@
 """A second verifier, written from RFC 6962 and the C2SP texts alone, for holding ours against.
 
-It is deliberately naive: proofs are checked by following the recursive definitions of RFC 6962, section 2.1, where ours
-follows the loops of RFC 9162; notes are taken apart line by line. It imports nothing of Standfast and must stay so.
+It is deliberately naive: proofs are checked by following the recursive definitions of RFC 6962, section 2.1,
+where ours follows the loops of RFC 9162; notes are taken apart line by line. It imports nothing of Standfast
+and must stay so.
 """
 
 import base64
@@ -115,7 +116,9 @@ def check_consistency(
 def _roots_over(
     old_size: int, new_size: int, proof: list[bytes], old_root: bytes | None
 ) -> tuple[bytes, bytes]:
-    """The roots of the old and of the new tree; ``old_root`` is handed down while the old tree starts at the left."""
+    """The roots of the old and of the new tree; ``old_root`` is handed down while the old tree starts at the
+    left.
+    """
     if old_size == new_size:
         known = [old_root] if old_root is not None else proof
         if len(known) != 1 or (old_root is not None and proof):
@@ -219,7 +222,9 @@ def open_receipt(receipt: dict[str, Any], verifier_key: str) -> dict[str, Any]:
 
 
 def open_store(path: str) -> list[bytes]:
-    """The leaf hashes of a store's ledger, read with Python's own SQLite, if each entry follows the one before it."""
+    """The leaf hashes of a store's ledger, read with Python's own SQLite, if each entry follows the one
+    before it.
+    """
     store = sqlite3.connect(f"file:{path}?mode=ro", uri=True)
     try:
         rows = store.execute("SELECT seq, content, hash FROM ledger ORDER BY seq").fetchall()
@@ -248,7 +253,9 @@ def _plain(stored: bytes, dictionary: bytes) -> bytes:
 
 
 def open_mirror(lines: str, verifier_key: str, leaves: list[bytes]) -> list[Head]:
-    """What the checkpoints of a mirror say, if the log has signed each, and the leaves are a later state of it."""
+    """What the checkpoints of a mirror say, if the log has signed each, and the leaves are a later state of
+    it.
+    """
     heads = [open_checkpoint(json.loads(line), verifier_key) for line in lines.splitlines()]
     for head in heads:
         if head.size > len(leaves):

@@ -1,4 +1,6 @@
-"""A real store with a ledger of 1,000 entries of every kind, filled through ``Memory``, and copies of it to tamper with."""
+"""A real store with a ledger of 1,000 entries of every kind, filled through ``Memory``, and copies of it to
+tamper with.
+"""
 
 import shutil
 import zlib
@@ -34,7 +36,9 @@ class Kept(NamedTuple):
     checkpoint: str
 
     def copy(self, folder: Path, *, without: tuple[str, ...] = (), older: bool = False) -> Path:
-        """The store's files in another folder, some of them left out; ``older`` puts in the database of mid-life."""
+        """The store's files in another folder, some of them left out; ``older`` puts in the database of
+        mid-life.
+        """
         folder.mkdir()
         for suffix in FILES:
             source = self.middle if older and not suffix else self.folder
@@ -151,7 +155,9 @@ def altered(content: bytes, at: int, mask: int) -> bytes:
 
 
 def tamper(path: Path, *changes: Tampering | str) -> None:
-    """Change a store's file behind its back, as one who knows it well: triggers are put back, checksums are right."""
+    """Change a store's file behind its back, as one who knows it well: triggers are put back, checksums are
+    right.
+    """
     with closing(apsw.Connection(str(path), vfs="cksmvfs")) as connection:
         connection.execute("PRAGMA foreign_keys = OFF; PRAGMA ignore_check_constraints = ON; BEGIN")
         triggers: list[Any] = connection.execute(
@@ -194,10 +200,9 @@ def forge_from(seq: int) -> Tampering:
 def cut_after(snapshot: int) -> str:
     """Take away the newest commits with all that belongs to them."""
     return (
-        f"DELETE FROM ledger WHERE seq > (SELECT ledger_seq FROM commits WHERE memory_snapshot_id = {snapshot});"
-        f"DELETE FROM versions WHERE id >> 16 > {snapshot};"
-        f"UPDATE versions SET erased_by = NULL WHERE erased_by > {snapshot};"
-        f"DELETE FROM commits WHERE memory_snapshot_id > {snapshot}"
+        "DELETE FROM ledger WHERE seq > (SELECT ledger_seq FROM commits WHERE memory_snapshot_id ="
+        f" {snapshot});DELETE FROM versions WHERE id >> 16 > {snapshot};UPDATE versions SET erased_by = NULL"
+        f" WHERE erased_by > {snapshot};DELETE FROM commits WHERE memory_snapshot_id > {snapshot}"
     )
 
 

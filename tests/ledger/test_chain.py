@@ -51,7 +51,10 @@ def test_an_untouched_ledger_holds_together() -> None:
 
 
 def _changed_bytes(figures: Figures, masks: Sequence[int]) -> None:
-    """Change each byte of each entry's content. The entries before it are untouched, so the walk starts at it."""
+    """Change each byte of each entry's content.
+
+    The entries before it are untouched, so the walk starts at it.
+    """
     changes = 0
     for place, entry in enumerate(LEDGER):
         after = LEDGER[place + 1 : place + 2]

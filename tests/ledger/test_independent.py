@@ -1,4 +1,7 @@
-"""Two implementations agree: ours, and one written apart from the standards' texts. What one refuses, both refuse."""
+"""Two implementations agree: ours, and one written apart from the standards' texts.
+
+What one refuses, both refuse.
+"""
 
 import ast
 import random
@@ -79,7 +82,9 @@ def test_the_second_opens_the_first_s_checkpoints_and_receipts() -> None:
 
 
 def test_both_accept_the_same_inclusion_proofs(figures: Figures) -> None:
-    """Sizes and places are mixed up on purpose: some other sizes do lead to the same root, and both must say so."""
+    """Sizes and places are mixed up on purpose: some other sizes do lead to the same root, and both must say
+    so.
+    """
     dice, tree = seeded(11), Tree(leaves(70))
     accepted = 0
     for _ in range(PROOFS):

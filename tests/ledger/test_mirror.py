@@ -150,8 +150,8 @@ def test_an_append_waits_for_another_one_to_end(mirror: CheckpointFile) -> None:
 
 def test_processes_may_share_a_mirror(mirror: CheckpointFile) -> None:
     program = (
-        "import sys; from standfast.ledger.checkpoint import CheckpointFile; from tests.ledger.builders import signed\n"
-        "[CheckpointFile(sys.argv[1]).append(signed(int(sys.argv[2]))) for _ in range(50)]"
+        "import sys; from standfast.ledger.checkpoint import CheckpointFile; from tests.ledger.builders"
+        " import signed\n[CheckpointFile(sys.argv[1]).append(signed(int(sys.argv[2]))) for _ in range(50)]"
     )
     crowd = [
         subprocess.Popen(

@@ -1,4 +1,6 @@
-"""The notary signs every head that extends what it signed before, and no other, whoever else is there and whatever dies."""
+"""The notary signs every head that extends what it signed before, and no other, whoever else is there and
+whatever dies.
+"""
 
 import shutil
 import signal
@@ -280,7 +282,9 @@ def test_killed_between_commit_and_checkpoint_nothing_is_lost_and_the_next_one_s
 def test_killed_at_any_step_of_signing_the_next_one_signs(
     tmp_path: Path, doomed: Callable[[int], int], figures: Figures
 ) -> None:
-    """Each process dies one step later than the one before it, until one survives; key and mirror are made on the way."""
+    """Each process dies one step later than the one before it, until one survives; key and mirror are made on
+    the way.
+    """
     path = str(tmp_path / "store.db")
     for folder in ("signed before", "never signed"):
         for step in range(MOST_STEPS):

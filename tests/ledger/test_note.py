@@ -42,7 +42,10 @@ def test_go_s_key_makes_go_s_note() -> None:
 
 def test_the_note_of_the_specification_is_well_formed_though_its_text_has_an_empty_line() -> None:
     text = "Ognuno sta solo sul cuor della terra\ntrafitto da un raggio di sole:\n\ned è subito sera.\n"
-    line = "— quasimodo.example/salvatore NnugSzTjtVAewIS+Z/iJhUPeFDkO/5QQ2i5ddnGITLlC+EhfLW9oJKONrMouFSQU0xMcXxj99ihAQwaqP3ZekRwNtIc=\n"
+    line = (
+        "— quasimodo.example/salvatore"
+        " NnugSzTjtVAewIS+Z/iJhUPeFDkO/5QQ2i5ddnGITLlC+EhfLW9oJKONrMouFSQU0xMcXxj99ihAQwaqP3ZekRwNtIc=\n"
+    )
 
     assert unverified_text(text + "\n" + line) == text
 
@@ -76,7 +79,9 @@ def test_a_private_key_does_not_print_its_secret() -> None:
 
 @pytest.mark.parametrize("kind", [VerifyingKey, SigningKey])
 def test_a_mangled_key_is_refused(kind: type[VerifyingKey | SigningKey]) -> None:
-    """Every part of it, and every change of one character, as Go's own test does; and what Go calls unknown keys."""
+    """Every part of it, and every change of one character, as Go's own test does; and what Go calls unknown
+    keys.
+    """
     whole = PETER_PUBLIC if kind is VerifyingKey else PETER_PRIVATE
     length = len(whole)
     parts = [whole[start:end] for start in range(length) for end in range(start + 1, length + 1)]

@@ -1,4 +1,6 @@
-"""A receipt is believed with the public key alone, and each way in which it can be wrong has an error of its own."""
+"""A receipt is believed with the public key alone, and each way in which it can be wrong has an error of its
+own.
+"""
 
 import json
 from typing import Any

@@ -1,4 +1,6 @@
-"""A ledger that lost its end, was rolled back or written anew is found by what is kept beside the store, or elsewhere."""
+"""A ledger that lost its end, was rolled back or written anew is found by what is kept beside the store, or
+elsewhere.
+"""
 
 import re
 from collections.abc import Sequence
@@ -100,7 +102,9 @@ def test_a_ledger_written_anew_from_an_entry_on_is_found_by_the_checkpoints(
 
 
 def test_a_forger_with_the_key_is_found_by_who_kept_a_checkpoint(kept: Kept, ram_folder: Path) -> None:
-    """Whoever can write beside the store can sign its head; that is why the key or a checkpoint belongs elsewhere."""
+    """Whoever can write beside the store can sign its head; that is why the key or a checkpoint belongs
+    elsewhere.
+    """
     path = kept.copy(ram_folder / "copy", without=KEPT_ELSEWHERE)
     tamper(path, forge_from(700))
     with Memory.open(str(path)) as forger:

@@ -1,7 +1,8 @@
-"""Whatever is done to a store's ledger of 1,000 entries, verifying or opening tells, and names the first break.
+"""Whatever is done to a store's ledger of 1,000 entries, verifying or opening tells, and names the first
+break.
 
-``tests/ledger/test_chain.py`` proves the walk itself over a synthetic ledger; here the store is real, and so are the
-files, the witness, the key and the checkpoints.
+``tests/ledger/test_chain.py`` proves the walk itself over a synthetic ledger; here the store is real, and so
+are the files, the witness, the key and the checkpoints.
 """
 
 import shutil
@@ -292,7 +293,10 @@ def test_two_records_that_changed_places_are_told(
 
     def swap(connection: apsw.Connection) -> None:
         picked = ", ".join(columns)
-        sql = f"SELECT rowid, {picked} FROM versions WHERE content IS NOT NULL AND key LIKE 'LEDGER/%' ORDER BY rowid"
+        sql = (
+            f"SELECT rowid, {picked} FROM versions WHERE content IS NOT NULL AND key LIKE 'LEDGER/%' ORDER BY"
+            " rowid"
+        )
         (one, *first), *_, (other, *last) = connection.execute(sql).fetchall()
         if "namespace" in columns:
             first[0], last[0] = "a", "b"

@@ -1,4 +1,6 @@
-"""docs/verify.md tells the truth: an auditor who types its commands, in order, finds what it says, and finds a forgery."""
+"""docs/verify.md tells the truth: an auditor who types its commands, in order, finds what it says, and finds
+a forgery.
+"""
 
 import json
 import os

@@ -1,7 +1,8 @@
-"""A scripted agent over a real memory: it recalls, works in parallel, calls tools, remembers, is refused something, and answers.
+"""A scripted agent over a real memory: it recalls, works in parallel, calls tools, remembers, is refused
+something, and answers.
 
-Run as a program it plays itself many times, in threads whose timing is left to chance, at any time, and prints each trace on a
-line.
+Run as a program it plays itself many times, in threads whose timing is left to chance, at any time, and
+prints each trace on a line.
 """
 
 import sys

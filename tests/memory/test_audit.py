@@ -24,7 +24,10 @@ OLD, NEW = "Refunds above 500 EUR need two people.", "Refunds above 900 EUR need
 
 @pytest.fixture
 def memory() -> Memory:
-    """A memory with a law that replaced another, and a proposal that waits. The rules are the same on every backend."""
+    """A memory with a law that replaced another, and a proposal that waits.
+
+    The rules are the same on every backend.
+    """
     memory = Memory(memory_store(ManualClock()))
     seal(memory, propose(memory, OLD, "law/1"), "1" * 32)
     seal(memory, propose(memory, NEW, "law/1"), "2" * 32)

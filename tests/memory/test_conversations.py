@@ -108,7 +108,9 @@ def test_another_message_at_a_position_is_a_conflict_and_nothing_is_added(memory
 
 
 def test_messages_are_never_known_and_make_nothing_known(memory: Memory) -> None:
-    """Neither a fact that says the same nor what was recalled stands in the way of a message, nor the other way round."""
+    """Neither a fact that says the same nor what was recalled stands in the way of a message, nor the other
+    way round.
+    """
     memory.remember("I moved to Berlin.", scope=ADA)
     added = _add(memory, "I moved to Berlin.", "I moved to Berlin.")
     fact = memory.remember("Berlin is where I work.", scope=ADA)

@@ -1,4 +1,6 @@
-"""``memory.forget`` of a scope or a source: everything of it goes, in as many commits as it takes, also after a crash."""
+"""``memory.forget`` of a scope or a source: everything of it goes, in as many commits as it takes, also after
+a crash.
+"""
 
 import os
 import signal
@@ -216,7 +218,9 @@ def test_what_was_interrupted_anywhere_is_finished_by_another(
 def test_what_is_added_after_an_erasure_was_asked_for_stays(
     pages: int, opener: Callable[[], Store], clock: ManualClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A process dies after any number of pages, others write on, and the erasure is ended later: it takes nothing of theirs."""
+    """A process dies after any number of pages, others write on, and the erasure is ended later: it takes
+    nothing of theirs.
+    """
     memory, other = Memory(opener()), Memory(opener())
     _fill(memory)
     memory.add([{"role": "user", "content": f"{WORD} again."}], scope=ADA, session="monday")
@@ -315,7 +319,9 @@ def test_two_processes_that_finish_at_once_erase_everything_once(
 def test_two_processes_that_are_at_the_same_step_erase_everything_once(
     opener: Callable[[], Store], monkeypatch: pytest.MonkeyPatch, moment: str
 ) -> None:
-    """A process whose clock is ahead takes the erasure for abandoned and does the very step that the first is about to do."""
+    """A process whose clock is ahead takes the erasure for abandoned and does the very step that the first is
+    about to do.
+    """
     memory, other = Memory(opener()), Memory(opener())
     _fill(memory)
     monkeypatch.setattr(other.store, "clock", ManualClock(memory.store.clock.now() + timedelta(days=3650)))
@@ -363,7 +369,9 @@ memory.forget(scope="user/ada", reason="asked for")
 
 
 def _killed_in_the_middle(url: str, rows: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Run the erasure in a process of its own and kill it with SIGKILL after its third commit, when it waits for this process."""
+    """Run the erasure in a process of its own and kill it with SIGKILL after its third commit, when it waits
+    for this process.
+    """
     child = subprocess.Popen(
         [sys.executable, "-c", _CHILD, url], stdin=subprocess.PIPE, stdout=subprocess.PIPE
     )
@@ -375,7 +383,8 @@ def _killed_in_the_middle(url: str, rows: int, monkeypatch: pytest.MonkeyPatch) 
     memory = Memory.open(url, notary=None)
     try:
         left = memory.forget(scope=ADA, rehearse=True).rows
-        # Three commits erased at most 600 rows. If this took long, opening the memory has erased the rest already.
+        # Three commits erased at most 600 rows. If this took long, opening the memory has erased the rest
+        # already.
         assert left < rows
         memory.forget(scope=ADA, reason="asked for")
         assert memory.forget(scope="user/bob", rehearse=True).records == 1

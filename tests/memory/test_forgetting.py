@@ -1,4 +1,6 @@
-"""Forgetting where a byte budget decides: nothing of it stays anywhere, and the budget goes on as exactly as before."""
+"""Forgetting where a byte budget decides: nothing of it stays anywhere, and the budget goes on as exactly as
+before.
+"""
 
 import threading
 from pathlib import Path

@@ -9,7 +9,9 @@ from standfast.memory.idempotency import IdempotencyRecord
 
 
 def test_two_attempts_that_answer_the_same_have_one_effect() -> None:
-    """Both began before either was done, from other snapshots; what they remember does not conflict by itself."""
+    """Both began before either was done, from other snapshots; what they remember does not conflict by
+    itself.
+    """
     memory = Memory.open(":memory:", clock=ManualClock(), ids=CountedIds())
     idempotency = IdempotencyRecord.of("k1", memory.namespace, "r1", ["remember", "once"])
     first = memory.run(workflow="w", mode="buffered_write")

@@ -1,4 +1,6 @@
-"""Runs that go on at the same time see nothing of each other: any interleaving, through the public API, over real backends."""
+"""Runs that go on at the same time see nothing of each other: any interleaving, through the public API, over
+real backends.
+"""
 
 import itertools
 from collections.abc import Callable
@@ -105,7 +107,8 @@ class World:
             now = {record.memory_id: record.text for record in actor.memory.records(band=Band.LEDGER)}
             assert now == self.committed
             if actor.run is not None:
-                # Forgetting erases from every snapshot: whoever still reads one must not find what was erased.
+                # Forgetting erases from every snapshot: whoever still reads one must not find what was
+                # erased.
                 gone = {
                     subject
                     for subject, text in actor.seen.items()

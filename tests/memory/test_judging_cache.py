@@ -1,4 +1,6 @@
-"""What is kept of law and patterns is what reading anew gives: whoever commits, in whichever namespace, at any snapshot."""
+"""What is kept of law and patterns is what reading anew gives: whoever commits, in whichever namespace, at
+any snapshot.
+"""
 
 from collections.abc import Sequence
 from itertools import count

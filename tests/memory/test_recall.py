@@ -1,4 +1,6 @@
-"""Recall through memory: the same package every time, law first, nothing that was erased, and trust told beside it."""
+"""Recall through memory: the same package every time, law first, nothing that was erased, and trust told
+beside it.
+"""
 
 import threading
 

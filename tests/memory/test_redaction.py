@@ -1,4 +1,6 @@
-"""A refused secret is nowhere: not in the store, the ledger, the notes or a trace, and neither is a fingerprint of it."""
+"""A refused secret is nowhere: not in the store, the ledger, the notes or a trace, and neither is a
+fingerprint of it.
+"""
 
 from pathlib import Path
 

@@ -1,4 +1,6 @@
-"""``standfast trace replay --store``: a run of memory is played again from its snapshot, through the command line."""
+"""``standfast trace replay --store``: a run of memory is played again from its snapshot, through the command
+line.
+"""
 
 import json
 from pathlib import Path

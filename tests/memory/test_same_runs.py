@@ -1,4 +1,7 @@
-"""The same agent over memory, anywhere and at any time: equivalent. One thing changed: caught, with its own reason code."""
+"""The same agent over memory, anywhere and at any time: equivalent.
+
+One thing changed: caught, with its own reason code.
+"""
 
 import itertools
 

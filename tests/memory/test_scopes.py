@@ -1,4 +1,6 @@
-"""Scopes: what is remembered in one never shows in another, over every backend; filters, fields, and what the judge looks at."""
+"""Scopes: what is remembered in one never shows in another, over every backend; filters, fields, and what the
+judge looks at.
+"""
 
 import itertools
 from collections.abc import Callable

@@ -1,4 +1,6 @@
-"""What is current: a record supersedes others, the past is asked for with a snapshot, and what does not hold now is not recalled."""
+"""What is current: a record supersedes others, the past is asked for with a snapshot, and what does not hold
+now is not recalled.
+"""
 
 from typing import Any
 

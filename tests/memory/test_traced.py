@@ -1,4 +1,6 @@
-"""Runs of memory are recorded: the same script gives equivalent traces, any change is caught, and a run plays again."""
+"""Runs of memory are recorded: the same script gives equivalent traces, any change is caught, and a run plays
+again.
+"""
 
 from collections.abc import Callable
 from pathlib import Path

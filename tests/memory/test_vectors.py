@@ -1,4 +1,6 @@
-"""Vectors in a memory: stored with each commit, as of every snapshot, erased with their records, filled in where they are missing."""
+"""Vectors in a memory: stored with each commit, as of every snapshot, erased with their records, filled in
+where they are missing.
+"""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -178,9 +180,9 @@ def test_a_long_record_is_found_by_one_of_its_passages_which_is_then_shown() -> 
         for days, month in enumerate(months * 2, 14)
     )
     music = (
-        "Some evenings Bob plays the violin in the symphony orchestra of his town, next to the cellos and the flutes. "
-        "They rehearse sonatas and quartets by Brahms and Schubert, and a choir of sopranos and tenors sings along. "
-        "Afterwards the pianist, the drummer and the trumpeter improvise jazz. "
+        "Some evenings Bob plays the violin in the symphony orchestra of his town, next to the cellos and the"
+        " flutes. They rehearse sonatas and quartets by Brahms and Schubert, and a choir of sopranos and"
+        " tenors sings along. Afterwards the pianist, the drummer and the trumpeter improvise jazz. "
     )
     memory.remember(f"{rules}{music}{rules.replace('invoice', 'bill')}", subject="report", source=HANDBOOK)
     (vector,) = memory.store.vectors("default")

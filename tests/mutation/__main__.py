@@ -5,8 +5,8 @@
     python -m tests.mutation --only "Run._apply"      the mutants whose name contains this
     python -m tests.mutation --list                   the modules and how many mutants each has
 
-A mutant is killed if a test fails, or if the tests hang. A survivor that changes behaviour asks for a test; one that does not is
-listed in ``equivalent.txt`` with the reason, as ``name  # reason``.
+A mutant is killed if a test fails, or if the tests hang. A survivor that changes behaviour asks for a test;
+one that does not is listed in ``equivalent.txt`` with the reason, as ``name  # reason``.
 """
 
 import argparse
@@ -45,7 +45,10 @@ def source_of(module: str) -> str:
 
 
 def chosen_mutants(mutants: Sequence[Mutant], options: argparse.Namespace) -> list[Mutant]:
-    """The mutants that the command line asks for. A sample stays the same when one of them is listed as equivalent."""
+    """The mutants that the command line asks for.
+
+    A sample stays the same when one of them is listed as equivalent.
+    """
     if options.list:
         return []
     if options.only:
@@ -56,7 +59,10 @@ def chosen_mutants(mutants: Sequence[Mutant], options: argparse.Namespace) -> li
 
 
 def check_module(module: str, tests: Sequence[str], options: argparse.Namespace) -> tuple[int, int]:
-    """Tests a module's mutants and prints its row and its survivors. Returns how many were tried and how many survived."""
+    """Tests a module's mutants and prints its row and its survivors.
+
+    Returns how many were tried and how many survived.
+    """
     found, known = list(mutants_of(module, source_of(module))), equivalent_mutants()
     for name in sorted(known - {mutant.name for mutant in found}):
         if name.startswith(f"{module} | "):

@@ -1,7 +1,7 @@
 """Makes mutants: copies of a module's source with one small change each.
 
-A mutant is named by module, function, operator and the changed line rather than by line number, so that the list of
-equivalent mutants survives edits elsewhere in the file.
+A mutant is named by module, function, operator and the changed line rather than by line number, so that the
+list of equivalent mutants survives edits elsewhere in the file.
 """
 
 import ast

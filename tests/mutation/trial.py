@@ -1,8 +1,8 @@
 """Runs tests against a changed module, in a forked process.
 
-The tests of a module run unchanged first, which gives the time they take and the lines that each test reaches. A mutant then meets the
-tests that reach its line, quickest first, and its trial ends with the first failure. A line that runs only while modules are imported
-meets all tests.
+The tests of a module run unchanged first, which gives the time they take and the lines that each test
+reaches. A mutant then meets the tests that reach its line, quickest first, and its trial ends with the first
+failure. A line that runs only while modules are imported meets all tests.
 """
 
 import enum
@@ -136,7 +136,10 @@ class _Stopwatch:
 
 
 def measure(module: str, source: str, tests: Sequence[str]) -> Baseline:
-    """Runs the tests of an unchanged module twice: for their times, then for the lines they reach. Raises RuntimeError if one fails."""
+    """Runs the tests of an unchanged module twice: for their times, then for the lines they reach.
+
+    Raises RuntimeError if one fails.
+    """
     with tempfile.TemporaryDirectory() as folder:
         report = Path(folder) / "report.json"
         started = time.monotonic()

@@ -22,7 +22,10 @@ def test_an_unknown_name_is_an_attribute_error() -> None:
 
 
 def test_importing_the_package_loads_no_backend() -> None:
-    code = "import sys, standfast.optimize; print([m for m in ('redis', 'boto3', 'openai', 'msgspec') if m in sys.modules])"
+    code = (
+        "import sys, standfast.optimize; print([m for m in ('redis', 'boto3', 'openai', 'msgspec') if m in"
+        " sys.modules])"
+    )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
 
     assert done.stdout.strip() == "[]"

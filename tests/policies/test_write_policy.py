@@ -240,7 +240,8 @@ def test_an_installed_package_brings_policies_by_name(own: Path) -> None:
         "Metadata-Version: 2.1\nName: own-policies\nVersion: 1.0\n", encoding="utf-8"
     )
     (info / "entry_points.txt").write_text(
-        "[standfast.policies]\nZeal = own_policies:Mine\nMine = own_policies:Mine\nAble = own_policies:Mine\n",
+        "[standfast.policies]\nZeal = own_policies:Mine\nMine = own_policies:Mine\nAble ="
+        " own_policies:Mine\n",
         encoding="utf-8",
     )
 

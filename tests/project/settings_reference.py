@@ -94,8 +94,9 @@ def _model_floor() -> str:
         line.strip().partition(": ")[::2] for line in doc.partition("Attributes:\n")[2].splitlines() if line
     )
     rows = [
-        f"| `{field.name}` | {_type_text(field.type)} | "
-        f"{'' if field.default is msgspec.NODEFAULT else f'`{_toml(field.default)}`'} | {told[field.name].replace('``', '`')} |"
+        f"| `{field.name}` | {_type_text(field.type)} |"
+        f" {'' if field.default is msgspec.NODEFAULT else f'`{_toml(field.default)}`'} |"
+        f" {told[field.name].replace('``', '`')} |"
         for field in msgspec.structs.fields(ModelFloorSettings)
     ]
     return "\n".join(("| field | type | default | meaning |", "|---|---|---|---|", *rows, ""))

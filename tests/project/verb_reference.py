@@ -1,4 +1,6 @@
-"""Generates docs/verbs.md: the verbs of memory and where they are, from signatures, the table of endpoints, the tools and the commands."""
+"""Generates docs/verbs.md: the verbs of memory and where they are, from signatures, the table of endpoints,
+the tools and the commands.
+"""
 
 import inspect
 from collections.abc import Callable
@@ -136,7 +138,10 @@ def _named(names: set[str]) -> set[str]:
 
 
 def differences() -> set[tuple[str, str]]:
-    """The arguments of verbs that some surface lacks. A filter of ``where`` may be an option of the command."""
+    """The arguments of verbs that some surface lacks.
+
+    A filter of ``where`` may be an option of the command.
+    """
     filters = {SAME.get(name, name) for name in Filter.__struct_fields__} | {"receipt"}
     found = set()
     for verb, by in arguments().items():

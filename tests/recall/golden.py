@@ -1,7 +1,7 @@
 """Golden packages: what each rule of the contract gives, for checking any implementation of it.
 
-``python -m tests.recall.golden`` writes ``tests/vectors/memory-read.jsonl`` anew from the cases below. A difference in that
-file is a change of ``phase6-v1``, which never changes.
+``python -m tests.recall.golden`` writes ``tests/vectors/memory-read.jsonl`` anew from the cases below. A
+difference in that file is a change of ``phase6-v1``, which never changes.
 """
 
 import json

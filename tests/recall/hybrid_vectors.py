@@ -1,4 +1,7 @@
-"""Golden packages of ``hybrid-v1``. ``python -m tests.recall.hybrid_vectors`` writes them anew; only a new version may change one."""
+"""Golden packages of ``hybrid-v1``.
+
+``python -m tests.recall.hybrid_vectors`` writes them anew; only a new version may change one.
+"""
 
 import json
 from pathlib import Path
@@ -40,7 +43,10 @@ CASES: list[tuple[str, list[dict[str, Any]], dict[str, Any]]] = [
 
 
 class ListedVectors:
-    """The vectors of records that are listed, one for each row of their index. A row of zeros is a record without one."""
+    """The vectors of records that are listed, one for each row of their index.
+
+    A row of zeros is a record without one.
+    """
 
     def __init__(self, vectors: SignedBytes) -> None:
         self._vectors = vectors.astype(np.int64)

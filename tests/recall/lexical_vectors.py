@@ -1,4 +1,7 @@
-"""Golden packages of ``lexical-v1``. ``python -m tests.recall.lexical_vectors`` writes them anew; only a new version may change one."""
+"""Golden packages of ``lexical-v1``.
+
+``python -m tests.recall.lexical_vectors`` writes them anew; only a new version may change one.
+"""
 
 import json
 from pathlib import Path

@@ -1,7 +1,7 @@
 """A second, plain implementation of ``memory.read``: every line is parsed, hashed, scored and sorted.
 
-It shares canonical JSON with the real one and nothing else. Property tests hold the two to the same bytes, and the
-benchmark measures what the plain way costs.
+It shares canonical JSON with the real one and nothing else. Property tests hold the two to the same bytes,
+and the benchmark measures what the plain way costs.
 """
 
 import hashlib
@@ -45,7 +45,9 @@ def plain(value: Any) -> Any:
 
 
 def depth(text: str) -> int:
-    """How deep brackets outside of strings are nested; 0 for a text that has too few of them for that to matter."""
+    """How deep brackets outside of strings are nested; 0 for a text that has too few of them for that to
+    matter.
+    """
     if text.count("[") + text.count("{") <= 128:
         return 0
     deepest = level = 0

@@ -1,4 +1,6 @@
-"""Golden packages, and a digest of many more: ``python -m tests.recall.same_bytes`` prints it, under any Python and numpy."""
+"""Golden packages, and a digest of many more: ``python -m tests.recall.same_bytes`` prints it, under any
+Python and numpy.
+"""
 
 import hashlib
 import json
@@ -41,7 +43,9 @@ WORDS = [
 
 
 def digest(records: int = 4_000, questions: int = 40) -> str:
-    """A digest of packages of a made-up conversation, after the golden packages were found to be what they were."""
+    """A digest of packages of a made-up conversation, after the golden packages were found to be what they
+    were.
+    """
     for one in (hybrid_vectors, lexical_vectors):
         for line in one.FILE.read_text().splitlines():
             case = json.loads(line)

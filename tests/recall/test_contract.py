@@ -1,4 +1,6 @@
-"""The contract of what comes out: budgets, receipts, text for a prompt, explanations, and errors for bad requests."""
+"""The contract of what comes out: budgets, receipts, text for a prompt, explanations, and errors for bad
+requests.
+"""
 
 import hashlib
 import json

@@ -139,7 +139,7 @@ def test_a_request_is_checked_before_anything_is_read() -> None:
 
 def test_a_time_makes_recency_count() -> None:
     memory = _memory()
-    (old, new) = (
+    old, new = (
         memory.recall("VAT", tokens=50, now_utc=now, controller="phase6-v1")
         for now in (None, "2020-01-01T00:00:00Z")
     )

@@ -16,7 +16,10 @@ from tests.subprocesses import ROOT, run_python, virtualenv
 VECTORS: list[dict[str, Any]] = [
     json.loads(line) for line in golden.VECTORS.read_text(encoding="utf-8").splitlines()
 ]
-PROGRAM = "from tests.recall import golden; from standfast.canon import fingerprint; print(fingerprint(golden.vectors()))"
+PROGRAM = (
+    "from tests.recall import golden; from standfast.canon import fingerprint;"
+    " print(fingerprint(golden.vectors()))"
+)
 
 
 @pytest.mark.parametrize("vector", VECTORS, ids=lambda vector: str(vector["name"]))

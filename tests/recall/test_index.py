@@ -1,4 +1,6 @@
-"""The stored index: whatever its state, recall gives what the records give, for any snapshot, scope, band and filter."""
+"""The stored index: whatever its state, recall gives what the records give, for any snapshot, scope, band and
+filter.
+"""
 
 import threading
 from collections.abc import Callable
@@ -89,7 +91,7 @@ def test_commits_become_segments_and_these_are_merged() -> None:
     memory = Memory.open(":memory:")
     write_facts(memory, 20)
     status = memory.reader.index.upkeep.status()
-    (ledger, vault) = status.bands
+    ledger, vault = status.bands
 
     assert status.behind < 3
     assert (ledger.rows, vault.rows, ledger.snapshot) == (20 - status.behind, 0, 20 - status.behind)
@@ -131,7 +133,7 @@ def test_a_damaged_segment_is_reported_and_the_records_answer(
 def test_an_index_that_disagrees_with_the_records_is_found() -> None:
     memory = Memory.open(":memory:")
     write_facts(memory, 7)
-    (head, *_) = [one for one in memory.store.segments.heads() if one.rows]
+    head, *_ = [one for one in memory.store.segments.heads() if one.rows]
     upkeep = memory.reader.index.upkeep
     rows = upkeep._rows_of(head)
     rows.columns["length"][0] += 1

@@ -1,4 +1,6 @@
-"""``lexical-v1``: it finds what a question is about, within a budget that bounds the whole text, the same everywhere."""
+"""``lexical-v1``: it finds what a question is about, within a budget that bounds the whole text, the same
+everywhere.
+"""
 
 import json
 from collections import Counter
@@ -55,7 +57,9 @@ def ids(package: RecallPackage) -> list[str]:
 
 
 def plain_scores(records: list[IndexedRecord], query: str) -> dict[str, int]:
-    """The formula in plain Python, without arrays, boosts and dates: the score of every record before it is scaled."""
+    """The formula in plain Python, without arrays, boosts and dates: the score of every record before it is
+    scaled.
+    """
     counts = [Counter(ENGLISH.terms_of(words_of(one.text))) for one in records]
     fields = [Counter(ENGLISH.terms_of(words_of(one.speaker or ""))) for one in records]
     spread = [Counter[str]() for _ in records]
@@ -490,7 +494,10 @@ def test_frames_take_at_most_a_fifth_of_a_package_of_500_tokens_of_conversations
                 {
                     "role": "user",
                     "name": ("Ada", "Bob")[turn % 2],
-                    "content": f"In week {session} we practised the {turn}th violin sonata again, slowly and then at full speed.",
+                    "content": (
+                        f"In week {session} we practised the {turn}th violin sonata again, slowly and then at"
+                        " full speed."
+                    ),
                 }
                 for turn in range(12)
             ]

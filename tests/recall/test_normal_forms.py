@@ -49,7 +49,9 @@ def test_lower_case_is_pythons_own_where_all_pythons_agree(text: str) -> None:
 
 
 def test_the_list_of_later_code_points_is_whole() -> None:
-    """Every code point that came after Unicode 14.0 and plays a part in casing, up to the newest data there is."""
+    """Every code point that came after Unicode 14.0 and plays a part in casing, up to the newest data there
+    is.
+    """
     later = [
         char
         for char in code_points()

@@ -1,4 +1,6 @@
-"""What a store may hold and what may happen to it: the reader survives, tells what it passed over, and touches nothing."""
+"""What a store may hold and what may happen to it: the reader survives, tells what it passed over, and
+touches nothing.
+"""
 
 import hashlib
 import os

@@ -1,4 +1,7 @@
-"""A real embedding model, all-MiniLM-L6-v2 from a wheel, and a model in ONNX form. They run in ``make test-all``."""
+"""A real embedding model, all-MiniLM-L6-v2 from a wheel, and a model in ONNX form.
+
+They run in ``make test-all``.
+"""
 
 import os
 from pathlib import Path

@@ -1,4 +1,6 @@
-"""What does not hold at the time of the request is left out, or marked; what disagrees about a subject is shown together."""
+"""What does not hold at the time of the request is left out, or marked; what disagrees about a subject is
+shown together.
+"""
 
 from typing import Any
 

@@ -1,4 +1,6 @@
-"""A harness with recorded runs, a finished benchmark and a prompt: three recorded runs, a finished grid, a prompt with an override."""
+"""A harness with recorded runs, a finished benchmark and a prompt: three recorded runs, a finished grid, a
+prompt with an override.
+"""
 
 from pathlib import Path
 from typing import Any

@@ -1,9 +1,10 @@
-"""A receiver of OTLP over HTTP, in a process of its own: it decodes what exporters send, by OpenTelemetry's own protocol classes.
+"""A receiver of OTLP over HTTP, in a process of its own: it decodes what exporters send, by OpenTelemetry's
+own protocol classes.
 
     python -m tests.server.otlp_receiver FILE
 
-It prints its port, and writes each span as a line of JSON into the file. No collector can be installed from a package index; this one
-takes the same bytes at the same path, and refuses what is no valid request.
+It prints its port, and writes each span as a line of JSON into the file. No collector can be installed from a
+package index; this one takes the same bytes at the same path, and refuses what is no valid request.
 """
 
 import json

@@ -20,7 +20,10 @@ _T = TypeVar("_T")
 
 
 class RoundRobinProxy:
-    """Passes each request to the next server. One that does not take the connection is passed over, as proxies do."""
+    """Passes each request to the next server.
+
+    One that does not take the connection is passed over, as proxies do.
+    """
 
     def __init__(self, ports: list[int]) -> None:
         self._ports = ports
@@ -175,8 +178,8 @@ class ReplicaSet:
 class AcknowledgedCaller(threading.Thread):
     """Remembers single facts and whole runs in turn, and notes what was acknowledged and how long it took.
 
-    It goes on with the same request key when a call fails for good, as a careful program does. With ``pace_seconds`` it makes a call
-    that often; without, as fast as it is answered.
+    It goes on with the same request key when a call fails for good, as a careful program does. With
+    ``pace_seconds`` it makes a call that often; without, as fast as it is answered.
     """
 
     def __init__(

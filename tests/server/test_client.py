@@ -56,7 +56,9 @@ def client(served: Served, request: pytest.FixtureRequest) -> Iterator[Client]:
 
 
 def test_the_client_has_the_verbs_of_memory(client: Client) -> None:
-    """All but how it is opened, what only other packages of the library call, and what an operator does where the store is."""
+    """All but how it is opened, what only other packages of the library call, and what an operator does where
+    the store is.
+    """
     verbs = {name for name in dir(Memory) if not name.startswith("_")}
 
     assert {verb for verb in verbs if not hasattr(client, verb)} <= {

@@ -333,7 +333,9 @@ def _resident_kilobytes(pid: int) -> int:
 
 
 def test_a_thousand_connections_are_answered_and_memory_stays_bounded(served: Served) -> None:
-    """A thousand callers connect at once and then ask; in between, one remembers, and nothing of that is lost."""
+    """A thousand callers connect at once and then ask; in between, one remembers, and nothing of that is
+    lost.
+    """
     key = served.key
     port = served.port.number
     request = b"GET " + IN.encode() + b"/status HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n"

@@ -1,4 +1,6 @@
-"""The MCP server with the client of the official SDK: over stdio, over HTTP, and two servers on one store at once."""
+"""The MCP server with the client of the official SDK: over stdio, over HTTP, and two servers on one store at
+once.
+"""
 
 import json
 import os

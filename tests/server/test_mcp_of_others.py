@@ -1,4 +1,6 @@
-"""The tools with mem0's names and with those of the reference memory server, called by the official SDK's client."""
+"""The tools with mem0's names and with those of the reference memory server, called by the official SDK's
+client.
+"""
 
 from collections.abc import Awaitable, Callable
 from typing import Any

@@ -1,4 +1,5 @@
-"""What MCP clients need besides tools: structured answers, progress, cancellation, templates, completions and prompts.
+"""What MCP clients need besides tools: structured answers, progress, cancellation, templates, completions and
+prompts.
 
 All of it with the client of the official SDK, over HTTP and over stdio.
 """
@@ -250,7 +251,9 @@ class EndlessMemory(Memory):
 
 
 def test_a_cancelled_call_ends(harness: Harness) -> None:
-    """The client goes on at once, and so does the server: the next verification is not refused because one is running."""
+    """The client goes on at once, and so does the server: the next verification is not refused because one is
+    running.
+    """
     gateway = harness.gateway
     gateway.home = EndlessMemory(gateway.store)
     is_running = threading.Event()

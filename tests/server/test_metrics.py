@@ -1,4 +1,6 @@
-"""Metrics by namespace: what the judge said, what was committed, the index, waiting proposals and byte budgets."""
+"""Metrics by namespace: what the judge said, what was committed, the index, waiting proposals and byte
+budgets.
+"""
 
 from pathlib import Path
 

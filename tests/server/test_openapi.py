@@ -55,8 +55,8 @@ def _checked(name: str, schema: Any, harness: Harness, data: st.DataObject, mode
     case.path_parameters = {**case.path_parameters, **there}
     # An empty list or object, or nothing, is not sent in a query. Without it the request may be right.
     assume(mode == "positive" or all(value not in (None, [], {}) for value in (case.query or {}).values()))
-    # Names that are not printable, not in NFC or too long in bytes are refused (422) though the description lets them pass: JSON
-    # Schema has no word for it. So only plain ones must succeed in any case.
+    # Names that are not printable, not in NFC or too long in bytes are refused (422) though the description
+    # lets them pass: JSON Schema has no word for it. So only plain ones must succeed in any case.
     texts = [value for value in (case.query or {}).values() if isinstance(value, str)]
     assume(
         mode == "negative"
@@ -70,7 +70,8 @@ def _checked(name: str, schema: Any, harness: Harness, data: st.DataObject, mode
 def _places(path: str, app: ASGIApp, headers: dict[str, str]) -> dict[str, str]:
     """What is really there, for the names in an address."""
     client = TestClient(app, headers=headers)
-    # Not the home's namespace, whose runs leave traces: the runs of these tests are opened under one key again and again.
+    # Not the home's namespace, whose runs leave traces: the runs of these tests are opened under one key
+    # again and again.
     places = {"namespace": "described", "seq": "1", "run_id": "run-a", "ns": "agent", "prompt_key": "support"}
     if "/runs/{run_id}" in path:
         body = {"workflow": "triage", "mode": "buffered_write"}
@@ -168,7 +169,9 @@ def test_a_cursor_is_described_as_what_its_list_takes() -> None:
 
 
 def test_generated_clients_get_exact_types() -> None:
-    """A response has all its fields, save one that leaves defaults out; a request needs only what has no default."""
+    """A response has all its fields, save one that leaves defaults out; a request needs only what has no
+    default.
+    """
     schemas: dict[str, Any] = openapi_document()["components"]["schemas"]
     optional = {
         name: sorted(set(schemas[name]["properties"]).difference(schemas[name]["required"]))

@@ -106,7 +106,10 @@ def test_an_idle_server_stays_known_and_one_without_a_store_goes_on(monkeypatch:
 def test_three_servers_behind_a_proxy_lose_nothing_when_they_are_killed_and_restarted(
     postgres_store_url: str, tmp_path: Path, rounds: int
 ) -> None:
-    """Every call of a run goes to another server. One is killed, one is restarted in order, and callers only retry."""
+    """Every call of a run goes to another server.
+
+    One is killed, one is restarted in order, and callers only retry.
+    """
     replicas = ReplicaSet(tmp_path, postgres_store_url)
     replicas.start()
     stop = threading.Event()

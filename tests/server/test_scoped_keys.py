@@ -1,7 +1,9 @@
-"""Keys limited to scopes: no call of one scope shows a byte of another, through any route, tool or page, and none writes there.
+"""Keys limited to scopes: no call of one scope shows a byte of another, through any route, tool or page, and
+none writes there.
 
-Everything that can be stored is stored for three users, with a word of the user's own in it. Then every route, tool and page is called
-with a key that is limited to Ada's scope, also with what an attacker would name, and the answers are searched for the others' words.
+Everything that can be stored is stored for three users, with a word of the user's own in it. Then every
+route, tool and page is called with a key that is limited to Ada's scope, also with what an attacker would
+name, and the answers are searched for the others' words.
 """
 
 import json

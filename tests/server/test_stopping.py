@@ -1,4 +1,7 @@
-"""How a loaded server stops: in bounded time, without noise, and at once on a second signal. And how it logs."""
+"""How a loaded server stops: in bounded time, without noise, and at once on a second signal.
+
+And how it logs.
+"""
 
 import contextlib
 import io
@@ -35,8 +38,9 @@ class Loaded:
         self._lock.execute("BEGIN IMMEDIATE")
         body = json.dumps({"text": "Ada likes tea."}).encode()
         head = (
-            "POST /v1/namespaces/default/remember HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
-            f"Authorization: Bearer {self.server.key}\r\nContent-Length: {len(body)}\r\n\r\n"
+            "POST /v1/namespaces/default/remember HTTP/1.1\r\nHost: localhost\r\nContent-Type:"
+            f" application/json\r\nAuthorization: Bearer {self.server.key}\r\nContent-Length:"
+            f" {len(body)}\r\n\r\n"
         )
         for _ in range(WAITING_CALLS):
             connection = socket.create_connection(("127.0.0.1", self.server.port.number))

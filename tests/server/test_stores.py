@@ -1,4 +1,6 @@
-"""Tenants over several databases: one server, a store of its own for each host name in the setting ``stores``."""
+"""Tenants over several databases: one server, a store of its own for each host name in the setting
+``stores``.
+"""
 
 import json
 from collections.abc import Iterator

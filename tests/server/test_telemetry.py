@@ -71,7 +71,9 @@ def test_a_call_is_part_of_its_callers_trace(harness: Harness) -> None:
 
 @pytest.mark.slow
 def test_spans_reach_a_receiver_of_the_protocol_in_another_process(tmp_path: Path) -> None:
-    """As users have it: the variable names the collector, the server sends what it did, and has sent it when it ends."""
+    """As users have it: the variable names the collector, the server sends what it did, and has sent it when
+    it ends.
+    """
     file = tmp_path / "spans.jsonl"
     command = [sys.executable, "-m", "tests.server.otlp_receiver", str(file)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as receiver:

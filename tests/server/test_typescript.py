@@ -1,4 +1,6 @@
-"""Clients in TypeScript against a real server: one generated from the OpenAPI document, and the official one of MCP."""
+"""Clients in TypeScript against a real server: one generated from the OpenAPI document, and the official one
+of MCP.
+"""
 
 import json
 import shutil

@@ -1,4 +1,7 @@
-"""A server of our own with OpenAI's ``/v1/embeddings``: `python -m tests.servers.embeddings PORT`. It answers with the shipped table."""
+"""A server of our own with OpenAI's ``/v1/embeddings``: `python -m tests.servers.embeddings PORT`.
+
+It answers with the shipped table.
+"""
 
 import json
 import sys
@@ -13,7 +16,9 @@ EMBEDDER = StaticEmbedder()
 
 
 class Handler(BaseHTTPRequestHandler):
-    """Answers as OpenAI's API does: vectors with their indexes, in no particular order, and errors with a body."""
+    """Answers as OpenAI's API does: vectors with their indexes, in no particular order, and errors with a
+    body.
+    """
 
     def do_GET(self) -> None:
         """Say that the server is ready."""

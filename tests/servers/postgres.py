@@ -33,7 +33,8 @@ SETTINGS = {
     "full_page_writes": "on",
     # A killed server leaves its shared memory files behind; these are in the data folder and not in /dev/shm.
     "dynamic_shared_memory_type": "mmap",
-    # A start after a kill syncs the data folder first, file by file, and every database of a session has hundreds.
+    # A start after a kill syncs the data folder first, file by file, and every database of a session has
+    # hundreds.
     "recovery_init_sync_method": "syncfs",
     "log_checkpoints": "off",
     # Databases live for a second or two, and its workers would walk through all of them.
@@ -61,8 +62,8 @@ class PostgresServer:
                 server=POSTGRES.server,
                 command=[*_as_other_user(), str(program), "-D", str(self.data), *options],
                 log=self._log,
-                # SIGQUIT stops at once: what was acknowledged is in the log, and the next start recovers it. An
-                # orderly shutdown would first sync every file of every database that the tests have made.
+                # SIGQUIT stops at once: what was acknowledged is in the log, and the next start recovers it.
+                # An orderly shutdown would first sync every file of every database that the tests have made.
                 stop_signal=signal.SIGQUIT,
             ),
             answers=self._answers,
@@ -88,20 +89,25 @@ class PostgresServer:
         self.process.kill()
 
     def new_database(self, template: str = "template0") -> str:
-        """The URL of a fresh database: an empty one, or a copy of one that nobody is connected to, named by its URL."""
+        """The URL of a fresh database: an empty one, or a copy of one that nobody is connected to, named by
+        its URL.
+        """
         import psycopg
 
         template = template.rpartition("/")[2]
         name = f"standfast_{next(self._database_numbers)}"
         with psycopg.connect(self.url, autocommit=True, connect_timeout=CONNECT_SECONDS) as connection:
-            # template0 is the one that no test can have written to. Copying a template's files is the fastest way where a
-            # checkpoint costs nothing, and the slowest on a disk.
+            # template0 is the one that no test can have written to. Copying a template's files is the fastest
+            # way where a checkpoint costs nothing, and the slowest on a disk.
             strategy = "file_copy" if self._in_memory else "wal_log"
             connection.execute(f"CREATE DATABASE {name} TEMPLATE {template} STRATEGY {strategy}")
         return self._url(name)
 
     def drop_database(self, url: str) -> None:
-        """Give its memory back. On a disk it stays, for dropping takes a second there; the cluster goes as a whole."""
+        """Give its memory back.
+
+        On a disk it stays, for dropping takes a second there; the cluster goes as a whole.
+        """
         import psycopg
 
         if not (self._in_memory and self.process.running):

@@ -75,7 +75,9 @@ def store(opener: Opener) -> Store:
 
 @pytest.fixture
 def age_leases(backend: str, clock: ManualClock, place: str) -> Ager:
-    """Lets that many seconds pass for every lease: by the clock, or where it is the server's, by moving the leases."""
+    """Lets that many seconds pass for every lease: by the clock, or where it is the server's, by moving the
+    leases.
+    """
 
     def age(seconds: float) -> None:
         if backend == "postgres":

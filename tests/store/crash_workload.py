@@ -1,4 +1,6 @@
-"""Two lives of a store whose disk is watched: the first ends in the middle of a sync, the second finds what it left."""
+"""Two lives of a store whose disk is watched: the first ends in the middle of a sync, the second finds what
+it left.
+"""
 
 import os
 import threading

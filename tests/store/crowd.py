@@ -1,9 +1,11 @@
-"""One process of a crowd that counts together: threads that read, modify and write shared counters until they succeed.
+"""One process of a crowd that counts together: threads that read, modify and write shared counters until they
+succeed.
 
     python -m tests.store.crowd PATH PROCESS THREADS INCREMENTS
 
-It says that it is ready, waits for a line, then opens the store together with all the others, and in the end tells every
-run that it made: where it started, what it read, what it wanted to write, and what it was answered.
+It says that it is ready, waits for a line, then opens the store together with all the others, and in the end
+tells every run that it made: where it started, what it read, what it wanted to write, and what it was
+answered.
 """
 
 import sys

@@ -1,7 +1,8 @@
-"""A process that works on a store and kills itself with SIGKILL at a chosen moment; what it was answered, it tells first.
+"""A process that works on a store and kills itself with SIGKILL at a chosen moment; what it was answered, it
+tells first.
 
-``python -m tests.store.doomed`` reads jobs from standard input and forks a child for each. It stays warm, has one
-thread and no store of its own open, so that a fork is cheap and safe.
+``python -m tests.store.doomed`` reads jobs from standard input and forks a child for each. It stays warm, has
+one thread and no store of its own open, so that a fork is cheap and safe.
 """
 
 import os
@@ -44,7 +45,9 @@ _MOMENTS: Final = {
 
 
 class Job(msgspec.Struct, frozen=True):
-    """What a child does and when it dies: at its ``die_at``-th moment, in a phase, after so many seconds, or never."""
+    """What a child does and when it dies: at its ``die_at``-th moment, in a phase, after so many seconds, or
+    never.
+    """
 
     path: str
     scenario: str
@@ -55,7 +58,10 @@ class Job(msgspec.Struct, frozen=True):
 
 
 class Told(msgspec.Struct, frozen=True):
-    """One line from the child. ``what``: applied, aborted, staged, discarded, dies, lived; the last by the parent: ended."""
+    """One line from the child.
+
+    ``what``: applied, aborted, staged, discarded, dies, lived; the last by the parent: ended.
+    """
 
     what: str
     name: str = ""
@@ -64,7 +70,10 @@ class Told(msgspec.Struct, frozen=True):
 
 
 def planned(seed: int) -> dict[str, Commit]:
-    """Every commit that a scenario may submit, by name. All start from the first snapshot; only ``rival`` conflicts."""
+    """Every commit that a scenario may submit, by name.
+
+    All start from the first snapshot; only ``rival`` conflicts.
+    """
     dice = seeded(seed)
 
     def unique(name: str, *more: Any) -> Commit:
@@ -167,7 +176,8 @@ class Life:
         watch_head_file(self.doomed)
         storage = SQLiteStorage(job.path, clock=self.clock, ids=RandomIds())
         if job.scenario in ("staged", "group"):
-            # Checkpoints come after a few pages instead of a thousand, so that commits meet them, and not only closing.
+            # Checkpoints come after a few pages instead of a thousand, so that commits meet them, and not
+            # only closing.
             storage._writer.wal_autocheckpoint(6)
         self.store = Store(_DoomedStorage(storage, self.doomed), clock=self.clock, ids=RandomIds())
 

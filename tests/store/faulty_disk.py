@@ -43,7 +43,8 @@ T = TypeVar("T")
 class Fault(NamedTuple):
     """From the ``first`` operation of a kind on, ``length`` of them fail.
 
-    Of kind "chaos": with the seed ``first``, each operation of whatever kind fails with a chance of one in ``length``.
+    Of kind "chaos": with the seed ``first``, each operation of whatever kind fails with a chance of one in
+    ``length``.
     """
 
     kind: str
@@ -84,8 +85,8 @@ class Faults(Watcher):
     def read(self, name: str, data: bytes) -> bytes:
         """Give half of it, if the time has come.
 
-        Not of the database: there SQLite reads on until the end of the file, so half a page means that it was cut off,
-        which is tried with the flipped bits.
+        Not of the database: there SQLite reads on until the end of the file, so half a page means that it was
+        cut off, which is tried with the flipped bits.
         """
         return data[: len(data) // 2] if name and self._strikes("short read") else data
 
@@ -222,7 +223,9 @@ def _facts(told: AppliedCommit | Receipt) -> tuple[Any, ...]:
 
 
 def try_every_moment(folder: Path, kind: str, lengths: tuple[int, ...]) -> Counter[str]:
-    """In a process of its own: the fault at the first operation, the second …, until the work is done without it."""
+    """In a process of its own: the fault at the first operation, the second …, until the work is done without
+    it.
+    """
     faults = Faults()
     sums: Counter[str] = Counter()
     for length in lengths:
@@ -240,7 +243,9 @@ def try_every_moment(folder: Path, kind: str, lengths: tuple[int, ...]) -> Count
 
 
 def try_chaos(folder: Path, seeds: Sequence[int], one_in: int) -> Counter[str]:
-    """In a process of its own: operations of all kinds fail at random; with odd seeds nobody else has the file open."""
+    """In a process of its own: operations of all kinds fail at random; with odd seeds nobody else has the
+    file open.
+    """
     faults = Faults()
     sums: Counter[str] = Counter()
     for seed in seeds:
@@ -255,7 +260,9 @@ def try_chaos(folder: Path, seeds: Sequence[int], one_in: int) -> Counter[str]:
 
 
 def try_opening(folder: Path, kind: str, lengths: tuple[int, ...]) -> Counter[str]:
-    """In a process of its own: the fault at each moment of opening a store, a new one and one that was killed."""
+    """In a process of its own: the fault at each moment of opening a store, a new one and one that was
+    killed.
+    """
     faults = Faults()
     killed = _emptied(folder / "killed")
     victim = sqlite_store(killed / "store.db", ManualClock())

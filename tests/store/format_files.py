@@ -1,7 +1,8 @@
-"""Stores of each format, as bytes: ``python -m tests.store.format_files`` writes the one of the present format.
+"""Stores of each format, as bytes: ``python -m tests.store.format_files`` writes the one of the present
+format.
 
-A file that was released is never written again. When the format changes, its version is in the name of a new file, and the old
-one stays: from then on a test shows that it is still opened, with everything that is in it.
+A file that was released is never written again. When the format changes, its version is in the name of a new
+file, and the old one stays: from then on a test shows that it is still opened, with everything that is in it.
 """
 
 import gzip
@@ -36,7 +37,9 @@ class Known(msgspec.Struct, frozen=True):
 
 
 def fill(memory: Memory) -> None:
-    """Use memory in every way that leaves rows: facts, versions, messages, law, proposals, refusals, and something forgotten."""
+    """Use memory in every way that leaves rows: facts, versions, messages, law, proposals, refusals, and
+    something forgotten.
+    """
     memory.remember("EU refunds take 14 days.", subject="refunds/eu", source=HANDBOOK, tags=["refunds"])
     memory.remember("EU refunds take 30 days.", subject="refunds/eu", source=HANDBOOK, tags=["refunds"])
     memory.remember("Ada prefers answers in German.", scope="user/ada", metadata={"plan": "gold"})

@@ -1,9 +1,11 @@
-"""Raises small processes that commit until they are killed. A process of one thread, so that it can fork in milliseconds.
+"""Raises small processes that commit until they are killed.
+
+A process of one thread, so that it can fork in milliseconds.
 
     python -m tests.store.nursery URL
 
-It reads names, a line each, and answers each with the pid of a new child that commits under that name to the store at
-the URL, and tells in the file of that name what was acknowledged.
+It reads names, a line each, and answers each with the pid of a new child that commits under that name to the
+store at the URL, and tells in the file of that name what was acknowledged.
 """
 
 import os
@@ -26,7 +28,10 @@ def nth_commit(name: str, number: int) -> Commit:
 
 
 def commit_until_killed(url: str, name: str) -> None:
-    """Tell every receipt as one line, only after it was given. Without the nursery there is no reason to go on."""
+    """Tell every receipt as one line, only after it was given.
+
+    Without the nursery there is no reason to go on.
+    """
     parent = os.getppid()
     clock, ids = SystemClock(), RandomIds()
     store = Store(PostgresStorage(url, clock=clock, ids=ids), clock=clock, ids=ids)

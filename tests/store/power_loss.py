@@ -1,9 +1,10 @@
 """What a disk may hold after the power went, given what was asked of it before.
 
-Durable is what was synced. Of what was written to a file since, any part may be there: each write wholly, not at all,
-or only some of its 512-byte sectors; a file may have grown without its data. A file that was made or deleted is so for
-certain only when its folder was synced. After a failed sync the system may forget which pages were dirty: what was
-unsynced then stays uncertain, whatever later syncs say, until it is overwritten or cut off.
+Durable is what was synced. Of what was written to a file since, any part may be there: each write wholly, not
+at all, or only some of its 512-byte sectors; a file may have grown without its data. A file that was made or
+deleted is so for certain only when its folder was synced. After a failed sync the system may forget which
+pages were dirty: what was unsynced then stays uncertain, whatever later syncs say, until it is overwritten or
+cut off.
 """
 
 from collections.abc import Iterator, Mapping
@@ -15,7 +16,8 @@ SECTOR_BYTES = 512
 WHOLE = -1
 
 Kept = Mapping[int, int]
-"""Which uncertain writes made it to the disk, by their place in the log: ``WHOLE``, or a bit for each sector, and one
+"""Which uncertain writes made it to the disk, by their place in the log: ``WHOLE``, or a bit for each sector,
+and one
 more for a file that grew to the write's end whether its data came or not."""
 
 
@@ -94,7 +96,9 @@ class Disk:
         return len(self._renamed)
 
     def image(self, kept: Kept, names: int) -> dict[str, bytes]:
-        """The files after a power loss that spared ``kept`` and the first ``names`` of the makings and deletions."""
+        """The files after a power loss that spared ``kept`` and the first ``names`` of the makings and
+        deletions.
+        """
         found = dict(self._durable_names)
         for name, inode in self._renamed[:names]:
             _set_name(found, name, inode)
@@ -102,7 +106,9 @@ class Disk:
 
 
 def systematic(uncertain: Mapping[int, Op]) -> Iterator[Kept]:
-    """All, none, each alone, all but each, each prefix; the first and the last torn before and after each sector."""
+    """All, none, each alone, all but each, each prefix; the first and the last torn before and after each
+    sector.
+    """
     places = list(uncertain)
     everything = dict.fromkeys(places, WHOLE)
     yield everything

@@ -1,8 +1,8 @@
 """A file system for SQLite that can be watched: every write, truncation, sync and deletion passes a watcher.
 
-The store reads and writes through SQLite's checksum VFS, which wraps whatever is the default when it is loaded, once a
-process. So a watched file system works only in a process that has not opened a store yet: ``in_child`` starts one, from a
-process that has only imported what is needed.
+The store reads and writes through SQLite's checksum VFS, which wraps whatever is the default when it is
+loaded, once a process. So a watched file system works only in a process that has not opened a store yet:
+``in_child`` starts one, from a process that has only imported what is needed.
 """
 
 import multiprocessing
@@ -24,7 +24,9 @@ _JOURNALS = apsw.SQLITE_OPEN_WAL | apsw.SQLITE_OPEN_MAIN_JOURNAL
 
 
 class Op(NamedTuple):
-    """One thing that happened to a file. ``name`` is what follows the database's name: "", "-wal", "-journal", "-head".
+    """One thing that happened to a file.
+
+    ``name`` is what follows the database's name: "", "-wal", "-journal", "-head".
 
     Kinds: create, write, truncate (``offset`` is the new size), sync, failed_sync, sync_folder, delete, head.
     """
@@ -78,7 +80,8 @@ class _WatchedFile(apsw.VFSFile):
         path = name.filename() if isinstance(name, apsw.URIFilename) else name
         self._watcher = watcher
         self._name = _suffix(path)
-        # SQLite's unix VFS syncs the folder with the first sync of a journal, even of one that was there before.
+        # SQLite's unix VFS syncs the folder with the first sync of a journal, even of one that was there
+        # before.
         self._syncs_folder = bool(flags[0] & apsw.SQLITE_OPEN_CREATE and flags[0] & _JOURNALS)
         is_new = not Path(path).exists()
         super().__init__("unix", name, flags)

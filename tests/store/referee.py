@@ -1,6 +1,8 @@
-"""The referee of the lease simulation: watches every append and every answer, and knows the rules by heart, not from the code.
+"""The referee of the lease simulation: watches every append and every answer, and knows the rules by heart,
+not from the code.
 
-It keeps its own count of who was given which commit, so that a stale fence shows even where the numbers happen to match.
+It keeps its own count of who was given which commit, so that a stale fence shows even where the numbers
+happen to match.
 """
 
 from standfast.errors import CommitAborted, PayloadMismatch, StoreError
@@ -19,7 +21,10 @@ class Violation(AssertionError):
 
 
 class Referee:
-    """The rules of commits, leases and snapshots. A grant is a turn at a commit: each staging and each claim gives one."""
+    """The rules of commits, leases and snapshots.
+
+    A grant is a turn at a commit: each staging and each claim gives one.
+    """
 
     def __init__(self, storage: InMemoryStorage) -> None:
         self.storage = storage

@@ -1,7 +1,8 @@
-"""A deterministic world for the commit pipeline: owners with wrong clocks that crash, stop, come back and repeat themselves.
+"""A deterministic world for the commit pipeline: owners with wrong clocks that crash, stop, come back and
+repeat themselves.
 
-One seed is one history. Every owner is a generator that asks for one transaction after the other; a scheduler with
-seeded dice decides who goes next, how much time passes, and what goes wrong.
+One seed is one history. Every owner is a generator that asks for one transaction after the other; a scheduler
+with seeded dice decides who goes next, how much time passes, and what goes wrong.
 
     python -m tests.store.simulation 42                                   the history of seed 42
     python -m tests.store.simulation 0 --schedules 1000000 --jobs 2       many of them; one line at the end
@@ -61,7 +62,10 @@ assert len(WEIGHTS) == len(FATES)
 
 
 class Owner:
-    """A process with a clock of its own, which is wrong by up to an hour and drifts. A crash gives it a new name."""
+    """A process with a clock of its own, which is wrong by up to an hour and drifts.
+
+    A crash gives it a new name.
+    """
 
     def __init__(self, world: "World", name: str, *, recovers: bool) -> None:
         self.world = world
@@ -295,7 +299,9 @@ def _together(me: Owner, run: int) -> Script:
 
 
 def _staged(me: Owner, run: int) -> Script:
-    """Open, perhaps grow, settle, renew, then commit or abort or vanish; after a lost lease, try all the same."""
+    """Open, perhaps grow, settle, renew, then commit or abort or vanish; after a lost lease, try all the
+    same.
+    """
     world, dice = me.world, me.world.dice
     whole = world.commit_of(run)
     held: dict[str, int] = {}

@@ -271,7 +271,9 @@ def test_a_last_page_that_is_only_half_there_is_never_a_wrong_answer(
 def test_what_is_refused_is_left_as_it_was_found(
     originals: tuple[Original, Original], truth: dict[str, Any], ram_folder: Path, seed: int
 ) -> None:
-    """Whoever flips the bit back, or brings a better copy of the log, loses nothing by having tried to open it."""
+    """Whoever flips the bit back, or brings a better copy of the log, loses nothing by having tried to open
+    it.
+    """
     working = originals[0]
     flip = Flip("-wal", seeded(seed).randrange(32 * 8 if seed % 2 else len(working.files["-wal"]) * 4))
     path = _laid_out(working.damaged(flip), ram_folder)
@@ -335,7 +337,10 @@ def test_any_changed_byte_of_a_stored_record_is_told_with_the_name_of_the_record
         "UPDATE versions SET content = NULL WHERE key = 'a'",
         "UPDATE versions SET content = NULL, erased_by = 2 WHERE key = 'a'",
         "UPDATE versions SET erased_by = 2 WHERE key = 'a'",
-        "INSERT INTO versions SELECT (2 << 16) + 9, namespace, 'more', action, fingerprint, content, NULL FROM versions WHERE key = 'a'",
+        (
+            "INSERT INTO versions SELECT (2 << 16) + 9, namespace, 'more', action, fingerprint, content, NULL"
+            " FROM versions WHERE key = 'a'"
+        ),
         "UPDATE commits SET payload_fingerprint = x'00' WHERE memory_snapshot_id = 1",
         "UPDATE commits SET commit_id = x'00' WHERE memory_snapshot_id = 1",
         "UPDATE commits SET run_id = 'x' WHERE memory_snapshot_id = 1",

@@ -1,4 +1,5 @@
-"""Concurrency: 8 processes with 8 threads each count together in one file; no update is lost, no run sees another's.
+"""Concurrency: 8 processes with 8 threads each count together in one file; no update is lost, no run sees
+another's.
 
 Everything is judged afterwards, from what the runs told and from the states that the store can still show.
 """
@@ -147,7 +148,9 @@ def _check_isolation(store: Store, attempts: list[Attempt]) -> None:
 def test_many_processes_may_open_a_new_store_at_the_same_moment(
     tmp_path: Path, rounds: int, figures: Figures
 ) -> None:
-    """Who comes second finds the schema half made, the log just switched on, or a first commit, and is not confused."""
+    """Who comes second finds the schema half made, the log just switched on, or a first commit, and is not
+    confused.
+    """
     command = [sys.executable, "-m", "tests.store.openers", str(tmp_path), str(rounds), str(PROCESSES)]
     told = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
     figures("opening together", openings=rounds * PROCESSES, refused=len(told.stdout.splitlines()))
@@ -163,7 +166,10 @@ def test_many_processes_may_open_a_new_store_at_the_same_moment(
 def test_who_opened_the_file_while_it_was_empty_writes_checksums_too(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """SQLite's checksum VFS wakes up when it sees the file's first bytes. Who finds them in another's log, never sees them."""
+    """SQLite's checksum VFS wakes up when it sees the file's first bytes.
+
+    Who finds them in another's log, never sees them.
+    """
     path, others = tmp_path / "store.db", list[Store]()
     refuse_foreign, migrate, settle = (
         sqlite_file._refuse_foreign_database,

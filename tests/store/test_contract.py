@@ -282,7 +282,9 @@ def test_scanning_goes_on_over_many_pages(store: Store) -> None:
 
 
 def test_a_prefix_shows_its_keys_and_no_others(store: Store) -> None:
-    """Keys that sort right before and right behind a prefix's, and ones with letters from the far end of Unicode."""
+    """Keys that sort right before and right behind a prefix's, and ones with letters from the far end of
+    Unicode.
+    """
     inside = ["b/", "b/\U0001f600", "b/a", "b/z", "b/zz", "b/é", "b/\uffdc"]
     outside = ["a", "b", "b0", "ba", "b.", "c/", "b\U0001f600"]
     store.commit(commit("r1", *(write(key) for key in (*inside, *outside))))

@@ -62,7 +62,9 @@ class Crashes:
             yield place + 1
 
     def systematic(self, point: int) -> Iterator[Callable[[], State]]:
-        """The states at this point that are the same in every run; those where all or nothing is kept come first."""
+        """The states at this point that are the same in every run; those where all or nothing is kept come
+        first.
+        """
         for names in range(self._disk.uncertain_names(), -1, -1):
             for number, kept in enumerate(systematic(self._disk.uncertain())):
                 heads = HEADS if number < 2 else HEADS[number % len(HEADS) :][:1]
@@ -87,7 +89,10 @@ class Crashes:
 
 
 def systematic_states(log: Log, *, chunk: int, chunks: int, thinned: int = 1) -> Iterator[State]:
-    """A chunk's share of the systematic states, none twice. Thinning spares those where all or nothing is kept."""
+    """A chunk's share of the systematic states, none twice.
+
+    Thinning spares those where all or nothing is kept.
+    """
     seen: set[int] = set()
     others = count()
     crashes = Crashes(log)
@@ -102,7 +107,9 @@ def systematic_states(log: Log, *, chunk: int, chunks: int, thinned: int = 1) ->
 
 
 def random_states(log: Log, *, chunk: int, states: int) -> Iterator[State]:
-    """So many random states, none twice, spread over the crash points where the systematic ones do not say it all."""
+    """So many random states, none twice, spread over the crash points where the systematic ones do not say it
+    all.
+    """
     seen: set[int] = set()
     for lap in range(1_000):
         crashes = Crashes(log)

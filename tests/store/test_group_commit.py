@@ -1,4 +1,6 @@
-"""GroupCommit commit: every question is worked on once and answered to who asked it, whatever becomes of the others."""
+"""GroupCommit commit: every question is worked on once and answered to who asked it, whatever becomes of the
+others.
+"""
 
 import signal
 import sys
@@ -25,7 +27,9 @@ class Interrupted(BaseException):
 
 
 class Works:
-    """Work that doubles numbers, remembers its batches, and can be held up; a negative number spoils its batch."""
+    """Work that doubles numbers, remembers its batches, and can be held up; a negative number spoils its
+    batch.
+    """
 
     def __init__(self) -> None:
         self.batches: list[list[int]] = []

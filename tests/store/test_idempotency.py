@@ -90,7 +90,9 @@ def test_ten_thousand_duplicated_and_reordered_submissions_have_one_effect_each(
 
 
 def _check_one_commit(store: Store, answered: list[Answered]) -> None:
-    """Whichever payload came first is the commit; it was applied once or aborted, and everybody was told the same."""
+    """Whichever payload came first is the commit; it was applied once or aborted, and everybody was told the
+    same.
+    """
     settled = next(each for each in answered if not isinstance(each.answer, PayloadMismatch)).asked
     same = [each for each in answered if each.asked.payload_fingerprint == settled.payload_fingerprint]
     others = [each for each in answered if each.asked.payload_fingerprint != settled.payload_fingerprint]

@@ -1,4 +1,6 @@
-"""I/O errors: whatever the disk does to a commit, it is aborted or its outcome can be learned, and reads stay true."""
+"""I/O errors: whatever the disk does to a commit, it is aborted or its outcome can be learned, and reads stay
+true.
+"""
 
 import resource
 import signal
@@ -21,7 +23,8 @@ from tests.store.recording_vfs import Op, WatchedVFS, Watcher, in_child, io_erro
 FAST_SEEDS, SLOW_SEEDS = 40, 3_000
 KINDS = ("sync", "write", "read", "short read", "any")
 LENGTHS = (1, 3, 1_000)
-"""How many operations in a row fail; the last one stands for a disk that stays broken until it is replaced."""
+"""How many operations in a row fail; the last one stands for a disk that stays broken until it is replaced.
+"""
 
 
 @pytest.mark.parametrize(
@@ -85,7 +88,9 @@ def test_a_fault_while_a_store_is_opened_refuses_it_and_harms_nothing(
 
 
 class Script(Watcher):
-    """Lets operations fail in this order: ("fail", kind, name), or waits for one to happen: ("await", kind, name)."""
+    """Lets operations fail in this order: ("fail", kind, name), or waits for one to happen: ("await", kind,
+    name).
+    """
 
     def __init__(self) -> None:
         self.lines: list[tuple[str, str, str]] = []
@@ -107,7 +112,8 @@ def _unlucky_look_up(folder: Path) -> tuple[str, Receipt]:
     script = Script()
     store = sqlite_store(folder / "store.db")
     store.commit(commit("r1", write("a")))
-    # The commit is written but not synced, and the log outlives its writer, so that the next one finds it there.
+    # The commit is written but not synced, and the log outlives its writer, so that the next one finds it
+    # there.
     script.lines = [
         ("fail", "sync", "-wal"),
         ("fail", "sync", "-wal"),

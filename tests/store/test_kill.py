@@ -85,7 +85,10 @@ class Life:
 
     def __str__(self) -> str:
         job = self.job
-        return f"{self.died or 'any moment'} (replay: python -m tests.store.test_kill {job.scenario} {job.seed} {job.die_at})"
+        return (
+            f"{self.died or 'any moment'} (replay: python -m tests.store.test_kill {job.scenario} {job.seed}"
+            f" {job.die_at})"
+        )
 
 
 class Executioner:

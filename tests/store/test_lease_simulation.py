@@ -1,4 +1,5 @@
-"""Leases: thousands of schedules of skewed clocks, crashes and stopped owners, and no write with a stale fence.
+"""Leases: thousands of schedules of skewed clocks, crashes and stopped owners, and no write with a stale
+fence.
 
 A failing seed tells its history; ``python -m tests.store.simulation SEED`` plays it again.
 """

@@ -1,4 +1,6 @@
-"""Where a store's file is: on media that can only be read, removed or replaced under a process, readable by its owner only."""
+"""Where a store's file is: on media that can only be read, removed or replaced under a process, readable by
+its owner only.
+"""
 
 import os
 import shutil

@@ -1,4 +1,6 @@
-"""What is stored gives the content back byte for byte, shares what two bands share, and survives the end of either."""
+"""What is stored gives the content back byte for byte, shares what two bands share, and survives the end of
+either.
+"""
 
 import zlib
 from typing import Any

@@ -1,4 +1,6 @@
-"""Nothing acknowledged is lost and nothing is half there, whichever process dies and wherever the line is cut."""
+"""Nothing acknowledged is lost and nothing is half there, whichever process dies and wherever the line is
+cut.
+"""
 
 import os
 import signal
@@ -100,7 +102,9 @@ def test_a_line_that_is_cut_after_any_byte_loses_and_doubles_nothing(
 
 
 def test_a_commit_that_arrives_late_is_waited_for(proxy: CuttingProxy, cut_store: Store) -> None:
-    """The client has lost its line, but its COMMIT still travels: after a reset, looking tells how that ended."""
+    """The client has lost its line, but its COMMIT still travels: after a reset, looking tells how that
+    ended.
+    """
     length = _measured(proxy, cut_store)[TO_SERVER]
     late = commit("000002", write("000002"))
     proxy.cut_after(TO_SERVER, length - len(SYNC) - 1, late=True)
@@ -125,7 +129,10 @@ def test_a_commit_that_arrives_late_is_waited_for(proxy: CuttingProxy, cut_store
 def test_a_line_that_is_cut_again_and_again_loses_and_doubles_nothing(
     proxy: CuttingProxy, cut_store: Store, figures: Figures
 ) -> None:
-    """Connections are cut while they open, too. Who submits the same commit until it is answered gets a true receipt."""
+    """Connections are cut while they open, too.
+
+    Who submits the same commit until it is answered gets a true receipt.
+    """
     dice = seeded(7)
     proxy.patience = lambda: dice.randrange(500, 12_000)
     cut_store.close()
@@ -244,8 +251,8 @@ def test_killing_clients_at_any_moment_loses_nothing(
         pids = []
         for number, name in enumerate(names):
             pids.append(_born(nursery, name))
-            # A child is killed after it told of up to 5 commits and some milliseconds more; its elder brother lives on
-            # until then, so that they wait for each other's lock.
+            # A child is killed after it told of up to 5 commits and some milliseconds more; its elder brother
+            # lives on until then, so that they wait for each other's lock.
             _await_lines(name, dice.randrange(6))
             time.sleep(dice.uniform(0.0, 0.01))
             if number:

@@ -1,4 +1,6 @@
-"""A server is trusted only after its settings were read back; whatever is wrong is told in words, never with a password."""
+"""A server is trusted only after its settings were read back; whatever is wrong is told in words, never with
+a password.
+"""
 
 import importlib
 import sys

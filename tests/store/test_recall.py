@@ -1,4 +1,6 @@
-"""``memory.read`` over snapshots of the store: the same packages on every backend, and those of the same lines in a file."""
+"""``memory.read`` over snapshots of the store: the same packages on every backend, and those of the same
+lines in a file.
+"""
 
 from typing import Any
 

@@ -1,4 +1,6 @@
-"""Random histories with forgetting and two writers at once: the same packages on every backend, warm and cold, with and without the index."""
+"""Random histories with forgetting and two writers at once: the same packages on every backend, warm and
+cold, with and without the index.
+"""
 
 from collections.abc import Iterator
 from itertools import count
@@ -26,7 +28,9 @@ EXAMPLES = max(4, settings().max_examples // 20)
 
 
 def _followed(stores: list[Store], namespace: str, history: Any, question: Any) -> list[Memory]:
-    """Commit a history by turns through stores that share a place, with a recall of each before the next commit."""
+    """Commit a history by turns through stores that share a place, with a recall of each before the next
+    commit.
+    """
     memories = [Memory(store, namespace=namespace, embedder=StaticEmbedder()) for store in stores]
     for number, (turn, writes) in enumerate(history):
         run_id = f"{namespace}-{number}"
@@ -46,7 +50,10 @@ def _packages(memory: Memory, snapshots: list[int], question: Any) -> list[Recal
 
 @pytest.fixture
 def places(tmp_path: Path, postgres_store_url: str) -> Iterator[list[list[Store]]]:
-    """Two openings of a store in memory, in a file and on a server. All that is done is done to each of them."""
+    """Two openings of a store in memory, in a file and on a server.
+
+    All that is done is done to each of them.
+    """
     clocks = [ManualClock() for _ in range(3)]
     in_memory = memory_store(clocks[0])
     path = tmp_path / "store.db"

@@ -1,4 +1,6 @@
-"""Segments of derived indexes: every backend puts, reads and drops them alike, and erasing a record drops what covers it."""
+"""Segments of derived indexes: every backend puts, reads and drops them alike, and erasing a record drops
+what covers it.
+"""
 
 import threading
 from pathlib import Path

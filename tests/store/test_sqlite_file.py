@@ -1,4 +1,6 @@
-"""Opening a SQLite file: everything that makes it safe is asked for and read back, the rest is refused in words."""
+"""Opening a SQLite file: everything that makes it safe is asked for and read back, the rest is refused in
+words.
+"""
 
 import subprocess
 import sys
@@ -216,7 +218,9 @@ def test_an_apsw_without_the_checksum_vfs_is_told(tmp_path: Path) -> None:
 
 
 def test_ids_and_time_are_handed_in(tmp_path: Path) -> None:
-    """Two stores that are handed the same time and ids and told the same things are the same, to the ledger's hash."""
+    """Two stores that are handed the same time and ids and told the same things are the same, to the ledger's
+    hash.
+    """
     receipts = []
     for name in ("one", "two"):
         store = sqlite_store(tmp_path / f"{name}.db", ManualClock(), CountedIds())

@@ -1,4 +1,6 @@
-"""The published state machine is what stores do: every step that is taken is listed, and every listed step is taken."""
+"""The published state machine is what stores do: every step that is taken is listed, and every listed step is
+taken.
+"""
 
 import jsonschema
 import pytest

@@ -1,6 +1,8 @@
-"""The committed fixtures of equivalence: one artifact, and a changed copy for every rule, passing and failing.
+"""The committed fixtures of equivalence: one artifact, and a changed copy for every rule, passing and
+failing.
 
-``make schemas`` writes them, a test compares them with this file, and other implementations can check themselves by them.
+``make schemas`` writes them, a test compares them with this file, and other implementations can check
+themselves by them.
 """
 
 import json

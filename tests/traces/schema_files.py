@@ -1,4 +1,6 @@
-"""The committed JSON Schemas, made from the structs that check artifacts: ``make schemas`` writes them, a test compares."""
+"""The committed JSON Schemas, made from the structs that check artifacts: ``make schemas`` writes them, a
+test compares.
+"""
 
 import inspect
 import json

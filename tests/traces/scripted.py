@@ -1,6 +1,8 @@
-"""A scripted agent that uses everything a trace can tell: memory, tools, side effects, guardrails, parallel work, an output.
+"""A scripted agent that uses everything a trace can tell: memory, tools, side effects, guardrails, parallel
+work, an output.
 
-Run as a program it records itself many times, in threads whose timing is left to chance, and prints each artifact on a line.
+Run as a program it records itself many times, in threads whose timing is left to chance, and prints each
+artifact on a line.
 """
 
 import sys

@@ -1,4 +1,6 @@
-"""The same agent, recorded under other hash seeds, time zones, locales, clocks and thread timing: always equivalent."""
+"""The same agent, recorded under other hash seeds, time zones, locales, clocks and thread timing: always
+equivalent.
+"""
 
 import itertools
 

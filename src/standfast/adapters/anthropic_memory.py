@@ -1,10 +1,12 @@
-"""Anthropic's memory tool over a scope: the files that Claude keeps under ``/memories`` are records, judged and versioned.
+"""Anthropic's memory tool over a scope: the files that Claude keeps under ``/memories`` are records, judged
+and versioned.
 
     tool = StandfastMemoryTool(Memory.open("agent.db"), scope="user/ada")
     runner = client.beta.messages.tool_runner(model=…, messages=[…], tools=[tool])
 
-Each file is one record; its path is the subject, e.g. ``memories/notes/tea.md``. A directory exists while a file is in it. What the
-judge does not accept is not stored, and Claude is told why. ``memory.recall`` finds the files as well.
+Each file is one record; its path is the subject, e.g. ``memories/notes/tea.md``. A directory exists while a
+file is in it. What the judge does not accept is not stored, and Claude is told why. ``memory.recall`` finds
+the files as well.
 """
 
 import json
@@ -61,7 +63,10 @@ class StandfastMemoryTool(BetaAbstractMemoryTool):
         self.scope = checked_scope(scope)
 
     def call(self, input: object) -> str:  # noqa: A002  # The SDK's name.
-        """Carry out a command, given as the model sends it. Raises the SDK's ``ToolError`` with what to tell the model."""
+        """Carry out a command, given as the model sends it.
+
+        Raises the SDK's ``ToolError`` with what to tell the model.
+        """
         if not isinstance(input, Mapping) or input.get("command") not in _FIELDS:
             raise ToolError(f"Unknown command; the commands are {', '.join(_FIELDS)}")
         unknown = sorted(set(input) - _FIELDS[input["command"]] - {"command"})
@@ -100,13 +105,14 @@ class StandfastMemoryTool(BetaAbstractMemoryTool):
         count = content.count(command.old_str) if command.old_str else 0
         if count == 0:
             raise ToolError(
-                f"No replacement was performed, old_str `{command.old_str}` did not appear verbatim in {command.path}."
+                f"No replacement was performed, old_str `{command.old_str}` did not appear verbatim in"
+                f" {command.path}."
             )
         if count > 1:
             lines = ", ".join(str(line) for line in _lines_with(content, command.old_str))
             raise ToolError(
-                f"No replacement was performed. Multiple occurrences of old_str `{command.old_str}` in lines: {lines}. "
-                "Please ensure it is unique"
+                f"No replacement was performed. Multiple occurrences of old_str `{command.old_str}` in lines:"
+                f" {lines}. Please ensure it is unique"
             )
         changed = content.replace(command.old_str, command.new_str)
         self._write(lambda run: self._remember(run, path, changed))
@@ -116,7 +122,10 @@ class StandfastMemoryTool(BetaAbstractMemoryTool):
             f"{number + 1:>{_LINE_WIDTH}}\t{lines_after[number]}"
             for number in range(max(0, line - 2), min(len(lines_after), line + 3))
         )
-        return f"The memory file has been edited. Here is the snippet showing the change (with line numbers):\n{snippet}"
+        return (
+            "The memory file has been edited. Here is the snippet showing the change (with line"
+            f" numbers):\n{snippet}"
+        )
 
     def insert(self, command: BetaMemoryTool20250818InsertCommand) -> str:
         """Insert a text after a line; 0 is the beginning."""
@@ -126,7 +135,8 @@ class StandfastMemoryTool(BetaAbstractMemoryTool):
             lines.pop()
         if not 0 <= command.insert_line <= len(lines):
             raise ToolError(
-                f"Invalid `insert_line` parameter: {command.insert_line}. It should be within the range [0, {len(lines)}]."
+                f"Invalid `insert_line` parameter: {command.insert_line}. It should be within the range [0,"
+                f" {len(lines)}]."
             )
         lines.insert(command.insert_line, command.insert_text.rstrip("\n"))
         changed = "\n".join(lines)

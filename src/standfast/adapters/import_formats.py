@@ -1,4 +1,5 @@
-"""The files that can be imported, read: each format as facts and conversations, without judging or storing anything.
+"""The files that can be imported, read: each format as facts and conversations, without judging or storing
+anything.
 
     jsonl       one JSON object a line: what ``export`` writes, or plain lines such as {"text": …}
     mem0        the JSON of mem0's ``get_all``
@@ -6,7 +7,8 @@
     markdown    a note, or a folder of notes
     chatgpt, claude, letta   exports of chats and agents; a conversation is a session, whose messages go to ``Memory.add``
 
-Something that can't be read is an ``Unreadable`` among the others. A file that is not of the format at all raises ``InvalidValue``.
+Something that can't be read is an ``Unreadable`` among the others. A file that is not of the format at all
+raises ``InvalidValue``.
 """
 
 import json
@@ -92,7 +94,10 @@ def _own_fact(where: str, line: bytes, scope: str) -> RememberRequest:
         )
     band = plain.get("band", Band.LEDGER.value)
     if band not in (Band.LEDGER, Band.ACTIVE, Band.VAULT):
-        problem = f"what is in band {band!r:.40} is not memory: it was rejected, is waiting, or only supports other records"
+        problem = (
+            f"what is in band {band!r:.40} is not memory: it was rejected, is waiting, or only supports other"
+            " records"
+        )
         raise InvalidValue(what=where, problem=problem)
     metadata = plain.get("metadata", {})
     if not isinstance(metadata, dict):
@@ -123,7 +128,10 @@ def _own_fact(where: str, line: bytes, scope: str) -> RememberRequest:
 
 
 def read_mem0(path: Path, scope: str) -> Iterator[ImportedItem]:
-    """The memories of mem0's ``get_all``. The ids of users, agents and runs become scopes, as for the ``Mem0Memory`` class."""
+    """The memories of mem0's ``get_all``.
+
+    The ids of users, agents and runs become scopes, as for the ``Mem0Memory`` class.
+    """
     whole = json_file(path)
     memories = whole.get("results", whole.get("memories")) if isinstance(whole, dict) else whole
     for number, one in enumerate(list_in(memories, path, 'a list of memories, or {"results": […]}'), 1):
@@ -150,7 +158,9 @@ def _mem0_fact(where: str, one: Any, scope: str) -> RememberRequest:
 
 
 def read_langgraph(path: Path, scope: str) -> Iterator[ImportedItem]:
-    """Items of a LangGraph store: a JSON list, or one a line; ``namespace`` is a list, or text with dots, or called ``prefix``."""
+    """Items of a LangGraph store: a JSON list, or one a line; ``namespace`` is a list, or text with dots, or
+    called ``prefix``.
+    """
     if scope != SHARED:
         raise InvalidValue(what="scope", problem="items of LangGraph's store have namespaces of their own")
     for number, row in enumerate(_rows(path), 1):
@@ -176,7 +186,9 @@ def _langgraph_fact(where: str, row: Any) -> RememberRequest:
 
 
 def read_markdown(path: Path, scope: str) -> Iterator[ImportedItem]:
-    """Notes: each section under a heading is a fact about that heading; a long one is cut at paragraphs and sentences."""
+    """Notes: each section under a heading is a fact about that heading; a long one is cut at paragraphs and
+    sentences.
+    """
     files = sorted(path.rglob("*.md")) if path.is_dir() else [path]
     if not files:
         raise InvalidValue(what=str(path), problem="there is no file that ends in .md")
@@ -368,7 +380,10 @@ def _letta_block(_: str, text: str, *, subject: str, agent: str, label: str, sco
 
 
 def _letta_message(message: Any) -> Iterator[dict[str, Any]]:
-    """A message as chat messages have it. What the agent says to its user is the argument of a call of ``send_message``."""
+    """A message as chat messages have it.
+
+    What the agent says to its user is the argument of a call of ``send_message``.
+    """
     plain = mapping_of(message)
     role, texts = plain.get("role"), []
     content = plain.get("content") or plain.get("text") or ()

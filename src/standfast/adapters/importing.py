@@ -1,10 +1,11 @@
-"""Import: what another system remembers, judged and remembered here; and export, in the forms that other systems read.
+"""Import: what another system remembers, judged and remembered here; and export, in the forms that other
+systems read.
 
     report = import_file(memory, "conversations.json", file_format="chatgpt", scope="user/ada")
 
-Facts are committed in parts. The id of a part's run is made from the file's digest and the part's number, and is an idempotency key;
-the messages of a conversation are known by session and position. So an import that was interrupted at any instant is continued by
-starting it again, and nothing is stored twice.
+Facts are committed in parts. The id of a part's run is made from the file's digest and the part's number, and
+is an idempotency key; the messages of a conversation are known by session and position. So an import that was
+interrupted at any instant is continued by starting it again, and nothing is stored twice.
 
 An export has accepted memory as
 
@@ -61,7 +62,10 @@ _ACCEPTED: Final = (Verdict.SEAL, Verdict.SABAR)
 
 
 class ImportProblem(Value, frozen=True, kw_only=True):
-    """Something that was not accepted: where in the file it stands, the verdict, and why. Without a verdict it can't be read."""
+    """Something that was not accepted: where in the file it stands, the verdict, and why.
+
+    Without a verdict it can't be read.
+    """
 
     where: str
     verdict: Verdict | None
@@ -71,8 +75,9 @@ class ImportProblem(Value, frozen=True, kw_only=True):
 class ImportReport(Value, frozen=True, kw_only=True):
     """What became of a file: how many facts and messages were read, and what the judge said.
 
-    ``problems`` has the first ones that were rejected or need review. ``resumed`` counts the facts that an earlier start of the same
-    import had committed; they are part of the other counts, as they were judged then.
+    ``problems`` has the first ones that were rejected or need review. ``resumed`` counts the facts that an
+    earlier start of the same import had committed; they are part of the other counts, as they were judged
+    then.
     """
 
     file_format: str
@@ -88,7 +93,10 @@ class ImportReport(Value, frozen=True, kw_only=True):
     @property
     def summary(self) -> str:
         """One line for people."""
-        counts = f"{self.accepted} accepted, {self.known} known, {self.needs_review} to review, {self.rejected} rejected"
+        counts = (
+            f"{self.accepted} accepted, {self.known} known, {self.needs_review} to review, {self.rejected}"
+            " rejected"
+        )
         if self.dry_run:
             return f"{self.read} read: {counts}. Nothing was stored."
         return f"{self.read} read: {counts}." + (

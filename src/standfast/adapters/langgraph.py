@@ -2,10 +2,10 @@
 
     graph = builder.compile(store=StandfastStore(Memory.open("agent.db")))
 
-The puts of a batch are one commit. Each put is judged; a rejected one raises ``PutRefused`` with the reasons. A delete is a
-``forget``. A search with a query is ranked as ``Memory.recall`` ranks, or by the embeddings of the ``index`` configuration. An
-unchanged item is not written again. Namespaces and keys mean what they mean in LangGraph's own stores. ``langgraph_items.py`` says how
-an item becomes a record.
+The puts of a batch are one commit. Each put is judged; a rejected one raises ``PutRefused`` with the reasons.
+A delete is a ``forget``. A search with a query is ranked as ``Memory.recall`` ranks, or by the embeddings of
+the ``index`` configuration. An unchanged item is not written again. Namespaces and keys mean what they mean
+in LangGraph's own stores. ``langgraph_items.py`` says how an item becomes a record.
 """
 
 import asyncio
@@ -59,11 +59,12 @@ class StandfastStore(BaseStore):
         memory: Where the items are stored, in the memory's namespace.
         workflow: The workflow name of the runs that write.
         agent: The author of the writes. Default: the workflow.
-        index: LangGraph's configuration of searches: ``fields`` are the paths that are searched (by default everything), and ``embed``
-            ranks by embeddings alone. Without ``embed``, ``dims`` is not needed, and a search ranks by words, or by words and stored vectors
-            (``hybrid-v1``) if the memory has an embedder.
-        ttl: LangGraph's configuration of expiry. Expired items are not shown; ``sweep_ttl`` erases them, and ``start_ttl_sweeper`` does so
-            at intervals.
+        index: LangGraph's configuration of searches: ``fields`` are the paths that are searched (by default
+            everything), and ``embed`` ranks by embeddings alone. Without ``embed``, ``dims`` is not needed,
+            and a search ranks by words, or by words and stored vectors (``hybrid-v1``) if the memory has an
+            embedder.
+        ttl: LangGraph's configuration of expiry. Expired items are not shown; ``sweep_ttl`` erases them, and
+            ``start_ttl_sweeper`` does so at intervals.
     """
 
     supports_ttl = True
@@ -88,7 +89,10 @@ class StandfastStore(BaseStore):
         self._sweeper = TtlSweeper(self.sweep_ttl, at_close=memory._at_close)  # noqa: SLF001  # Its thread ends with the memory.
 
     def batch(self, ops: Iterable[Op]) -> list[Result]:
-        """Answer all reads from one snapshot, then commit all puts. Of two puts to one key, the later counts."""
+        """Answer all reads from one snapshot, then commit all puts.
+
+        Of two puts to one key, the later counts.
+        """
         operations = list(ops)
         puts: dict[ItemPath, PutOp] = {}
         for op in operations:
@@ -125,10 +129,13 @@ class StandfastStore(BaseStore):
         return await asyncio.to_thread(self.sweep_ttl)
 
     def start_ttl_sweeper(self, sweep_interval_minutes: float | None = None) -> Future[None]:
-        """Erase expired items at intervals, in a thread, until ``stop_ttl_sweeper`` or the end of the memory. One thread at most.
+        """Erase expired items at intervals, in a thread, until ``stop_ttl_sweeper`` or the end of the memory.
+
+        One thread at most.
 
         Args:
-            sweep_interval_minutes: The time between two sweeps. Default: that of the ``ttl`` configuration, or 5 minutes.
+            sweep_interval_minutes: The time between two sweeps. Default: that of the ``ttl`` configuration,
+                or 5 minutes.
 
         Returns:
             A future that is done when the thread ends. To cancel it stops the thread as well.
@@ -225,7 +232,9 @@ class StandfastStore(BaseStore):
     def _commit(
         self, puts: dict[ItemPath, PutOp], *, keep_rejected: bool = False
     ) -> dict[ItemPath, Remembered]:
-        """Commit the puts in one run and return the rejected ones; if there are any, commit only if ``keep_rejected``."""
+        """Commit the puts in one run and return the rejected ones; if there are any, commit only if
+        ``keep_rejected``.
+        """
         rejected = {}
         writes: list[Write] = []
         with self.memory.run(
@@ -261,8 +270,8 @@ class TtlSweeper:
     """Calls ``sweep`` in a thread, at intervals, until it is stopped. There is at most one thread.
 
     Args:
-        sweep: Erases what has expired, and returns how many items that were. If it fails, that is logged, and it is called again after
-            the next interval.
+        sweep: Erases what has expired, and returns how many items that were. If it fails, that is logged, and
+            it is called again after the next interval.
         at_close: Stops the thread when the memory is closed.
     """
 
@@ -273,7 +282,10 @@ class TtlSweeper:
         self._current: _Sweeping | None = None
 
     def start(self, minutes: float) -> Future[None]:
-        """Start the thread if it does not run. The future is done when it ends; to cancel the future stops it as well."""
+        """Start the thread if it does not run.
+
+        The future is done when it ends; to cancel the future stops it as well.
+        """
         if not minutes > 0:
             problem = f"it must be a number of minutes above 0, not {minutes!r:.40}"
             raise InvalidValue(what="sweep_interval_minutes", problem=problem)
@@ -291,7 +303,10 @@ class TtlSweeper:
             return current.future
 
     def stop(self, timeout: float | None = None) -> bool:
-        """Stop the thread, and wait for a sweep that is under way. False if that takes more than ``timeout`` seconds."""
+        """Stop the thread, and wait for a sweep that is under way.
+
+        False if that takes more than ``timeout`` seconds.
+        """
         with self._lock:
             current = self._current
         if current is None:

@@ -1,8 +1,10 @@
-"""How an item of a LangGraph store is held as a record. Needs nothing of LangGraph, so that importing and exporting can use it.
+"""How an item of a LangGraph store is held as a record.
 
-Namespace and key make the subject, e.g. ``langgraph/users/123/prefs``. The text, which is judged and searched, is the path and
-then one line for each value. The value itself is stored as JSON text in a ref, because json-v1 rounds floats and normalises
-strings, and a value must come back exactly as it was put.
+Needs nothing of LangGraph, so that importing and exporting can use it.
+
+Namespace and key make the subject, e.g. ``langgraph/users/123/prefs``. The text, which is judged and
+searched, is the path and then one line for each value. The value itself is stored as JSON text in a ref,
+because json-v1 rounds floats and normalises strings, and a value must come back exactly as it was put.
 """
 
 import json
@@ -45,7 +47,9 @@ class StoredItem:
 
     @classmethod
     def of(cls, record: Record) -> Self | None:
-        """The item in a record; None if the record holds none, or one that somebody wrote under another item's name."""
+        """The item in a record; None if the record holds none, or one that somebody wrote under another
+        item's name.
+        """
         ref = next((ref for ref in record.refs if ref.get("kind") == KIND), None)
         if ref is None or record.ts_utc is None:
             return None
@@ -140,7 +144,10 @@ def ref_of(
 
 
 def exact_json(value: object) -> str:
-    """JSON text that tells 1, 1.0 and true apart, which Python calls equal. Raises ``InvalidValue`` for other values."""
+    """JSON text that tells 1, 1.0 and true apart, which Python calls equal.
+
+    Raises ``InvalidValue`` for other values.
+    """
     try:
         return json.dumps(value, allow_nan=False)
     except (TypeError, ValueError, RecursionError) as error:

@@ -1,4 +1,6 @@
-"""The items of one snapshot of a LangGraph store, and what a search looks at: filters, indexed paths and embeddings."""
+"""The items of one snapshot of a LangGraph store, and what a search looks at: filters, indexed paths and
+embeddings.
+"""
 
 import operator
 from collections.abc import Callable, Mapping, Sequence
@@ -35,7 +37,10 @@ _COMPARISONS: Final[dict[str, Callable[[Any, Any], bool]]] = {
 
 
 def matches(value: object, wanted: object) -> bool:
-    """Whether a value satisfies a filter: equal in every named part, or as its operators say. A name may be a path with dots."""
+    """Whether a value satisfies a filter: equal in every named part, or as its operators say.
+
+    A name may be a path with dots.
+    """
     if isinstance(wanted, Mapping):
         if any(name.startswith("$") for name in wanted):
             return all(_compare(value, name, other) for name, other in wanted.items())
@@ -75,7 +80,9 @@ def _compare(value: Any, name: str, other: Any) -> bool:
 
 
 def indexed_texts(item: StoredItem, fields: Sequence[str] | None) -> list[str]:
-    """The texts at the paths that are searched: the item's own, or those of the store; none if it is not to be searched."""
+    """The texts at the paths that are searched: the item's own, or those of the store; none if it is not to
+    be searched.
+    """
     if item.index is False:
         return []
     paths = item.index if isinstance(item.index, tuple) else fields or _WHOLE
@@ -95,10 +102,13 @@ def _terms(text: str) -> list[str]:
 
 
 class EmbeddedTexts:
-    """Ranks items by the embeddings of their texts. Vectors are kept in memory, as many as ``_MAX_EMBEDDED_TEXTS``.
+    """Ranks items by the embeddings of their texts.
+
+    Vectors are kept in memory, as many as ``_MAX_EMBEDDED_TEXTS``.
 
     Args:
-        config: LangGraph's configuration, with ``embed``: an ``Embeddings`` object, a function, or a provider's name.
+        config: LangGraph's configuration, with ``embed``: an ``Embeddings`` object, a function, or a
+            provider's name.
     """
 
     def __init__(self, config: IndexConfig) -> None:
@@ -109,7 +119,9 @@ class EmbeddedTexts:
     def ranked(
         self, query: str, items: Sequence[StoredItem], fields: Sequence[str] | None
     ) -> list[tuple[float | None, StoredItem]]:
-        """The items by the similarity of their best text, then those without indexed text, which have no score."""
+        """The items by the similarity of their best text, then those without indexed text, which have no
+        score.
+        """
         texts = [indexed_texts(item, fields) for item in items]
         self._embed(sorted({text for some in texts for text in some}))
         asked = _normal(self._embeddings.embed_query(query))
@@ -207,7 +219,9 @@ class SnapshotItems:
         return next(filter(self._is_shown, (StoredItem.of(record_of(version)) for version in versions)), None)
 
     def below(self, namespace_prefix: tuple[str, ...]) -> list[StoredItem]:
-        """The items in and below a namespace, by namespace and key: the newest version of each, law before the rest."""
+        """The items in and below a namespace, by namespace and key: the newest version of each, law before
+        the rest.
+        """
         newest: dict[ItemPath, StoredItem] = {}
         for band in reversed(RECALLED_BANDS):
             for prefix in (subject_prefix(namespace_prefix), LONG_PREFIX):
@@ -223,10 +237,11 @@ class SnapshotItems:
     def ranked(
         self, query: str, items: list[StoredItem], count: int
     ) -> list[tuple[float | None, StoredItem]]:
-        """The best of these items with their scores; then those that match nothing, or are not to be searched.
+        """The best of these items with their scores; then those that match nothing, or are not to be
+        searched.
 
-        By the embeddings of the store's ``index`` if it brings some; otherwise as ``hybrid-v1`` ranks if the memory has an embedder, and as
-        ``lexical-v1`` does if not.
+        By the embeddings of the store's ``index`` if it brings some; otherwise as ``hybrid-v1`` ranks if the
+        memory has an embedder, and as ``lexical-v1`` does if not.
         """
         if self._embedded is not None:
             return self._embedded.ranked(query, items, self._fields)

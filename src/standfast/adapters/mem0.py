@@ -6,9 +6,9 @@
     memory.add("I am allergic to nuts.", user_id="ada")
     memory.search("What can Ada eat?", filters={"user_id": "ada"})["results"]
 
-``user_id``, ``agent_id`` and ``run_id`` are scopes (``entity_ids.py``). Everything that is added is judged: the ``event`` of a memory that
-waits for review is PENDING, of a rejected one REJECTED, with the reasons. No model is asked, so messages are kept as they were said,
-whatever ``infer`` is.
+``user_id``, ``agent_id`` and ``run_id`` are scopes (``entity_ids.py``). Everything that is added is judged:
+the ``event`` of a memory that waits for review is PENDING, of a rejected one REJECTED, with the reasons. No
+model is asked, so messages are kept as they were said, whatever ``infer`` is.
 """
 
 import operator
@@ -60,10 +60,13 @@ _OPERATORS: Final[Mapping[str, Callable[[Any, Any], object]]] = {
 
 
 class Mem0Memory:
-    """mem0's ``Memory``, as one can use it without a model. Threads may share it. Close it, or use it as a context manager.
+    """mem0's ``Memory``, as one can use it without a model.
+
+    Threads may share it. Close it, or use it as a context manager.
 
     Args:
-        memory: A ``standfast.Memory``, or what ``Memory.open`` takes: a path, a ``postgresql://`` URL, or ``":memory:"``.
+        memory: A ``standfast.Memory``, or what ``Memory.open`` takes: a path, a ``postgresql://`` URL, or
+            ``":memory:"``.
     """
 
     def __init__(self, memory: Memory | str = "mem0.db") -> None:
@@ -80,15 +83,19 @@ class Mem0Memory:
         expiration_date: str | date | None = None,
         infer: bool = True,
     ) -> Shape:
-        """Judge a text, a message or several messages, and store each that is accepted as a memory. At least one id is needed.
+        """Judge a text, a message or several messages, and store each that is accepted as a memory.
+
+        At least one id is needed.
 
         Args:
             expiration_date: The last day on which ``search`` and ``get_all`` show it, as YYYY-MM-DD.
-            infer: Taken for mem0's sake. No model is asked in either case, and messages are kept as they were said.
+            infer: Taken for mem0's sake. No model is asked in either case, and messages are kept as they were
+                said.
 
         Returns:
-            ``{"results": [{"id": …, "memory": …, "event": "ADD", "actor_id": …, "role": …}]}``. ``event`` is NONE for what is known
-            already, PENDING for what needs review and REJECTED for what was refused; then ``reasons`` say why.
+            ``{"results": [{"id": …, "memory": …, "event": "ADD", "actor_id": …, "role": …}]}``. ``event`` is
+            NONE for what is known already, PENDING for what needs review and REJECTED for what was refused;
+            then ``reasons`` say why.
         """
         if not isinstance(infer, bool):
             raise InvalidValue(what="infer", problem=f"it must be True or False, not {infer!r:.40}")
@@ -128,8 +135,10 @@ class Mem0Memory:
         """Return the memories that match a query, best first, each with a ``score`` from 0 to 1.
 
         Args:
-            user_id: Whose memories; ``agent_id`` and ``run_id`` likewise. They may stand in ``filters`` instead.
-            filters: Ids, and conditions on metadata: values, ``{"gt": 3}`` and mem0's other operators, AND, OR and NOT.
+            user_id: Whose memories; ``agent_id`` and ``run_id`` likewise. They may stand in ``filters``
+                instead.
+            filters: Ids, and conditions on metadata: values, ``{"gt": 3}`` and mem0's other operators, AND,
+                OR and NOT.
             limit: mem0's older name of ``top_k``.
             threshold: The least score.
         """
@@ -189,7 +198,9 @@ class Mem0Memory:
         *,
         data: str | None = None,
     ) -> dict[str, str]:
-        """Replace the text of a memory, fields of its metadata, or its last day (None for none). ``data`` is an older name of ``text``.
+        """Replace the text of a memory, fields of its metadata, or its last day (None for none).
+
+        ``data`` is an older name of ``text``.
 
         Raises:
             PutRefused: The judge refused the new text; the old one stays.
@@ -301,7 +312,10 @@ class Mem0Memory:
 
 
 def _next_revision(tags: Sequence[str]) -> list[str]:
-    """The tags of a version whose text is that of the one before. Without another tag it would be known, and not be stored."""
+    """The tags of a version whose text is that of the one before.
+
+    Without another tag it would be known, and not be stored.
+    """
     numbers = [tag.removeprefix(_REVISION) for tag in tags if tag.startswith(_REVISION)]
     revisions = [int(number) for number in numbers if number.isdecimal()]
     kept = [tag for tag in tags if not tag.startswith(_REVISION)]
@@ -309,7 +323,10 @@ def _next_revision(tags: Sequence[str]) -> list[str]:
 
 
 def _said(messages: object) -> Iterator[tuple[str, str | None, str, str]]:
-    """Role, name, kind of source and text of what is to be added. What the system says is no memory, as in mem0."""
+    """Role, name, kind of source and text of what is to be added.
+
+    What the system says is no memory, as in mem0.
+    """
     listed = messages
     if isinstance(messages, str):
         listed = [{"role": "user", "content": messages}]

@@ -1,8 +1,10 @@
-"""A session of the OpenAI Agents SDK that is kept in a ``Memory``: ``Runner.run(agent, "Hello", session=StandfastSession("7", memory))``.
+"""A session of the OpenAI Agents SDK that is kept in a ``Memory``: ``Runner.run(agent, "Hello",
+session=StandfastSession("7", memory))``.
 
-It follows the SDK's ``Session`` protocol and needs nothing of the SDK. Each item is a message of a session, so it is judged, recalled and forgotten
-like every other; the item itself stands as JSON in the record's metadata, because it must come back exactly as it was given. An item that is
-not accepted is not given back, nor is the other half of its tool call, because a model refuses calls without results.
+It follows the SDK's ``Session`` protocol and needs nothing of the SDK. Each item is a message of a session,
+so it is judged, recalled and forgotten like every other; the item itself stands as JSON in the record's
+metadata, because it must come back exactly as it was given. An item that is not accepted is not given back,
+nor is the other half of its tool call, because a model refuses calls without results.
 """
 
 import asyncio
@@ -33,8 +35,9 @@ class StandfastSession:
         session_id: The conversation.
         memory: Where it is stored.
         scope: Whose conversation it is, e.g. ``"user/ada"``.
-        session_settings: The SDK's ``SessionSettings``, or a mapping of its fields, which the SDK then checks. Its ``limit`` is how many items
-            ``get_items`` returns if it is given none. The SDK's runner reads them too.
+        session_settings: The SDK's ``SessionSettings``, or a mapping of its fields, which the SDK then
+            checks. Its ``limit`` is how many items ``get_items`` returns if it is given none. The SDK's
+            runner reads them too.
     """
 
     def __init__(
@@ -53,7 +56,9 @@ class StandfastSession:
         self._reader = SessionReader(memory.store, memory.namespace)
 
     async def get_items(self, limit: int | None = None) -> list[Any]:
-        """Return the newest items, at most ``limit``, oldest first; by default as many as the settings say, or all."""
+        """Return the newest items, at most ``limit``, oldest first; by default as many as the settings say,
+        or all.
+        """
         most = getattr(self.session_settings, "limit", None) if limit is None else limit
         return await _in_thread(lambda: self._items(most))
 
@@ -74,8 +79,9 @@ class StandfastSession:
     def _add(self, items: Sequence[dict[str, Any]]) -> None:
         messages = [_message(item) for item in items]
         for _ in range(MAX_RETRIES):
-            # Without a position, items that begin as the session begins would be taken for it. If somebody else adds at the same
-            # position meanwhile, what says something else is a conflict, and what says the same is taken for known.
+            # Without a position, items that begin as the session begins would be taken for it. If somebody
+            # else adds at the same position meanwhile, what says something else is a conflict, and what says
+            # the same is taken for known.
             position = self._next_position()
             with suppress(MessageConflict):
                 added = self.memory.add(
@@ -159,7 +165,10 @@ def _message(item: dict[str, Any]) -> dict[str, Any]:
         raise InvalidValue(what="item", problem=f"it is not JSON: {error}") from None
     pieces = [exact[start : start + MAX_METADATA_CHARS] for start in range(0, len(exact), MAX_METADATA_CHARS)]
     if len(pieces) > MAX_METADATA_FIELDS:
-        problem = f"it has {len(exact):,} characters, and {MAX_METADATA_FIELDS * MAX_METADATA_CHARS:,} can be stored"
+        problem = (
+            f"it has {len(exact):,} characters, and {MAX_METADATA_FIELDS * MAX_METADATA_CHARS:,} can be"
+            " stored"
+        )
         raise InvalidValue(what="item", problem=problem)
     metadata = {f"{_ITEM}.{number:03}": piece for number, piece in enumerate(pieces)}
     kind = str(item.get("type", "message"))
@@ -174,7 +183,9 @@ def _message(item: dict[str, Any]) -> dict[str, Any]:
 
 
 def _item_of(records: Sequence[Record]) -> dict[str, Any] | None:
-    """The item in the records of one position; None if one of them was not accepted, or somebody else wrote it."""
+    """The item in the records of one position; None if one of them was not accepted, or somebody else wrote
+    it.
+    """
     if any(record.verdict not in ACCEPTED_VERDICTS for record in records):
         return None
     metadata = records[0].metadata

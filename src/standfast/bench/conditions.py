@@ -1,7 +1,7 @@
 """The conditions of a grid: the document's plain one, and its extensions, each with a metric of its own.
 
-A condition runs each policy on an episode under a budget and makes one row of results. A new condition is a class with a name,
-a metric and ``records``, or ``measure`` if policies run separately.
+A condition runs each policy on an episode under a budget and makes one row of results. A new condition is a
+class with a name, a metric and ``records``, or ``measure`` if policies run separately.
 """
 
 import zlib
@@ -66,7 +66,9 @@ class Condition(ABC):
 
     @abstractmethod
     def records(self, entrants: Sequence[Entrant], budgets: Sequence[int]) -> Iterator[dict[str, Any]]:
-        """Yield a row for each budget and policy, in that order; a record with ``curve`` holds the curves of a budget."""
+        """Yield a row for each budget and policy, in that order; a record with ``curve`` holds the curves of
+        a budget.
+        """
 
     def recall(self, retained: set[int]) -> float:
         """Return the share of critical steps that are retained."""
@@ -155,7 +157,10 @@ class HierarchicalCondition(_SeparateCondition):
 
 
 class WriteQueue:
-    """When each stored item is durable, if 256 bytes a timestep are written. Times are counted in bytes, so they are whole."""
+    """When each stored item is durable, if 256 bytes a timestep are written.
+
+    Times are counted in bytes, so they are whole.
+    """
 
     def __init__(self) -> None:
         self._free_at = 0
@@ -177,8 +182,8 @@ class WriteQueue:
 class LatencyCondition(_SeparateCondition):
     """Bytes are written at a limited rate, in the order in which items were stored.
 
-    The metric is timely recall: the critical steps that are retained and were durable at most ten timesteps after they were
-    seen. A policy that writes everything is late for what matters.
+    The metric is timely recall: the critical steps that are retained and were durable at most ten timesteps
+    after they were seen. A policy that writes everything is late for what matters.
     """
 
     name = "latency"
@@ -201,8 +206,8 @@ class LatencyCondition(_SeparateCondition):
 class CompressionCondition(_SeparateCondition):
     """Observations and deltas are stored deflated where that is shorter, so the same budget holds more.
 
-    The metric is the gain in recall over the plain condition. Each row names the version of zlib, because another
-    implementation may deflate a little differently.
+    The metric is the gain in recall over the plain condition. Each row names the version of zlib, because
+    another implementation may deflate a little differently.
     """
 
     name = "compression"
@@ -232,7 +237,8 @@ class CompressionCondition(_SeparateCondition):
 
 
 class CompressionChoiceCondition(CompressionCondition):
-    """A policy may ask, for each WRITE and each MERGE, that it is stored compressed, as the document's section 8 says.
+    """A policy may ask, for each WRITE and each MERGE, that it is stored compressed, as the document's
+    section 8 says.
 
     The runner computes the price. A policy that never asks gains nothing.
     """
@@ -242,10 +248,11 @@ class CompressionChoiceCondition(CompressionCondition):
 
 
 class RetrievalCondition(_SeparateCondition):
-    """After the stream, memory is asked for each endpoint that had a critical step, through recall's default controller.
+    """After the stream, memory is asked for each endpoint that had a critical step, through recall's default
+    controller.
 
-    The endpoint's last critical step must be among the first k records. Retaining it is not enough, because other records
-    may rank before it or fill the token budget.
+    The endpoint's last critical step must be among the first k records. Retaining it is not enough, because
+    other records may rank before it or fill the token budget.
     """
 
     name = "retrieval"
@@ -277,10 +284,12 @@ class RetrievalCondition(_SeparateCondition):
 
 
 class AnswersCondition(_SeparateCondition):
-    """Does keeping it help? Questions about the end of the stream are answered from what recall finds in what was kept.
+    """Does keeping it help? The metric is the share of right answers.
 
-    The metric is the share of right answers, by exact match and without a model (see ``kept_memory``). The row also has the
-    metrics of the byte budget, so that their correlation with answers can be reported.
+    Questions about the end of the stream are answered from what recall finds in what was kept.
+
+    The metric is the share of right answers, by exact match and without a model (see ``kept_memory``). The
+    row also has the metrics of the byte budget, so that their correlation with answers can be reported.
     """
 
     name = "answers"
@@ -318,8 +327,8 @@ class AnswersCondition(_SeparateCondition):
 class SharedCondition(Condition):
     """All policies see the same stream and share one budget; each has a store of its own.
 
-    The order in which they decide rotates from step to step. The metric is a policy's own recall; the row also has its share of
-    the bytes, the recall of all policies together and Jain's fairness index.
+    The order in which they decide rotates from step to step. The metric is a policy's own recall; the row
+    also has its share of the bytes, the recall of all policies together and Jain's fairness index.
     """
 
     name = "shared"
@@ -385,7 +394,10 @@ PATTERNS: Final[dict[str, _SortKey]] = {
 
 
 def reordered(episode: Episode, pattern: str) -> Episode:
-    """Return the episode with its steps reordered inside windows of fifty. Timesteps stay; labels move with their steps."""
+    """Return the episode with its steps reordered inside windows of fifty.
+
+    Timesteps stay; labels move with their steps.
+    """
     sort_key, critical = PATTERNS[pattern], episode.labels.critical_steps
     steps = episode.steps
     sizes = [json_bytes(step.observation) for step in steps]
@@ -410,8 +422,8 @@ def reordered(episode: Episode, pattern: str) -> Episode:
 class AdversarialCondition(_SeparateCondition):
     """The same steps in the order that is worst for the policy, out of six patterns.
 
-    The metric is the recall under the worst pattern; the row also has the loss against the original order. (``bench generate
-    --regime adversarial`` goes further and makes new streams against one policy.)
+    The metric is the recall under the worst pattern; the row also has the loss against the original order.
+    (``bench generate --regime adversarial`` goes further and makes new streams against one policy.)
     """
 
     name = "adversarial"

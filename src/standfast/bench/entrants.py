@@ -1,7 +1,8 @@
 """Who takes part in the benchmark: a policy and the track it sees.
 
-Shipped policies run in the benchmark's own process. Every other policy runs in a process of its own that is given one step at a
-time, and its module is never imported here. A new process is started for each run, so that no run learns from another.
+Shipped policies run in the benchmark's own process. Every other policy runs in a process of its own that is
+given one step at a time, and its module is never imported here. A new process is started for each run, so
+that no run learns from another.
 """
 
 import hashlib
@@ -36,7 +37,10 @@ _INHERITED: Final = ("PATH", "SYSTEMROOT", "LANG", "LC_ALL", "TMPDIR", "TEMP")
 
 
 class Entrant(msgspec.Struct, frozen=True):
-    """A policy in the benchmark and the track it sees. ``Name@privileged`` shows an unprivileged policy the hints, too."""
+    """A policy in the benchmark and the track it sees.
+
+    ``Name@privileged`` shows an unprivileged policy the hints, too.
+    """
 
     spec: PolicySpec
     track: Track
@@ -51,7 +55,10 @@ class Entrant(msgspec.Struct, frozen=True):
         if not track:
             return cls(spec, declared, declared)
         if not (declared is Track.UNPRIVILEGED and track in (Track.UNPRIVILEGED, Track.PRIVILEGED)):
-            problem = f"it is on the {declared} track; only an unprivileged policy can be shown more, with @privileged"
+            problem = (
+                f"it is on the {declared} track; only an unprivileged policy can be shown more, with"
+                " @privileged"
+            )
             raise UnknownPolicy(policy=repr(text), problem=problem)
         return cls(spec, Track(track), declared)
 
@@ -60,7 +67,10 @@ class Entrant(msgspec.Struct, frozen=True):
 
     @property
     def seeded(self) -> bool:
-        """Whether another seed may give another run. A policy that is not shipped is assumed to use its seed."""
+        """Whether another seed may give another run.
+
+        A policy that is not shipped is assumed to use its seed.
+        """
         return not self.spec.shipped or (self.spec.takes_seed and "seed" not in dict(self.spec.settings))
 
     @contextmanager

@@ -1,8 +1,8 @@
 """Episodes: streams of steps that policies see, with labels that they don't, and the files that hold them.
 
-A policy is given steps one by one; the labels stay with the benchmark, which grades with them afterwards. No step has a
-reference to its labels. A file has one episode a line; it is read strictly, written deterministically, and frozen by a manifest
-of hashes.
+A policy is given steps one by one; the labels stay with the benchmark, which grades with them afterwards. No
+step has a reference to its labels. A file has one episode a line; it is read strictly, written
+deterministically, and frozen by a manifest of hashes.
 """
 
 import hashlib
@@ -252,7 +252,10 @@ def manifest_of(folder: str | os.PathLike[str]) -> dict[str, Any]:
 
 
 def check_manifest(folder: str | os.PathLike[str]) -> list[str]:
-    """Compare a folder with its ``MANIFEST.json``. Return one message for each missing, changed or unlisted file."""
+    """Compare a folder with its ``MANIFEST.json``.
+
+    Return one message for each missing, changed or unlisted file.
+    """
     path = Path(folder) / MANIFEST
     try:
         manifest = json.loads(path.read_bytes())

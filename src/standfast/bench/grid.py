@@ -1,8 +1,9 @@
 """The grid: every episode under every budget with every policy.
 
-The work is split into units that can run in any order, on any machine. A unit is one episode with all budgets, or with one of
-them if the episode is long. Its rows depend only on the grid's description and the episode, so one worker or many give the same
-bytes: in this process, in several, or on a Dask cluster. Each finished unit is a file; an interrupted run skips the units that are finished.
+The work is split into units that can run in any order, on any machine. A unit is one episode with all
+budgets, or with one of them if the episode is long. Its rows depend only on the grid's description and the
+episode, so one worker or many give the same bytes: in this process, in several, or on a Dask cluster. Each
+finished unit is a file; an interrupted run skips the units that are finished.
 """
 
 import hashlib
@@ -170,7 +171,8 @@ def run_unit(grid: Grid, unit: GridUnit) -> bytes:
 
 
 def _by_seed(grid: Grid) -> Iterator[tuple[int, Sequence[Entrant]]]:
-    """Yield each seed with the policies that run with it: all with the first, then those that use random numbers.
+    """Yield each seed with the policies that run with it: all with the first, then those that use random
+    numbers.
 
     Where policies share a budget, all run with each seed.
     """
@@ -190,7 +192,9 @@ def _entrants(policies: tuple[str, ...]) -> tuple[Entrant, ...]:
 
 @cache
 def code_version() -> str:
-    """Return the package's version and a hash of the code that results depend on, so that old results are never mixed in."""
+    """Return the package's version and a hash of the code that results depend on, so that old results are
+    never mixed in.
+    """
     root = Path(__file__).parents[1]
     digest = hashlib.sha256()
     for package in ("policies", "bench"):
@@ -207,7 +211,9 @@ def _foreign_code(entrants: Sequence[str]) -> str:
 
 
 class ResultsFolder:
-    """A folder with the results of a grid: its plan, a file for each finished unit and, in the end, all rows in order."""
+    """A folder with the results of a grid: its plan, a file for each finished unit and, in the end, all rows
+    in order.
+    """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.path = Path(path)
@@ -242,7 +248,10 @@ class ResultsFolder:
             file.write(lines)
 
     def finish(self, units: Sequence[GridUnit]) -> int:
-        """Join all rows in the order of the units, and all curves in another file. Return the number of rows."""
+        """Join all rows in the order of the units, and all curves in another file.
+
+        Return the number of rows.
+        """
         rows = 0
         with atomic_file(self.path / RESULTS) as results, atomic_file(self.path / CURVES) as curves:
             for unit in units:
@@ -322,7 +331,9 @@ class GridSummary(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def summarise_grid(folder: str | os.PathLike[str]) -> GridSummary:
-    """Read the rows of a finished grid one by one, so that any number of them fits into memory, and return their means."""
+    """Read the rows of a finished grid one by one, so that any number of them fits into memory, and return
+    their means.
+    """
     path = Path(folder)
     try:
         plan = msgspec.json.decode((path / PLAN).read_bytes(), type=Grid)
@@ -418,7 +429,10 @@ def in_process(grid: Grid, units: Sequence[GridUnit]) -> Iterator[tuple[GridUnit
 
 
 def process_pool(workers: int | None = None) -> Engine:
-    """Return an engine that runs units in several processes, by default one per core. Each holds one episode at a time."""
+    """Return an engine that runs units in several processes, by default one per core.
+
+    Each holds one episode at a time.
+    """
     count = workers or usable_cores()
 
     def run(grid: Grid, units: Sequence[GridUnit]) -> Iterator[tuple[GridUnit, bytes]]:
@@ -440,7 +454,10 @@ def process_pool(workers: int | None = None) -> Engine:
 
 
 def dask_cluster(scheduler: str, *, wait_seconds: float = 10.0) -> Engine:
-    """Return an engine that runs units on a Dask cluster. Episodes are sent along, so workers need no files."""
+    """Return an engine that runs units on a Dask cluster.
+
+    Episodes are sent along, so workers need no files.
+    """
     try:
         distributed: Any = import_module("distributed")
     except ImportError:

@@ -1,4 +1,5 @@
-"""Results of a grid as tables: means over episodes with intervals, places, and the leaderboard, pooled and by group.
+"""Results of a grid as tables: means over episodes with intervals, places, and the leaderboard, pooled and by
+group.
 
 The settings that put a graded policy on a band come from the same results.
 """
@@ -22,7 +23,8 @@ from standfast.policies import BandBudget, PolicySpec, Track
 from standfast.vocabulary import Band
 
 LEADERBOARD_BYTES: Final = 10_240
-# The columns of the leaderboard: name in LeaderboardRow, heading, and how the mean is shown (with its interval if there is no format).
+# The columns of the leaderboard: name in LeaderboardRow, heading, and how the mean is shown (with its
+# interval if there is no format).
 COLUMNS: Final = (
     ("recall", "Recall", ""),
     ("f1", "F1", ".3f"),
@@ -32,7 +34,8 @@ COLUMNS: Final = (
     ("utility_share", "Of best", ".3f"),
 )
 CONFUSION: Final = ("true_positives", "false_positives", "false_negatives", "true_negatives")
-# The document's lengths are 100, 1,000 and 10,000 steps; a length between two belongs to the nearer one, in factors.
+# The document's lengths are 100, 1,000 and 10,000 steps; a length between two belongs to the nearer one, in
+# factors.
 LENGTHS: Final = (("short", 316), ("medium", 3_162), ("long", float("inf")))
 GROUPINGS: Final = ("length", "source")
 POOLED: Final = "all"
@@ -41,7 +44,10 @@ Column = str | Callable[[ResultRow], float]
 
 
 class LeaderboardRow(msgspec.Struct, frozen=True, kw_only=True):
-    """One row of the leaderboard. Its place is a range: policies whose ranges overlap may not differ significantly."""
+    """One row of the leaderboard.
+
+    Its place is a range: policies whose ranges overlap may not differ significantly.
+    """
 
     best_place: int
     worst_place: int
@@ -105,7 +111,10 @@ def group_rows(rows: Sequence[ResultRow], by: str) -> dict[str, list[ResultRow]]
 
 
 def episode_scores(rows: Iterable[ResultRow], column: Column) -> dict[tuple[str, int], float]:
-    """Return a column, or a function of a row, by episode: the mean over seeds if there are several. A row without a value is left out."""
+    """Return a column, or a function of a row, by episode: the mean over seeds if there are several.
+
+    A row without a value is left out.
+    """
     read = column if callable(column) else lambda row: row[column]
     values: dict[tuple[str, int], list[float]] = {}
     for row in rows:
@@ -146,7 +155,10 @@ def leaderboard_budget(rows: Sequence[ResultRow], wanted: int | None = None) -> 
 
 
 def rank_policies(rows: Sequence[ResultRow], max_bytes: int) -> list[LeaderboardRow]:
-    """Return all policies at one budget, by mean recall, then F1, then name. Places say which of that order is significant."""
+    """Return all policies at one budget, by mean recall, then F1, then name.
+
+    Places say which of that order is significant.
+    """
     return [
         LeaderboardRow(
             best_place=one.place[0],
@@ -242,7 +254,8 @@ def size_name(count: int) -> str:
 
 
 def answer_correlations(rows: Sequence[ResultRow], max_bytes: int) -> dict[str, Mean]:
-    """Return how metrics of the byte budget agree with answers: rank correlations over policies, as means over episodes.
+    """Return how metrics of the byte budget agree with answers: rank correlations over policies, as means
+    over episodes.
 
     Episodes on which all policies have the same figure are left out.
     """
@@ -270,7 +283,9 @@ def correlations_csv(rows: Sequence[ResultRow], max_bytes: int) -> str:
 
 
 def pairs_csv(rows: Sequence[ResultRow], max_bytes: int, metric: str = "recall") -> str:
-    """Return the comparison of every pair of policies as CSV: difference, interval, p value and corrected p value."""
+    """Return the comparison of every pair of policies as CSV: difference, interval, p value and corrected p
+    value.
+    """
     lines: list[Sequence[Any]] = [
         ("first", "second", "difference", "difference_low", "difference_high", "p", "corrected_p", "episodes")
     ]
@@ -337,8 +352,8 @@ def graded_budget(
 ) -> BandBudget:
     """Return the budget that spends a band's bytes as the results in ``folder`` were made.
 
-    It has the grid's byte model and, for a policy that uses random numbers, the grid's first seed. On the same stream of admitted
-    observations it keeps what the benchmark keeps for the policy with that seed.
+    It has the grid's byte model and, for a policy that uses random numbers, the grid's first seed. On the
+    same stream of admitted observations it keeps what the benchmark keeps for the policy with that seed.
 
     Args:
         folder: The folder of a finished grid.
@@ -357,7 +372,10 @@ def graded_budget(
         problem = f"it was not graded in {folder}; there are {', '.join(plan.policies)}"
         raise UnknownPolicy(policy=str(entrant), problem=problem)
     if entrant.track is not entrant.declared:
-        problem = f"production shows hints only to policies that declare the privileged track; deploy {entrant.spec}"
+        problem = (
+            "production shows hints only to policies that declare the privileged track; deploy"
+            f" {entrant.spec}"
+        )
         raise UnknownPolicy(policy=str(entrant), problem=problem)
     if entrant.track not in (Track.UNPRIVILEGED, Track.PRIVILEGED):
         needs = "utilities after each step" if entrant.track is Track.BANDIT else "to know the future"

@@ -1,17 +1,19 @@
-"""The metrics of the document's section 4 for one run, the worth of what is retained over time, and the exact optimum of both.
+"""The metrics of the document's section 4 for one run, the worth of what is retained over time, and the exact
+optimum of both.
 
-Utilities are summed in whole units and divided once, so that sums do not depend on their order. A metric whose denominator is
-zero is 0.
+Utilities are summed in whole units and divided once, so that sums do not depend on their order. A metric
+whose denominator is zero is 0.
 
-The optimum is the most that a WRITE-only run could have retained. For a whole episode, ``policies.knapsack`` finds it. For the curve over
-time, classic dynamic programming runs once, step by step, in whichever dimension is smaller:
+The optimum is the most that a WRITE-only run could have retained. For a whole episode, ``policies.knapsack``
+finds it. For the curve over time, classic dynamic programming runs once, step by step, in whichever dimension
+is smaller:
 
-- by value: the fewest bytes for each total value. The optimum of a prefix is the greatest value whose bytes fit. No prefix is
-  worth more than the whole, so the table ends at the optimum of the whole.
+- by value: the fewest bytes for each total value. The optimum of a prefix is the greatest value whose bytes
+  fit. No prefix is worth more than the whole, so the table ends at the optimum of the whole.
 - by bytes: the greatest value for each number of bytes.
 
-Both consider every subset, on integers, so both are exact. Real labels have few classes of utility, so the table by value is
-small: 10,000 steps at 1 MB take less than a second.
+Both consider every subset, on integers, so both are exact. Real labels have few classes of utility, so the
+table by value is small: 10,000 steps at 1 MB take less than a second.
 """
 
 from collections.abc import Mapping, Sequence
@@ -102,7 +104,9 @@ def ratio(part: float, whole: float) -> float:
 
 
 class WorthCurve:
-    """Observes a run and records the worth of what is retained after each step, at the cost of the step's actions."""
+    """Observes a run and records the worth of what is retained after each step, at the cost of the step's
+    actions.
+    """
 
     def __init__(self, worth: Mapping[int, int]) -> None:
         self._worth = worth

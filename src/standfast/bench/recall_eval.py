@@ -2,13 +2,16 @@
 
 Two formats are read:
 
-- **plain**: JSON lines. A line with ``text`` is a record (``memory_id``, ``text``, and optionally ``ts_utc``, ``tags``, ``subject``, ``source``, ``session``,
-  ``position``, ``speaker``); a line with ``question`` has ``evidence``, the ids of the records that answer it. ``corpus`` tells corpora apart.
-- **LoCoMo**: a JSON file of one conversation, or of a list of them, as that benchmark publishes it. Each turn is a record. Questions without
-  evidence, and those that are meant to have no answer (category 5), are left out.
+- **plain**: JSON lines. A line with ``text`` is a record (``memory_id``, ``text``, and optionally ``ts_utc``,
+  ``tags``, ``subject``, ``source``, ``session``, ``position``, ``speaker``); a line with ``question`` has
+  ``evidence``, the ids of the records that answer it. ``corpus`` tells corpora apart.
+- **LoCoMo**: a JSON file of one conversation, or of a list of them, as that benchmark publishes it. Each turn
+  is a record. Questions without evidence, and those that are meant to have no answer (category 5), are left
+  out.
 
-Each corpus becomes a store in memory, and questions go through the same reader as ``Memory.recall``. A question's recall is the share of its
-evidence among the selected records. Intervals are percentile bootstraps over questions, from a fixed seed.
+Each corpus becomes a store in memory, and questions go through the same reader as ``Memory.recall``. A
+question's recall is the share of its evidence among the selected records. Intervals are percentile bootstraps
+over questions, from a fixed seed.
 """
 
 import json
@@ -70,7 +73,8 @@ class RecallScore(Value, frozen=True, kw_only=True):
         complete: The share of questions with all of their evidence.
         text_tokens: The mean size of the text, estimated.
         frame_share: The mean share of the text that is not excerpts, of questions that found something.
-        p50_ms: The median time of a recall, and ``p95_ms`` the time that 5 % exceed. The first recall of a corpus, which builds the index, is left out.
+        p50_ms: The median time of a recall, and ``p95_ms`` the time that 5 % exceed. The first recall of a
+            corpus, which builds the index, is left out.
     """
 
     controller: str
@@ -121,7 +125,10 @@ def _plain(path: Path, text: str) -> list[EvalCorpus]:
                     Record.from_json({"verdict": Verdict.SEAL.value, **fields})
                 )
         except (json.JSONDecodeError, AttributeError, TypeError, InvalidValue) as error:
-            problem = f"line {number} is neither a record (memory_id, text) nor a question (question, evidence): {error}"
+            problem = (
+                f"line {number} is neither a record (memory_id, text) nor a question (question, evidence):"
+                f" {error}"
+            )
             raise InvalidValue(what=str(path), problem=problem) from None
     return [_corpus(name or path.stem, records.get(name, []), questions.get(name, [])) for name in records]
 

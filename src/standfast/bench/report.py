@@ -1,6 +1,8 @@
-"""The report of a grid: files for each policy, leaderboards, comparisons, plots, and one self-contained HTML page.
+"""The report of a grid: files for each policy, leaderboards, comparisons, plots, and one self-contained HTML
+page.
 
-Plots are for papers: vector formats, at most six policies to a panel, captions with n and the kind of interval.
+Plots are for papers: vector formats, at most six policies to a panel, captions with n and the kind of
+interval.
 """
 
 import csv
@@ -40,7 +42,8 @@ from standfast.bench.leaderboard import (
 from standfast.bench.statistics import Mean, PolicyComparison, mean_of
 from standfast.errors import BadFile, MissingExtra
 
-# The palette of Okabe and Ito, which colour-blind readers can tell apart. Dashes and marks differ too, for print in black.
+# The palette of Okabe and Ito, which colour-blind readers can tell apart. Dashes and marks differ too, for
+# print in black.
 COLOURS: Final = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#000000")
 DASHES: Final = ("-", "--", "-.", ":", (0, (5, 1)), (0, (1, 1)))
 MARKS: Final = ("o", "s", "^", "D", "v", "X")
@@ -148,7 +151,9 @@ def metric_against_budget(rows: Sequence[ResultRow], metric: str) -> Plot:
 
 
 def regret_over_time(curves: Sequence[ResultRow], max_bytes: int, names: Sequence[str] = ()) -> Plot:
-    """Return regret over the stream as a share of each episode's optimum, one line per policy, or those of ``names``."""
+    """Return regret over the stream as a share of each episode's optimum, one line per policy, or those of
+    ``names``.
+    """
     grid = [number / 100 for number in range(1, 101)]
     own = [one for one in curves if one["budget_bytes"] == max_bytes]
     known = list(dict.fromkeys(name for one in own for name in one["curve"]["regret"]))
@@ -216,7 +221,9 @@ def metric_bars(rows: Sequence[ResultRow], max_bytes: int, metric: str) -> Plot:
 
 
 def critical_difference(comparison: PolicyComparison, max_bytes: int, metric: str) -> Plot:
-    """Return the critical-difference diagram: average ranks, with a bar over policies that do not differ significantly."""
+    """Return the critical-difference diagram: average ranks, with a bar over policies that do not differ
+    significantly.
+    """
     ranks = comparison.average_ranks
     order = sorted(ranks, key=lambda name: (ranks[name], name))
     ties = comparison.ties()
@@ -253,8 +260,9 @@ def critical_difference(comparison: PolicyComparison, max_bytes: int, metric: st
             fontsize=8,
         )
     plot.caption(
-        f"Average ranks by {metric.replace('_', ' ')} at {size_name(max_bytes)} over n = {comparison.episodes} episodes; 1 is "
-        "best.\nA bar joins policies of which no two differ significantly (Wilcoxon's signed-rank test, Holm's correction, 5 %)."
+        f"Average ranks by {metric.replace('_', ' ')} at {size_name(max_bytes)} over n ="
+        f" {comparison.episodes} episodes; 1 is best.\nA bar joins policies of which no two differ"
+        " significantly (Wilcoxon's signed-rank test, Holm's correction, 5 %)."
     )
     return plot
 
@@ -291,7 +299,10 @@ CAN_TELL: Final = (
     ),
     (
         "how far a policy is from the exact WRITE-only optimum",
-        "whether every label is right: a rule made them; 'standfast bench labels' says how far it agrees with a hand",
+        (
+            "whether every label is right: a rule made them; 'standfast bench labels' says how far it agrees"
+            " with a hand"
+        ),
     ),
     (
         "that a difference is not by chance, if episodes are independent",
@@ -399,15 +410,15 @@ def _page(
     agreement = regret = ""
     if plan.condition == PLAIN:
         regret = (
-            " Regret is against the exact WRITE-only optimum; &ldquo;of best&rdquo; is the utility as a share of it, which can pass 1 "
-            "where merging beats writing."
+            " Regret is against the exact WRITE-only optimum; &ldquo;of best&rdquo; is the utility as a share"
+            " of it, which can pass 1 where merging beats writing."
         )
     if plan.condition == "answers":
         said = "; ".join(f"{name} {mean}" for name, mean in answer_correlations(rows, budget).items())
         agreement = f'<p class="note">Rank correlation with answers over policies: {html.escape(said)}.</p>\n'
     images = "".join(
-        f'<h2 id="{name}">{_title(name)}</h2>\n'
-        f'<figure><img alt="{_title(name)}" src="data:image/svg+xml;base64,{b64encode(picture).decode()}"></figure>\n'
+        f'<h2 id="{name}">{_title(name)}</h2>\n<figure><img alt="{_title(name)}"'
+        f' src="data:image/svg+xml;base64,{b64encode(picture).decode()}"></figure>\n'
         for name, picture in pictures.items()
     )
     boards = {by: _boards(by, some) for by, some in tables.items()}
@@ -427,11 +438,14 @@ def _page(
         '<meta name="viewport" content="width=device-width"><title>Write policies</title>'
         f"<style>{STYLE}</style></head><body>\n<h1>Write policies under byte budgets</h1>\n"
         f'<p class="note">{html.escape(_facts(plan, rows))}</p>\n<nav>{navigation}</nav>\n'
-        '<p class="note">Means over episodes with 95 % bootstrap intervals. A place is a range: two policies are only in an order '
-        "if they differ significantly (Wilcoxon's signed-rank test over episodes, Holm's correction, 5 %); pairs.csv has all "
+        '<p class="note">Means over episodes with 95 % bootstrap intervals. A place is a range: two policies'
+        " are only in an order "
+        "if they differ significantly (Wilcoxon's signed-rank test over episodes, Holm's correction, 5 %);"
+        " pairs.csv has all "
         f"comparisons.{regret}</p>\n"
         f"{agreement}{boards.pop(POOLED)}{images}{''.join(boards.values())}"
-        '<h2 id="limits">What this can tell, and what not</h2>\n<table class="words"><thead><tr><th>it can tell</th>'
+        '<h2 id="limits">What this can tell, and what not</h2>\n<table class="words"><thead><tr><th>it can'
+        " tell</th>"
         f"<th>it can't tell</th></tr></thead><tbody>\n{limits}</tbody></table>\n"
         f'<h2 id="episodes">Episodes</h2>\n<table><tbody>\n{files}</tbody></table>\n</body></html>\n'
     )
@@ -452,7 +466,10 @@ def _title(name: str) -> str:
 
 
 def _boards(by: str, tables: Sequence[ResultTable]) -> str:
-    """Return the leaderboards of one grouping. A single group is the leaderboard of all, which is not repeated."""
+    """Return the leaderboards of one grouping.
+
+    A single group is the leaderboard of all, which is not repeated.
+    """
     title = "Leaderboard" if by == POOLED else f"Leaderboard by {by}"
     head = f'<h2 id="leaderboard_{by}">{title}</h2>\n'
     if by != POOLED and len(tables) == 1:
@@ -472,6 +489,6 @@ def _table(table: ResultTable) -> str:
     if len(table.lines) > 1 and len({line[0] for line in table.lines}) == 1:
         note = '<p class="note">No two policies differ significantly here, so every place is open.</p>\n'
     return (
-        f'<h3>{html.escape(table.title)}</h3>\n{note}<div class="wide"><table><thead><tr>{head}</tr></thead><tbody>\n'
-        f"{body}</tbody></table></div>\n"
+        f"<h3>{html.escape(table.title)}</h3>\n{note}<div"
+        f' class="wide"><table><thead><tr>{head}</tr></thead><tbody>\n{body}</tbody></table></div>\n'
     )

@@ -1,9 +1,9 @@
 """Runs one policy over one episode under one budget, and grades it.
 
-Labels are not an argument of ``run_policy``. A bandit gets utilities through a function from a timestep to its utility,
-which is called only for what was just stored; an oracle gets a ``Hindsight``. What does not depend on the policy is computed
-once for an episode: the steps as each track sees them, frozen; their prices; and the exact oracle. Each run has a store and a
-price list of its own.
+Labels are not an argument of ``run_policy``. A bandit gets utilities through a function from a timestep to
+its utility, which is called only for what was just stored; an oracle gets a ``Hindsight``. What does not
+depend on the policy is computed once for an episode: the steps as each track sees them, frozen; their prices;
+and the exact oracle. Each run has a store and a price list of its own.
 """
 
 import math
@@ -49,7 +49,8 @@ CURVE_POINTS: Final = 256
 def track_view(steps: Sequence[Step], track: Track, hints: frozenset[str] = HINTS) -> tuple[Step, ...]:
     """Return the steps as a policy on this track sees them, frozen.
 
-    These steps are also what is stored and priced, so a policy pays for all metadata that it sees, and for nothing else.
+    These steps are also what is stored and priced, so a policy pays for all metadata that it sees, and for
+    nothing else.
     """
     return tuple(
         Step(
@@ -85,13 +86,15 @@ def run_policy(
     """Apply a policy to each step, and count its actions.
 
     Args:
-        policy: The policy; with ``feedback`` it must have ``learn``, with ``hindsight`` it must have ``foresee``.
+        policy: The policy; with ``feedback`` it must have ``learn``, with ``hindsight`` it must have
+            ``foresee``.
         steps: The steps as its track sees them.
         store: The store that its actions are applied to.
         feedback: Returns the utility of a timestep; called for what was just stored.
         hindsight: Given to the policy before the first step.
         observer: Sees each step.
-        prices: The priced steps, if they are known. The store learns each price when its step's turn comes, not before.
+        prices: The priced steps, if they are known. The store learns each price when its step's turn comes,
+            not before.
         names: The names of policy and episode, for errors.
 
     Raises:

@@ -1,10 +1,11 @@
-"""What the results can tell: intervals over episodes, paired tests with correction, and places that respect both.
+"""What the results can tell: intervals over episodes, paired tests with correction, and places that respect
+both.
 
 - An interval is a percentile bootstrap over episodes, so it never leaves the range of the figures.
-- Two policies are compared on the same episodes by Wilcoxon's signed-rank test: exact, with ties, up to 200 episodes that differ;
-  by its normal approximation beyond. Holm's correction covers all pairs of one table.
-- A policy's place is a range: 1 + the number of policies that are significantly better, to the last place that is not taken by
-  a significantly worse one. Where nothing is significant, everybody has the whole range.
+- Two policies are compared on the same episodes by Wilcoxon's signed-rank test: exact, with ties, up to 200
+  episodes that differ; by its normal approximation beyond. Holm's correction covers all pairs of one table.
+- A policy's place is a range: 1 + the number of policies that are significantly better, to the last place
+  that is not taken by a significantly worse one. Where nothing is significant, everybody has the whole range.
 
 Nothing here needs numpy, and the same figures give the same answers on every machine.
 """
@@ -47,7 +48,9 @@ class Mean(msgspec.Struct, frozen=True):
 
 
 def mean_of(values: Sequence[float]) -> Mean:
-    """Return the mean with its interval: a percentile bootstrap, or beyond 2,000 values the normal one inside their range."""
+    """Return the mean with its interval: a percentile bootstrap, or beyond 2,000 values the normal one inside
+    their range.
+    """
     count = len(values)
     mean = fmean(values) if values else 0.0
     if count < 2 or min(values) == max(values):
@@ -67,7 +70,10 @@ def _resamples(count: int) -> tuple[Any, ...]:
 
 
 def signed_rank_p(differences: Sequence[float]) -> float:
-    """Return the two-sided p value of Wilcoxon's signed-rank test; 1 if nothing differs. Zeros are left out."""
+    """Return the two-sided p value of Wilcoxon's signed-rank test; 1 if nothing differs.
+
+    Zeros are left out.
+    """
     differing = [one for one in differences if one]
     if not differing:
         return 1.0
@@ -156,7 +162,9 @@ class PolicyComparison(msgspec.Struct, frozen=True, kw_only=True):
         return {name: (1 + better[name], len(better) - worse[name]) for name in better}
 
     def ties(self) -> list[list[str]]:
-        """Return the tie groups of a critical-difference diagram: the longest runs by average rank without a significant pair."""
+        """Return the tie groups of a critical-difference diagram: the longest runs by average rank without a
+        significant pair.
+        """
         order = sorted(self.average_ranks, key=lambda name: (self.average_ranks[name], name))
         apart = {frozenset((pair.first, pair.second)) for pair in self.pairs if pair.significant}
         groups: list[tuple[int, int]] = []

@@ -1,4 +1,5 @@
-"""Submissions: a policy of somebody else, with a lock file and the results that its author claims, and running it again.
+"""Submissions: a policy of somebody else, with a lock file and the results that its author claims, and
+running it again.
 
 A submission is a folder:
 
@@ -8,8 +9,8 @@ A submission is a folder:
     episodes/*.jsonl     the episodes that it was graded on; or elsewhere, found by their hashes
     results/             what 'standfast bench run --out results' wrote: grid.json and results.jsonl
 
-Nothing of it is installed, and its code is never imported here: each run of the policy is in a process of its own, which sees one step
-at a time and no labels.
+Nothing of it is installed, and its code is never imported here: each run of the policy is in a process of its
+own, which sees one step at a time and no labels.
 """
 
 import hashlib
@@ -103,7 +104,10 @@ def read_submission(folder: str) -> PolicySubmission:
     project = _toml(root / PROJECT).get("project", {})
     points = project.get("entry-points", {}).get(ENTRY_POINT_GROUP, {})
     if not (points and all(isinstance(place, str) and ":" in place for place in points.values())):
-        problem = f'it needs [project.entry-points."{ENTRY_POINT_GROUP}"] with a line such as MyPolicy = "my_module:MyPolicy"'
+        problem = (
+            f'it needs [project.entry-points."{ENTRY_POINT_GROUP}"] with a line such as MyPolicy ='
+            ' "my_module:MyPolicy"'
+        )
         raise BadFile(file=str(root / PROJECT), problem=problem)
     shipped = sorted(set(points) & set(BUILT_IN))
     if shipped:
@@ -112,7 +116,10 @@ def read_submission(folder: str) -> PolicySubmission:
         )
     lock = next((root / name for name in LOCKS if (root / name).is_file()), None)
     if lock is None:
-        problem = f"it has no lock file ({', '.join(LOCKS)}); write one with 'uv pip compile pyproject.toml -o requirements.lock'"
+        problem = (
+            f"it has no lock file ({', '.join(LOCKS)}); write one with 'uv pip compile pyproject.toml -o"
+            " requirements.lock'"
+        )
         raise BadFile(file=folder, problem=problem)
     pinned = _pinned(lock)
     for requirement in project.get("dependencies", []):
@@ -142,13 +149,15 @@ def verify_submission(
 
     Args:
         folder: The submission.
-        episodes: The folder with the episode files; by default ``episodes`` in the submission. They are recognised by hash.
+        episodes: The folder with the episode files; by default ``episodes`` in the submission. They are
+            recognised by hash.
         sample: How many units of the grid to run, evenly spread; by default all.
         engine: Where the units run.
         progress: Receives how many units are done, and how many there are.
 
     Raises:
-        BadFile: The submission is incomplete, an episode file is missing, or the environment is not as locked.
+        BadFile: The submission is incomplete, an episode file is missing, or the environment is not as
+            locked.
     """
     submission = read_submission(folder)
     results = str(Path(folder) / RESULTS_FOLDER)
@@ -262,7 +271,10 @@ def _episode_files(plan: Grid, folder: Path) -> list[Path]:
     known = {file_hash(path): path for path in sorted(folder.glob("*.jsonl"))}
     for file in plan.files:
         if file.sha256 not in known or known[file.sha256].name != file.name:
-            problem = f"the episode file {file.name} with the hash {file.sha256[:16]}… is not there; name its folder with --episodes"
+            problem = (
+                f"the episode file {file.name} with the hash {file.sha256[:16]}… is not there; name its"
+                " folder with --episodes"
+            )
             raise BadFile(file=str(folder), problem=problem)
     return [known[file.sha256] for file in plan.files]
 
@@ -277,13 +289,18 @@ def _check_environment(submission: PolicySubmission) -> None:
         except PackageNotFoundError:
             present = "not installed"
         if present != wanted:
-            problem = f"it pins {name} {wanted}, which is {present} here; install the lock file into a new environment and verify there"
+            problem = (
+                f"it pins {name} {wanted}, which is {present} here; install the lock file into a new"
+                " environment and verify there"
+            )
             raise BadFile(file=str(Path(submission.folder) / submission.lock), problem=problem)
 
 
 @contextmanager
 def _importable(submission: PolicySubmission) -> Iterator[None]:
-    """Make the submission's policies known by name, for this process and those that it starts, without installing or importing it."""
+    """Make the submission's policies known by name, for this process and those that it starts, without
+    installing or importing it.
+    """
     root = Path(submission.folder).absolute()
     code = root / "src" if (root / "src").is_dir() else root
     with TemporaryDirectory(prefix="standfast-submission-") as folder:

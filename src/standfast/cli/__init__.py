@@ -1,6 +1,7 @@
 """The ``standfast`` command line. Each command parses its arguments, calls one method and prints the answer.
 
-A command's module is imported only when the command is called; the summaries stand here so that help needs none of them.
+A command's module is imported only when the command is called; the summaries stand here so that help needs
+none of them.
 """
 
 from typing import Final
@@ -86,8 +87,11 @@ assert set(COMMANDS) == {name for section in SECTIONS.values() for name in secti
     commands_at=COMMANDS,
     sections=SECTIONS,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100, "show_default": True},
-    epilog="Exit codes: 0 done; 1 the answer is no; 2 wrong arguments, input, settings or store; 130 interrupted. "
-    'Shell completion: eval "$(_STANDFAST_COMPLETE=bash_source standfast)", or zsh_source, fish_source.',
+    epilog=(
+        "Exit codes: 0 done; 1 the answer is no; 2 wrong arguments, input, settings or store; 130"
+        ' interrupted. Shell completion: eval "$(_STANDFAST_COMPLETE=bash_source standfast)", or zsh_source,'
+        " fish_source."
+    ),
 )
 @click.version_option(package_name="standfast", message="standfast %(version)s")
 def main() -> None:

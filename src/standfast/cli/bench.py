@@ -1,4 +1,7 @@
-"""``standfast bench``: grade write policies under byte budgets. The benchmark itself is imported inside the commands, so help is fast."""
+"""``standfast bench``: grade write policies under byte budgets.
+
+The benchmark itself is imported inside the commands, so help is fast.
+"""
 
 import json
 import os
@@ -76,9 +79,11 @@ def generate(
     count = bench.write_jsonl(
         file,
         (
-            bench.generate(settings, number)
-            if against is None
-            else bench.generate_against(settings, number, against, against_budget)
+            (
+                bench.generate(settings, number)
+                if against is None
+                else bench.generate_against(settings, number, against, against_budget)
+            )
             for number in range(episodes)
         ),
     )
@@ -146,9 +151,9 @@ def run(
 ) -> None:
     """Run policies over the episodes in SOURCES: files of JSON lines, or folders of them.
 
-    Without SOURCES, synthetic episodes of 100, 1,000 and 10,000 steps are made in four regimes. An interrupted run
-    continues where it stopped when it is called again. One worker or many give the same results, to the byte. A grid of a
-    thousand units or more begins with an estimate of its time and space.
+    Without SOURCES, synthetic episodes of 100, 1,000 and 10,000 steps are made in four regimes. An
+    interrupted run continues where it stopped when it is called again. One worker or many give the same
+    results, to the byte. A grid of a thousand units or more begins with an estimate of its time and space.
     """
     from standfast import bench
     from standfast.bench.grid import PRIMARY_BUDGETS
@@ -254,11 +259,12 @@ def leaderboard(
 ) -> None:
     """Rank the policies of RESULTS by recall, or by the metric of their condition.
 
-    A place is a range, for example 2-4: two policies are in an order only if they differ significantly on the same episodes
-    (Wilcoxon's signed-rank test with Holm's correction).
+    A place is a range, for example 2-4: two policies are in an order only if they differ significantly on the
+    same episodes (Wilcoxon's signed-rank test with Holm's correction).
 
-    With --deploy NAME, print the lines for standfast.toml that make production use the policy that was graded: with its settings,
-    its budget, the grid's byte model and the grid's seed. Policies that need labels are refused.
+    With --deploy NAME, print the lines for standfast.toml that make production use the policy that was
+    graded: with its settings, its budget, the grid's byte model and the grid's seed. Policies that need
+    labels are refused.
     """
     from standfast.bench.leaderboard import deployment_settings
 
@@ -324,8 +330,9 @@ def _print_table(title: str, headings: Sequence[str], lines: list[list[str]]) ->
 def report(results: str, out: str | None, budget: int | None, as_json: bool) -> None:
     """Write the report of RESULTS: tables, plots and a self-contained page, report.html.
 
-    Under the plain condition each policy gets recall_at_budget.csv, confusion_matrix.csv, utility_per_kb.json and
-    regret_curve.png. Leaderboards are CSV and Markdown, plots SVG and PDF; pairs.csv compares all policies in pairs.
+    Under the plain condition each policy gets recall_at_budget.csv, confusion_matrix.csv, utility_per_kb.json
+    and regret_curve.png. Leaderboards are CSV and Markdown, plots SVG and PDF; pairs.csv compares all
+    policies in pairs.
     """
     from standfast.bench.report import write_report
 
@@ -381,10 +388,11 @@ def policies(as_json: bool) -> None:
 )
 @json_option
 def labels(episodes: tuple[str, ...], before: bool, as_json: bool) -> None:
-    """Print how far the labelling rule agrees with a sample of steps that was labelled by hand (see docs/bench-labels.md).
+    """Print how far the labelling rule agrees with a sample of steps that was labelled by hand (see
+    docs/bench-labels.md).
 
-    The sample has ids and labels, no texts. With EPISODES, which were imported as that page says, the rule's answers are taken
-    from them; without, they are the answers that were recorded with the sample.
+    The sample has ids and labels, no texts. With EPISODES, which were imported as that page says, the rule's
+    answers are taken from them; without, they are the answers that were recorded with the sample.
     """
     import msgspec
 
@@ -435,10 +443,12 @@ def labels(episodes: tuple[str, ...], before: bool, as_json: bool) -> None:
 def verify(
     submission: str, episodes: str | None, sample: int | None, workers: int | None, as_json: bool
 ) -> None:
-    """Run the policy in the folder SUBMISSION again and compare each row with the results it claims; exit code 1 if one differs.
+    """Run the policy in the folder SUBMISSION again and compare each row with the results it claims; exit
+    code 1 if one differs.
 
-    A submission has a pyproject.toml with an entry point, a lock file, the code, and results/ (see docs/bench-submit.md). Nothing
-    is installed or imported: each run is in a process of its own, which sees one step at a time and no labels.
+    A submission has a pyproject.toml with an entry point, a lock file, the code, and results/ (see
+    docs/bench-submit.md). Nothing is installed or imported: each run is in a process of its own, which sees
+    one step at a time and no labels.
     """
     import msgspec
 
@@ -459,7 +469,8 @@ def verify(
             f"{own.name} {own.version}: {', '.join(check.policies)}; {own.lock} {own.lock_sha256[:16]}"
         )
         click.echo(
-            f"{check.rows} rows from {check.units} of {check.all_units} units, {check.differing} not as claimed"
+            f"{check.rows} rows from {check.units} of {check.all_units} units, {check.differing} not as"
+            " claimed"
         )
         click.echo(f"mean {check.metric}: claimed {check.claimed_mean:.4f}, found {check.found_mean:.4f}")
         for note in check.notes:
@@ -500,8 +511,9 @@ def ask(
 ) -> None:
     """Ask a model about the end of each stream in EPISODES, from what policies kept of it.
 
-    The questions, the recall and its token budget are those of the condition 'answers'; the share that the reader without a model
-    answers is given beside the model's. Excerpts of the episodes are sent to the provider, one request for each question and policy.
+    The questions, the recall and its token budget are those of the condition 'answers'; the share that the
+    reader without a model answers is given beside the model's. Excerpts of the episodes are sent to the
+    provider, one request for each question and policy.
     """
     import msgspec
 

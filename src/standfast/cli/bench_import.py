@@ -1,4 +1,7 @@
-"""``standfast bench import``: episodes from real histories. The importers are imported inside the commands, so help is fast."""
+"""``standfast bench import``: episodes from real histories.
+
+The importers are imported inside the commands, so help is fast.
+"""
 
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -48,7 +51,9 @@ def _path_option(what: str) -> Callable[[_F], _F]:
 
 
 class _Skipped:
-    """Collects what an importer left out, and says so on the standard error: the first twenty, then how many more."""
+    """Collects what an importer left out, and says so on the standard error: the first twenty, then how many
+    more.
+    """
 
     MOST_SHOWN: Final = 20
 
@@ -192,10 +197,12 @@ def _interface_options(function: _F) -> _F:
 @_interface_options
 @click.option("--host/--no-host", default=False, help="Put the server's host into endpoints' names.")
 def openapi(host: bool, **options: Any) -> None:
-    """Import what changed between VERSIONS of an OpenAPI description, oldest first; JSON or YAML, OpenAPI 3 or Swagger 2.
+    """Import what changed between VERSIONS of an OpenAPI description, oldest first; JSON or YAML, OpenAPI 3
+    or Swagger 2.
 
-    A version is a file, or a folder of descriptions. With --git and --path, the versions are the last of each day in that
-    repository's history. Versions that can't be read, or that lost most of their operations, are left out and reported.
+    A version is a file, or a folder of descriptions. With --git and --path, the versions are the last of each
+    day in that repository's history. Versions that can't be read, or that lost most of their operations, are
+    left out and reported.
     """
     _import_interface("openapi", InterfaceOptions(**options), with_host=host)
 
@@ -203,8 +210,11 @@ def openapi(host: bool, **options: Any) -> None:
 def _interface_command(form: str, title: str) -> None:
     @command.command(
         form,
-        help=f"Import what changed between VERSIONS of {title}, oldest first.\n\nA version is a file or a folder. With --git and "
-        "--path, the versions are the last of each day in that repository's history. What can't be read is reported.",
+        help=(
+            f"Import what changed between VERSIONS of {title}, oldest first.\n\nA version is a file or a"
+            " folder. With --git and --path, the versions are the last of each day in that repository's"
+            " history. What can't be read is reported."
+        ),
     )
     @_interface_options
     def run(**options: Any) -> None:
@@ -227,7 +237,9 @@ _interface_command("json-schema", "a JSON Schema")
 def changelog(
     file: str | None, out: str, source: str, repository: str | None, path: str | None, as_json: bool
 ) -> None:
-    """Import the notes of a Markdown changelog, oldest release first: a FILE, or the newest one of a repository."""
+    """Import the notes of a Markdown changelog, oldest release first: a FILE, or the newest one of a
+    repository.
+    """
     from standfast.bench.sources.git_history import git_file
     from standfast.bench.sources.markdown import changelog_episode
 
@@ -260,10 +272,11 @@ def docs(
     most: int,
     as_json: bool,
 ) -> None:
-    """Import what changed between versions of a documentation: FOLDERS of Markdown and notebooks, oldest first.
+    """Import what changed between versions of a documentation: FOLDERS of Markdown and notebooks, oldest
+    first.
 
-    With --git and --path, the versions are the last of each day in that repository's history. Pages that can't be read are
-    reported and count as unchanged.
+    With --git and --path, the versions are the last of each day in that repository's history. Pages that
+    can't be read are reported and count as unchanged.
     """
     from standfast.bench.sources.markdown import SUFFIXES, docs_episode
 
@@ -285,8 +298,8 @@ def docs(
 def conversation(file: str, out: str, source: str, as_json: bool) -> None:
     """Import the messages of the conversations in FILE: JSON, or JSON lines.
 
-    A message has a role (or speaker) and a content (or text). Where a conversation has questions with evidence, the messages that
-    they cite are critical.
+    A message has a role (or speaker) and a content (or text). Where a conversation has questions with
+    evidence, the messages that they cite are critical.
     """
     from standfast.bench.sources.conversations import conversation_episode
 

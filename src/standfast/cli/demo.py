@@ -155,7 +155,8 @@ def sealing(tour: Tour, memory: Memory) -> None:
     )
     receipt = queue.decide(signed("alice@example.com"), signers=signers)
     tour.claim(
-        f"Alice's signature makes it law; ledger entry {receipt.ledger_seq} holds it, and ssh-keygen can verify it",
+        f"Alice's signature makes it law; ledger entry {receipt.ledger_seq} holds it, and ssh-keygen can"
+        " verify it",
         [law.text for law in memory.records(band=Band.VAULT)] == [LAW],
     )
 
@@ -307,8 +308,8 @@ def command(folder: str | None, as_json: bool) -> None:
         print_json({"claims": tour.claims, "failed": failed, "folder": str(place)})
     tour.console.print(f"\n{len(tour.claims)} claims, {failed} false. The files are in {place}.")
     tour.console.print(
-        "Next: [bold]standfast init[/bold], then [bold]standfast remember[/bold] and [bold]standfast recall[/bold]; "
-        "[bold]standfast history api/orders --store[/bold] …/agent.db; docs/tutorial.md.\n",
+        "Next: [bold]standfast init[/bold], then [bold]standfast remember[/bold] and [bold]standfast"
+        " recall[/bold]; [bold]standfast history api/orders --store[/bold] …/agent.db; docs/tutorial.md.\n",
         highlight=False,
     )
     if failed:

@@ -131,7 +131,8 @@ def _print_proposal(found: WaitingProposal | DecidedProposal, replaced: dict[Dec
         return
     _print_content(found.record, replaced)
     click.echo(
-        f"\nTo decide: standfast approvals approve|accept|reject {proposal.proposal_id[:_ID_CHARS]} --key FILE"
+        f"\nTo decide: standfast approvals approve|accept|reject {proposal.proposal_id[:_ID_CHARS]} --key"
+        " FILE"
     )
 
 
@@ -201,7 +202,10 @@ class SigningOptions(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def _decide(decision: Decision, proposal_ids: tuple[str, ...], options: SigningOptions) -> None:
-    """Show every proposal in full, sign once, and decide each. What can't be decided does not stop the others."""
+    """Show every proposal in full, sign once, and decide each.
+
+    What can't be decided does not stop the others.
+    """
     decided: list[tuple[Proposal, Receipt | StandfastError]] = []
     with opened_memory(options.store_url, options.namespace) as memory:
         queue = memory.approvals()
@@ -378,8 +382,8 @@ def judge_command(
             click.echo(f"  {'✓' if check.passed else '✗'} {check.floor} {check.score:g}{reason}")
         if failed := [check.floor for check in judgement.floor_checks if not check.passed]:
             click.echo(
-                f"If that is wrong here: {failed[0]} can be set, switched off or given an allow-list in standfast.toml, "
-                f"[floors.{failed[0]}]; see docs/judge.md."
+                f"If that is wrong here: {failed[0]} can be set, switched off or given an allow-list in"
+                f" standfast.toml, [floors.{failed[0]}]; see docs/judge.md."
             )
     if judgement.verdict is Verdict.VOID:
         raise SystemExit(ANSWER_IS_NO)
@@ -401,7 +405,8 @@ def list_patterns(target: MemoryTarget) -> None:
         return
     for pattern in patterns:
         click.echo(
-            f"{pattern.source} in {pattern.scope}: injections rejected since {pattern.first_day}; fades on {pattern.fades_on}"
+            f"{pattern.source} in {pattern.scope}: injections rejected since {pattern.first_day}; fades on"
+            f" {pattern.fades_on}"
         )
     if not patterns:
         click.echo("No pattern applies.")

@@ -116,7 +116,8 @@ def _print_remembered(remembered: Remembered, receipt: Receipt | None) -> None:
         click.echo(f"  {reason.removeprefix(f'{label}: ')}")
     if remembered.verdict is Verdict.VOID:
         click.echo(
-            "  next: mend the text and remember it again; standfast judge TEXT shows every check without storing"
+            "  next: mend the text and remember it again; standfast judge TEXT shows every check without"
+            " storing"
         )
     if remembered.proposal_id is not None:
         click.echo(f"  next: standfast approvals show {remembered.proposal_id[:_ID_CHARS]}")
@@ -148,10 +149,11 @@ def forget_command(
     run_id: str | None,
     target: MemoryTarget,
 ) -> None:
-    """Erase SUBJECT (or a memory id), all of a scope, or all from a source, from memory and from every snapshot.
+    """Erase SUBJECT (or a memory id), all of a scope, or all from a source, from memory and from every
+    snapshot.
 
-    Any number of records is erased, in several commits if needed; a command that was interrupted is finished by the next one. Law
-    stays: only a person can end it.
+    Any number of records is erased, in several commits if needed; a command that was interrupted is finished
+    by the next one. Law stays: only a person can end it.
     """
     what = subject or memory_id or source or (f"scope {scope}" if scope else "")
     if not what:
@@ -199,7 +201,8 @@ def _print_plan(what: str, plan: ErasurePlan, *, as_json: bool) -> None:
         print_json(plan.as_json())
         return
     click.echo(
-        f"{what}: {counted(plan.records, 'record')} ({counted(plan.rows, 'row')}) and {counted(plan.traces, 'trace')} would be erased"
+        f"{what}: {counted(plan.records, 'record')} ({counted(plan.rows, 'row')}) and"
+        f" {counted(plan.traces, 'trace')} would be erased"
     )
     for key in plan.law:
         click.echo(f"  stays, because it is law: {key}")
@@ -331,8 +334,8 @@ def add_command(
 ) -> None:
     """Add the messages in FILE (- for standard input): a JSON array, or one message a line.
 
-    Messages are OpenAI- or Anthropic-style. Each is judged. Those that the session has already are not added again. Exit code 1 if
-    one was rejected.
+    Messages are OpenAI- or Anthropic-style. Each is judged. Those that the session has already are not added
+    again. Exit code 1 if one was rejected.
     """
     messages = _messages_in(file.read())
     with target.opened(create=True) as memory:
@@ -420,6 +423,7 @@ def sessions_command(*, at: int | None, scope: str, target: MemoryTarget) -> Non
         return
     for one in sessions:
         click.echo(
-            f"{one.scope}  {one.session}  {one.messages} messages, {one.first_time[:19]} to {one.last_time[:19]}"
+            f"{one.scope}  {one.session}  {one.messages} messages, {one.first_time[:19]} to"
+            f" {one.last_time[:19]}"
         )
     click.echo(f"{len(sessions)} sessions")

@@ -76,7 +76,9 @@ def command() -> None:
     "--input",
     "inputs",
     multiple=True,
-    help="For rows of named fields, as DSPy uses them: a field that the prompt gets. The others are expected.",
+    help=(
+        "For rows of named fields, as DSPy uses them: a field that the prompt gets. The others are expected."
+    ),
 )
 @click.option(
     "--strategy",
@@ -267,7 +269,10 @@ def apply(
 def roll_back(
     prompt: str, *, overrides_url: str, tag: str, to_version: int | None, store_url: str | None, as_json: bool
 ) -> None:
-    """Restore an earlier version of PROMPT's tag. Without --to-version, a second rollback undoes the first."""
+    """Restore an earlier version of PROMPT's tag.
+
+    Without --to-version, a second rollback undoes the first.
+    """
     from standfast.optimize import rollback
 
     with _sealer(store_url) as sealer:

@@ -26,7 +26,10 @@ _F = TypeVar("_F", bound=Callable[..., Any])
 
 def store_option(command: _F) -> _F:
     """Add ``--store``; without it, the settings decide."""
-    text = "Path of a SQLite file, postgresql://…, or a host name of the setting `stores`; default: the setting `store` (STANDFAST_STORE)."
+    text = (
+        "Path of a SQLite file, postgresql://…, or a host name of the setting `stores`; default: the setting"
+        " `store` (STANDFAST_STORE)."
+    )
     return click.option("--store", "store_url", default=None, help=text)(command)
 
 
@@ -85,7 +88,8 @@ def opened_memory(
 ) -> Iterator[Memory]:
     """Open the memory a command works on, and close it afterwards.
 
-    Closing signs the ledger's head, unless ``sign`` is false. What fails after a commit is a warning on standard error.
+    Closing signs the ledger's head, unless ``sign`` is false. What fails after a commit is a warning on
+    standard error.
     """
     with printed_warnings(
         open_memory(load_settings(store_url=store_url, namespace=namespace), create=create)
@@ -134,7 +138,10 @@ def progress_bar(title: str, *, quiet: bool = False) -> Iterator[Callable[[int, 
 
 
 def metadata_of(fields: Sequence[str]) -> dict[str, JsonScalar]:
-    """Metadata that was given as NAME=VALUE. A value that is a JSON number, true, false or null is that; any other is text."""
+    """Metadata that was given as NAME=VALUE.
+
+    A value that is a JSON number, true, false or null is that; any other is text.
+    """
     metadata: dict[str, JsonScalar] = {}
     for field in fields:
         name, equals, text = field.partition("=")

@@ -1,4 +1,5 @@
-"""What every command prints and returns: text for people, one JSON object with ``--json``, errors in the same form.
+"""What every command prints and returns: text for people, one JSON object with ``--json``, errors in the same
+form.
 
 Loaded for every call, ``--help`` included, so it imports nothing heavy.
 """

@@ -1,4 +1,6 @@
-"""``standfast recall`` and ``eval recall``, and ``standfast read``, the contract's ``memory.read`` over JSONL files or a store."""
+"""``standfast recall`` and ``eval recall``, and ``standfast read``, the contract's ``memory.read`` over JSONL
+files or a store.
+"""
 
 import json
 from contextlib import ExitStack
@@ -74,8 +76,10 @@ _EXPLAIN: Final = click.option(
 @click.option(
     "--least-origin",
     type=click.Choice([origin.value for origin in Origin]),
-    help="Choose only records whose origin is trusted at least so far; law always is. untrusted: also what is left out beside "
-    "better origins.",
+    help=(
+        "Choose only records whose origin is trusted at least so far; law always is. untrusted: also what is"
+        " left out beside better origins."
+    ),
 )
 @click.option(
     "--include-unreviewed", is_flag=True, help="Show records that are on hold or wait for a review, too."
@@ -117,8 +121,8 @@ def recall_command(
 ) -> None:
     """Print what memory knows about QUERY, as text for a prompt, within a token budget.
 
-    The same snapshot and the same call give the same answer, byte for byte. With --json the context package is printed;
-    its package_hash proves the content. With --explain each record's trust is shown as well.
+    The same snapshot and the same call give the same answer, byte for byte. With --json the context package
+    is printed; its package_hash proves the content. With --explain each record's trust is shown as well.
     """
     where = Filter(
         tag=tag,
@@ -232,8 +236,8 @@ class ReadOptions(msgspec.Struct, frozen=True, kw_only=True):
 def read_command(query: str, stores: tuple[str, ...], as_json: bool, explains: bool, **options: Any) -> None:
     """Run memory.read (controller phase6-v1) for QUERY over JSONL files or a store. Only reads.
 
-    The same files and the same call give the same package, byte for byte. With --json the package is printed; its
-    package_hash proves the content.
+    The same files and the same call give the same package, byte for byte. With --json the package is printed;
+    its package_hash proves the content.
     """
     chosen = ReadOptions(**options)
     with ExitStack() as stack:
@@ -253,7 +257,10 @@ class _Sources:
         self._bands: dict[str, Source] = {}
 
     def paths_of(self, store: str) -> list[str]:
-        """The store paths that records are attributed to. The URL of a server may hold a password and is not shown."""
+        """The store paths that records are attributed to.
+
+        The URL of a server may hold a password and is not shown.
+        """
         if not (store.startswith(("postgresql://", "postgres://")) or _is_sqlite(store)):
             return [store]
         if self._bands:
@@ -366,7 +373,10 @@ def eval_command() -> None:
 )
 @click.option(
     "--embedder",
-    help="Who makes the vectors of hybrid-v1, in the form of the setting `embedder`.  [default: static, if hybrid-v1 is measured]",
+    help=(
+        "Who makes the vectors of hybrid-v1, in the form of the setting `embedder`.  [default: static, if"
+        " hybrid-v1 is measured]"
+    ),
 )
 @click.option(
     "--plot",
@@ -387,8 +397,9 @@ def eval_recall_command(
 ) -> None:
     """Ask the questions of each FILE and print which share of their evidence recall hands out.
 
-    A FILE has JSON lines: records (memory_id, text, …) and questions (question, evidence: ids of records); or it is a conversation
-    of LoCoMo. Without a FILE, a small set that ships with Standfast is used. Intervals are 95 % bootstraps over questions.
+    A FILE has JSON lines: records (memory_id, text, …) and questions (question, evidence: ids of records); or
+    it is a conversation of LoCoMo. Without a FILE, a small set that ships with Standfast is used. Intervals
+    are 95 % bootstraps over questions.
     """
     from standfast.bench import recall_eval
 
@@ -415,7 +426,7 @@ def eval_recall_command(
     click.echo(f"{'controller':{width}}  tokens  recall [95 %]         complete  frames  p50 ms  p95 ms")
     for one in scores:
         click.echo(
-            f"{one.controller:{width}}  {one.tokens:6}  {one.recall!s:20}  {one.complete:8.3f}  {one.frame_share:6.1%}"
-            f"  {one.p50_ms:6.1f}  {one.p95_ms:6.1f}"
+            f"{one.controller:{width}}  {one.tokens:6}  {one.recall!s:20}  {one.complete:8.3f} "
+            f" {one.frame_share:6.1%}  {one.p50_ms:6.1f}  {one.p95_ms:6.1f}"
         )
     click.echo(f"{scores[0].questions} questions", err=True)

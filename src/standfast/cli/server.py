@@ -42,7 +42,10 @@ _ROLES: Final = [role.value for role in KeyRole]
     "--host-name",
     "host_names",
     multiple=True,
-    help="A name the server is reached by, such as memory.example.com; repeatable. Default: the setting `host_names`.",
+    help=(
+        "A name the server is reached by, such as memory.example.com; repeatable. Default: the setting"
+        " `host_names`."
+    ),
 )
 @click.option(
     "--calls-per-second",
@@ -54,7 +57,10 @@ _ROLES: Final = [role.value for role in KeyRole]
     "--stop-seconds",
     type=click.FloatRange(min=0.1, max=3_600),
     default=STOP_SECONDS,
-    help="How long calls in progress may take after SIGTERM or Ctrl-C. A second signal ends the server at once.",
+    help=(
+        "How long calls in progress may take after SIGTERM or Ctrl-C. A second signal ends the server at"
+        " once."
+    ),
 )
 @click.option(
     "--log-format",
@@ -82,8 +88,9 @@ def serve_command(
 ) -> None:
     """Serve the HTTP API under /v1, the console under /console, and MCP at /mcp if it is installed.
 
-    /openapi.json describes the API. Prints the address and, if no API key exists yet, a first one. Every request needs a
-    key (see `standfast keys`). The setting `stores` adds stores of their own, each under its host name.
+    /openapi.json describes the API. Prints the address and, if no API key exists yet, a first one. Every
+    request needs a key (see `standfast keys`). The setting `stores` adds stores of their own, each under its
+    host name.
     """
     try:
         from standfast.server import app
@@ -160,7 +167,9 @@ def _print_started(
     "--scope",
     "scopes",
     multiple=True,
-    help="A scope the agent is limited to, with all below it, if there is no API key; repeatable. [all scopes]",
+    help=(
+        "A scope the agent is limited to, with all below it, if there is no API key; repeatable. [all scopes]"
+    ),
 )
 @store_option
 @namespace_option
@@ -169,8 +178,9 @@ def mcp_command(
 ) -> None:
     """Serve memory to one MCP client over standard input and output. The client starts this command.
 
-    No key is needed, because whoever can run this can read the store's file; --role and --scope limit the agent. If the environment
-    variable STANDFAST_API_KEY holds an API key, that key decides instead. docs/mcp.md shows how to configure clients.
+    No key is needed, because whoever can run this can read the store's file; --role and --scope limit the
+    agent. If the environment variable STANDFAST_API_KEY holds an API key, that key decides instead.
+    docs/mcp.md shows how to configure clients.
     """
     try:
         from standfast.server.logs import logging_to

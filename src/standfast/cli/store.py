@@ -1,4 +1,6 @@
-"""``standfast init``, ``backup``, ``restore``, ``recover``, ``retention``, ``import``, ``export``, ``index`` and ``vectors``."""
+"""``standfast init``, ``backup``, ``restore``, ``recover``, ``retention``, ``import``, ``export``, ``index``
+and ``vectors``.
+"""
 
 import getpass
 import os
@@ -73,7 +75,8 @@ def init_command(store_url: str | None, as_json: bool) -> None:
         return
     click.echo(f"{store}: ready, at snapshot {head}" + (f"; created {', '.join(made)}" if made else ""))
     click.echo(
-        'Next: standfast remember "EU refunds take 14 days." --subject policy/eu-refunds --source doc:handbook#4'
+        'Next: standfast remember "EU refunds take 14 days." --subject policy/eu-refunds --source'
+        " doc:handbook#4"
     )
 
 
@@ -197,8 +200,11 @@ def sweep(dry_run: bool, target: MemoryTarget) -> None:
     "file_format",
     type=click.Choice(list(READERS)),
     default="jsonl",
-    help="What the file is: JSON lines, mem0's get_all, items of a LangGraph store, the export of ChatGPT or Claude "
-    "(conversations.json or the ZIP file), an agent file of Letta, a Markdown note or a folder of notes.",
+    help=(
+        "What the file is: JSON lines, mem0's get_all, items of a LangGraph store, the export of ChatGPT or"
+        " Claude (conversations.json or the ZIP file), an agent file of Letta, a Markdown note or a folder of"
+        " notes."
+    ),
 )
 @click.option(
     "--dry-run", is_flag=True, help="Only show what would be accepted, known, to review and rejected."
@@ -258,7 +264,10 @@ def _print_import(report: ImportReport) -> None:
     "file_format",
     type=click.Choice(list(WRITERS)),
     default="jsonl",
-    help="The form: whole records as JSON lines, mem0's get_all, items of a LangGraph store, or a Markdown note.",
+    help=(
+        "The form: whole records as JSON lines, mem0's get_all, items of a LangGraph store, or a Markdown"
+        " note."
+    ),
 )
 @click.option("--scope", default=ALL_SCOPES, help="Export this scope with all below it; * for all.")
 @click.option("--at", type=click.IntRange(min=0), default=None, help="The snapshot to export. [the newest]")
@@ -278,7 +287,9 @@ def export_command(
 
 @click.group("index")
 def index_command() -> None:
-    """Look after the index that recall reads. It is made from the records, keeps itself up to date, and can always be made anew."""
+    """Look after the index that recall reads. It is made from the records, keeps itself up to date, and can
+    always be made anew.
+    """
 
 
 @index_command.command("status")
@@ -329,7 +340,8 @@ def _print_status(status: IndexStatus, *, as_json: bool) -> None:
     click.echo(f"{status.namespace}: {status.analysis}")
     for band in status.bands:
         click.echo(
-            f"  {band.band}: {band.rows:,} rows in {band.segments} segments, {band.size_bytes:,} bytes, up to snapshot {band.snapshot}"
+            f"  {band.band}: {band.rows:,} rows in {band.segments} segments, {band.size_bytes:,} bytes, up to"
+            f" snapshot {band.snapshot}"
         )
     click.echo(f"  {status.behind} of {status.head} snapshots are read from the records")
     if status.unused_segments:
@@ -365,7 +377,8 @@ def fill_command(target: MemoryTarget) -> None:
 @click.option("--to", required=True, help="The next embedder, in the form of the setting `embedder`.")
 @memory_options
 def migrate_command(to: str, target: MemoryTarget) -> None:
-    """Give every record a vector of another embedder. Recall goes on with the one in use until the setting is changed.
+    """Give every record a vector of another embedder. Recall goes on with the one in use until the setting is
+    changed.
 
     It can be interrupted, and goes on where it stopped. The ledger records who migrates from what to what.
     """

@@ -127,10 +127,11 @@ def _shortfalls_of(file: Path) -> tuple[Shortfall, ...]:
 def compare(left: str, right: str, as_json: bool) -> None:
     """Compare the runs recorded in LEFT and RIGHT: equivalent, or every difference, the first one marked.
 
-    "erased" means that the runs diverged because content that one of them read was erased before the other read it.
+    "erased" means that the runs diverged because content that one of them read was erased before the other
+    read it.
 
-    The claim is rejected if a trace is truncated, incomplete, damaged, of another version, or of a run that read live
-    memory: such a trace proves nothing.
+    The claim is rejected if a trace is truncated, incomplete, damaged, of another version, or of a run that
+    read live memory: such a trace proves nothing.
     """
     comparison = compare_artifacts(read_artifact(Path(left)), read_artifact(Path(right)))
     verdict = comparison.verdict
@@ -175,8 +176,8 @@ def replay_command(
 ) -> None:
     """Run the agent MODULE:FUNCTION again on the recorded inputs of FILE, and compare both runs.
 
-    Tools are not called: their recorded results are returned. A store is only read. MODULE is imported from the working
-    folder first and runs with your rights; name only code that you trust.
+    Tools are not called: their recorded results are returned. A store is only read. MODULE is imported from
+    the working folder first and runs with your rights; name only code that you trust.
     """
     trace = Trace.read(read_artifact(Path(file)))
     with _working_folder_on_path(), ExitStack() as stack:

@@ -1,4 +1,6 @@
-"""``standfast verify``, ``doctor``, ``receipt`` and ``canon``: checks that the stored bytes are what was written."""
+"""``standfast verify``, ``doctor``, ``receipt`` and ``canon``: checks that the stored bytes are what was
+written.
+"""
 
 from pathlib import Path
 from typing import BinaryIO
@@ -33,8 +35,8 @@ def verify_command(
 ) -> None:
     """Verify everything: storage, ledger, signed checkpoints, commits, evidence, signatures.
 
-    It says what vouches for the newest entry, and fails if nothing does. With --receipt, check one entry's proof offline,
-    with the public key alone. Exit code 1 if there is a problem.
+    It says what vouches for the newest entry, and fails if nothing does. With --receipt, check one entry's
+    proof offline, with the public key alone. Exit code 1 if there is a problem.
     """
     store = load_settings(store_url=store_url).store
     if receipt is not None:
@@ -165,7 +167,8 @@ def _print_problems(store: str, problems: list[str], summary: str) -> None:
 def canon_command(file: BinaryIO, only_fingerprint: bool, as_json: bool) -> None:
     """Print the canonical form (json-v1) of the JSON text in FILE or on standard input.
 
-    Equal values give equal bytes. A value that json-v1 does not allow is refused, with the reason and the place.
+    Equal values give equal bytes. A value that json-v1 does not allow is refused, with the reason and the
+    place.
     """
     canonical = canonical_bytes(parse(file.read()))
     digest = fingerprint_of_bytes(canonical)

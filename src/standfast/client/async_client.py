@@ -5,8 +5,9 @@
         async with memory.run(workflow="triage", mode="buffered_write") as run:
             await run.remember("VAT is 19 %.")
 
-Each call runs in a thread of the client's own pool, so it needs no further HTTP library and the event loop never waits. A
-cancelled call still ends on the server; repeat a write with its request key to learn what happened.
+Each call runs in a thread of the client's own pool, so it needs no further HTTP library and the event loop
+never waits. A cancelled call still ends on the server; repeat a write with its request key to learn what
+happened.
 """
 
 import asyncio
@@ -198,7 +199,10 @@ class AsyncClient(InThreads[Client]):
     async def run(
         self, *, workflow: str, mode: VisibilityMode | str | None = None, scope: str | None = None
     ) -> AsyncIterator[AsyncRemoteRun]:
-        """Open a run for an ``async with`` block. Leaving the block commits; an exception discards the run."""
+        """Open a run for an ``async with`` block.
+
+        Leaving the block commits; an exception discards the run.
+        """
         remote = await self._threads.run(self._inner.run, workflow=workflow, mode=mode, scope=scope)
         run = AsyncRemoteRun(self._threads, remote)
         try:

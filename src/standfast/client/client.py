@@ -4,8 +4,9 @@
         memory.remember("EU refunds take 14 days.", source={"kind": "doc", "id": "handbook#4"})
         print(memory.recall("How long do refunds take?", tokens=500).text)
 
-Errors are the classes that ``Memory`` raises, with the same codes and facts. Arguments are checked before a request is sent.
-Writes have an idempotency key, so that an interrupted request can be sent again and takes effect once.
+Errors are the classes that ``Memory`` raises, with the same codes and facts. Arguments are checked before a
+request is sent. Writes have an idempotency key, so that an interrupted request can be sent again and takes
+effect once.
 """
 
 import os
@@ -46,7 +47,9 @@ TIMEOUT_SECONDS: Final = 30.0
 
 
 class Client:
-    """Memory on a server, in one namespace. Safe to share between threads; each thread has its own connection.
+    """Memory on a server, in one namespace.
+
+    Safe to share between threads; each thread has its own connection.
 
     Args:
         address: The URL of the server, such as ``"http://127.0.0.1:8765"``.
@@ -84,7 +87,9 @@ class Client:
     def run(
         self, *, workflow: str, mode: VisibilityMode | str | None = None, scope: str | None = None
     ) -> RemoteRun:
-        """Open a run on the newest snapshot. To write, pass ``mode="buffered_write"``; the default is the server's.
+        """Open a run on the newest snapshot.
+
+        To write, pass ``mode="buffered_write"``; the default is the server's.
 
         Args:
             scope: Where the run reads and writes unless a call names a scope.
@@ -117,15 +122,18 @@ class Client:
         """Judge one text and commit it.
 
         Args:
-            subject: What the text is about, such as ``"policy/eu-refunds"``. A subject has one current text and a history.
+            subject: What the text is about, such as ``"policy/eu-refunds"``. A subject has one current text
+                and a history.
             source: Where the text comes from, such as ``{"kind": "doc", "id": "handbook#4"}``.
             propose: Propose the text as law, which takes a person's signature.
             hold: Ask for a review by a person first, and say why.
             scope: Where the text belongs, such as ``"user/ada"``. Subjects are unique within a scope.
             metadata: Fields of your own, to filter by.
             session: The conversation that it is part of, with its ``position`` there and its ``speaker``.
-            valid_from: When it begins to hold, as an aware datetime or ISO 8601; ``valid_until`` is when it ends to.
-            supersedes: The ids or subjects of records of the scope that it replaces; they end when it is accepted.
+            valid_from: When it begins to hold, as an aware datetime or ISO 8601; ``valid_until`` is when it
+                ends to.
+            supersedes: The ids or subjects of records of the scope that it replaces; they end when it is
+                accepted.
             request_key: An idempotency key of your own. Repeating the call with it has one effect.
         """
         body = remember_body(
@@ -179,9 +187,10 @@ class Client:
         Args:
             messages: OpenAI- or Anthropic-style messages, as dicts or as the objects of a client library.
             session: The conversation; by default a new one.
-            position: The position of the first message. Without it, messages that begin as the session begins are taken for the
-                session from its start; any others continue it.
-            supersedes: The ids or subjects of records of the scope that the messages replace; see ``Memory.add``.
+            position: The position of the first message. Without it, messages that begin as the session begins
+                are taken for the session from its start; any others continue it.
+            supersedes: The ids or subjects of records of the scope that the messages replace; see
+                ``Memory.add``.
             request_key: An idempotency key of your own. Repeating the call with it has one effect.
         """
         key = self._key(request_key)
@@ -214,7 +223,9 @@ class Client:
         rehearse: bool = False,
         request_key: str | None = None,
     ) -> schemas.ForgetResponse:
-        """Erase a subject (or memory id) of a scope, all of a scope, or all from a source; see ``Memory.forget``. Sealed records stay."""
+        """Erase a subject (or memory id) of a scope, all of a scope, or all from a source; see
+        ``Memory.forget``. Sealed records stay.
+        """
         body = forget_body(
             subject, reason=reason, scope=scope, memory_id=memory_id, source=source, rehearse=rehearse
         )
@@ -238,7 +249,8 @@ class Client:
         include_unreviewed: bool = False,
         explain: bool = False,
     ) -> schemas.RecallResponse:
-        """Recall the best records for a query within a token budget, from the newest snapshot or that of ``at``.
+        """Recall the best records for a query within a token budget, from the newest snapshot or that of
+        ``at``.
 
         Args:
             scope: The scope to read, with all below it; by default ``"shared"``.
@@ -246,9 +258,9 @@ class Client:
             where: Which records may be chosen, such as ``{"tag": "billing"}``; see ``Filter``.
             controller: The version of the controller that answers.
             now_utc: What time it is, in ISO 8601 and UTC, for words such as yesterday.
-            least_origin: The least origin of what may be chosen: ``"trusted"`` or ``"ordinary"``. Untrusted records are only chosen in the
-                scopes that are named, not below them, and in a scope with other records only if nothing else matches;
-                ``"untrusted"`` shows them in any case.
+            least_origin: The least origin of what may be chosen: ``"trusted"`` or ``"ordinary"``. Untrusted
+                records are only chosen in the scopes that are named, not below them, and in a scope with
+                other records only if nothing else matches; ``"untrusted"`` shows them in any case.
             include_unreviewed: Whether records that are on hold or wait for a review may be chosen.
             explain: Whether ``explanation`` says why each record was chosen or not.
         """
@@ -292,7 +304,9 @@ class Client:
     def records(
         self, *, band: Band | None = None, at: int | None = None, scope: str | None = None
     ) -> Iterator[Record]:
-        """Yield the records of one snapshot in a scope, with all below it (``"*"`` for all), by band, scope and id."""
+        """Yield the records of one snapshot in a scope, with all below it (``"*"`` for all), by band, scope
+        and id.
+        """
         query = schemas.RecordsQuery.from_json(
             {"band": None if band is None else str(band), "at": at, "scope": scope}
         )
@@ -308,7 +322,10 @@ class Client:
     def session(
         self, session: str, *, scope: str | None = None, at: int | None = None
     ) -> list[SessionMessage]:
-        """The messages of a session, in order. Those that were not accepted have no text, but their verdict."""
+        """The messages of a session, in order.
+
+        Those that were not accepted have no text, but their verdict.
+        """
         query = SessionQuery.from_json({"session": session, "scope": scope, "at": at})
         return [one for page in self._calls.pages("/session", SessionPage, query) for one in page.messages]
 
@@ -362,8 +379,8 @@ class Client:
         """Follow commits, proposals and refusals of all namespaces of the key, as they happen.
 
         Args:
-            after: The id of the last event that is known (``EventStream.last_id``); 0 for everything from the beginning. Without one,
-                only later events.
+            after: The id of the last event that is known (``EventStream.last_id``); 0 for everything from the
+                beginning. Without one, only later events.
         """
         stream = EventStream(self._calls.transport, after, sleep=self._clock.sleep)
         self._streams.add(stream)

@@ -27,14 +27,17 @@ _PATH = "/v1/events"
 
 
 class EventStream:
-    """Commits, proposals and refusals as they happen. Iterate over it; use it as a context manager, or close it.
+    """Commits, proposals and refusals as they happen.
+
+    Iterate over it; use it as a context manager, or close it.
 
         with memory.events() as events:
             for event in events:
                 print(event.kind, event.namespace, event.records)
 
-    If the connection breaks, it connects again and continues behind ``last_id``; an event may come twice then. It ends when it is
-    closed, also by another thread. ``last_id`` can be kept, and given as ``after`` to another stream later.
+    If the connection breaks, it connects again and continues behind ``last_id``; an event may come twice
+    then. It ends when it is closed, also by another thread. ``last_id`` can be kept, and given as ``after``
+    to another stream later.
     """
 
     def __init__(self, transport: Transport, after: int | None, *, sleep: Callable[[float], None]) -> None:
@@ -77,7 +80,9 @@ class EventStream:
         raise StopIteration
 
     def _next_event(self) -> ServerEvent | None:
-        """Read up to the end of an event; None for one without data, which keeps the connection alive or only has an id."""
+        """Read up to the end of an event; None for one without data, which keeps the connection alive or only
+        has an id.
+        """
         if self._open is None:
             self._open = self._connect()
         if self._is_closed:

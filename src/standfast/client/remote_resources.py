@@ -16,7 +16,10 @@ from standfast.vocabulary import Receipt
 
 
 class RemoteApprovals:
-    """The proposals of the client's namespace. A decision is a person's signature, made where that person's key is."""
+    """The proposals of the client's namespace.
+
+    A decision is a person's signature, made where that person's key is.
+    """
 
     def __init__(self, calls: ApiCalls) -> None:
         self._calls = calls
@@ -38,7 +41,8 @@ class RemoteApprovals:
         """Submit the armored SSH signature over a statement's text.
 
         Args:
-            signed_list: What ``signed_list_of(statements)`` gives, if the signature covers ``list_bytes`` of several statements.
+            signed_list: What ``signed_list_of(statements)`` gives, if the signature covers ``list_bytes`` of
+                several statements.
         """
         body = store_schemas.DecisionBody.from_json(
             {"statement": statement.as_json(), "signature": signature, "signed_list": list(signed_list)}
@@ -78,7 +82,8 @@ class RemoteKeys:
             name: Whose key it is. An agent's name is the author of its proposals.
             namespaces: The namespaces that it is for; ``["*"]`` means all.
             days: How long it is valid; without it, until it is revoked.
-            scopes: The scopes that it is limited to, such as ``"user/ada"``, each with all below it; without any, it is for all.
+            scopes: The scopes that it is limited to, such as ``"user/ada"``, each with all below it; without
+                any, it is for all.
         """
         if isinstance(namespaces, str) or isinstance(scopes, str):
             problem = "they must be lists of names, not a single string"
@@ -125,7 +130,10 @@ class RemoteTraces:
 
 
 class RemotePrompts:
-    """Prompt overrides. A change names the version that it is based on (0 if there is none yet), and is never retried."""
+    """Prompt overrides.
+
+    A change names the version that it is based on (0 if there is none yet), and is never retried.
+    """
 
     def __init__(self, calls: ApiCalls) -> None:
         self._calls = calls
@@ -144,7 +152,10 @@ class RemotePrompts:
         if_version: int,
         tag: str = STABLE,
     ) -> PromptOverride:
-        """Replace all overrides of a tag. Raises ``VersionConflict`` if ``if_version`` is not its version any more."""
+        """Replace all overrides of a tag.
+
+        Raises ``VersionConflict`` if ``if_version`` is not its version any more.
+        """
         body = store_schemas.PutPromptBody(prompt=prompt, overrides=tuple(overrides), tag=tag)
         path = _prompt_path(prompt.ns, prompt.key)
         return self._calls.change("PUT", path, PromptOverride, body, if_version=if_version)

@@ -25,7 +25,9 @@ _Answer = TypeVar("_Answer")
 def _verb(
     body_of: Callable[_P, _Body], send: Callable[[_Owner, _Body], _Answer]
 ) -> Callable[Concatenate[_Owner, _P], _Answer]:
-    """A method with the parameters of the function that makes its body, and the docstring of the one that sends it."""
+    """A method with the parameters of the function that makes its body, and the docstring of the one that
+    sends it.
+    """
 
     def call(self: _Owner, /, *args: _P.args, **kwargs: _P.kwargs) -> _Answer:
         return send(self, body_of(*args, **kwargs))
@@ -40,7 +42,10 @@ def _verb(
 
 
 class RemoteRun:
-    """A run on a server. Used as a context manager, leaving the block commits; an exception discards the run."""
+    """A run on a server.
+
+    Used as a context manager, leaving the block commits; an exception discards the run.
+    """
 
     def __init__(self, calls: ApiCalls, response: schemas.RunResponse, *, ids: IdSource) -> None:
         self._calls = calls
@@ -74,7 +79,10 @@ class RemoteRun:
         )
 
     def commit(self) -> Receipt | None:
-        """Commit the run atomically. Returns None if there was nothing to apply; repeating it gives the same receipt."""
+        """Commit the run atomically.
+
+        Returns None if there was nothing to apply; repeating it gives the same receipt.
+        """
         response = self._calls.post(self._path("/commit"), schemas.CommitResponse, safe=True)
         self.is_over = True
         self.receipt = response.receipt

@@ -1,4 +1,6 @@
-"""HTTP requests to a server: connections, retries where they are safe, and errors as the classes they were there."""
+"""HTTP requests to a server: connections, retries where they are safe, and errors as the classes they were
+there.
+"""
 
 import http
 import http.client
@@ -64,7 +66,8 @@ class Transport:
     ) -> Any:
         """Send a request and return the JSON of its response.
 
-        A request that is ``safe``, or has an idempotency key, is sent again if it was interrupted or the server is busy.
+        A request that is ``safe``, or has an idempotency key, is sent again if it was interrupted or the
+        server is busy.
         """
         headers = dict(self._headers)
         content = None if body is None else json.dumps(body).encode()
@@ -166,7 +169,9 @@ class Transport:
 
 @dataclass(frozen=True, slots=True)
 class OpenStream:
-    """A response that does not end by itself, with its connection and the socket that another thread can shut down."""
+    """A response that does not end by itself, with its connection and the socket that another thread can shut
+    down.
+    """
 
     connection: http.client.HTTPConnection
     socket: socket.socket
@@ -174,7 +179,10 @@ class OpenStream:
 
 
 class ApiCalls:
-    """Typed requests to the API in one namespace. A path that starts with ``/v1/`` is outside the namespace."""
+    """Typed requests to the API in one namespace.
+
+    A path that starts with ``/v1/`` is outside the namespace.
+    """
 
     def __init__(self, transport: Transport, namespace: str) -> None:
         self.transport = transport

@@ -1,4 +1,6 @@
-"""The errors of a memory: its values, store, ledger, judge, recall and traces, and of the server and clients around it."""
+"""The errors of a memory: its values, store, ledger, judge, recall and traces, and of the server and clients
+around it.
+"""
 
 from typing import Any, ClassVar, Self
 
@@ -80,11 +82,17 @@ def _rebuilt_at(kind: type[NotCanonical], facts: dict[str, Any]) -> NotCanonical
 
 
 class UnsupportedType(NotCanonical, code="canon_type"):
-    says = "At {path}: {type} is not a JSON value. Use a dict with string keys, list, tuple, str, int, float, bool, None or an aware datetime (exactly these types); convert anything else first."
+    says = (
+        "At {path}: {type} is not a JSON value. Use a dict with string keys, list, tuple, str, int, float,"
+        " bool, None or an aware datetime (exactly these types); convert anything else first."
+    )
 
 
 class NumberOutOfRange(NotCanonical, code="canon_number"):
-    says = "At {path}: {number} is not a number between -(2^53 - 1) and 2^53 - 1; send larger ones as strings, and leave NaN and infinities out."
+    says = (
+        "At {path}: {number} is not a number between -(2^53 - 1) and 2^53 - 1; send larger ones as strings,"
+        " and leave NaN and infinities out."
+    )
 
 
 class LoneSurrogate(NotCanonical, code="canon_surrogate"):
@@ -96,7 +104,10 @@ class DuplicateKey(NotCanonical, code="canon_duplicate_key"):
 
 
 class NaiveDatetime(NotCanonical, code="canon_datetime"):
-    says = "At {path}: {value} is not an instant in UTC; use an aware datetime between years 1 and 9999, for example datetime.now(UTC)."
+    says = (
+        "At {path}: {value} is not an instant in UTC; use an aware datetime between years 1 and 9999, for"
+        " example datetime.now(UTC)."
+    )
 
 
 class TooDeep(NotCanonical, code="canon_depth"):
@@ -182,7 +193,10 @@ class CannotOpen(StoreError, code="cannot_open"):
 class Corruption(StoreError, code="corruption"):
     """Stored data is not what was written. No answer is given, because it could be wrong."""
 
-    says = "Corruption in {what}: {problem}. Run 'standfast doctor', then restore a backup, or rebuild the indexes with 'standfast doctor --rebuild'."
+    says = (
+        "Corruption in {what}: {problem}. Run 'standfast doctor', then restore a backup, or rebuild the"
+        " indexes with 'standfast doctor --rebuild'."
+    )
 
 
 class BrokenChain(StoreError, code="broken_chain"):
@@ -200,7 +214,10 @@ class NotAllowed(StoreError, code="not_allowed"):
 
 
 class AboveCeiling(StoreError, code="above_ceiling"):
-    says = "Memory is {ceiling} in this deployment, so nobody may {operation}. An operator can raise the setting visibility_ceiling."
+    says = (
+        "Memory is {ceiling} in this deployment, so nobody may {operation}. An operator can raise the setting"
+        " visibility_ceiling."
+    )
 
 
 class RunOver(StoreError, code="run_over"):
@@ -214,11 +231,17 @@ class CommitAborted(StoreError, code="commit_aborted"):
 
 
 class MessageConflict(StoreError, code="message_conflict"):
-    says = "Session {session} in scope {scope} has another message at position {position}, so nothing was added. Continue the session without position=, or use another session."
+    says = (
+        "Session {session} in scope {scope} has another message at position {position}, so nothing was added."
+        " Continue the session without position=, or use another session."
+    )
 
 
 class PayloadMismatch(StoreError, code="payload_mismatch"):
-    says = "Commit {commit_id} of run {run_id} was submitted before with another payload ({known_fingerprint}, now {payload_fingerprint}); open a new run for new writes."
+    says = (
+        "Commit {commit_id} of run {run_id} was submitted before with another payload ({known_fingerprint},"
+        " now {payload_fingerprint}); open a new run for new writes."
+    )
 
 
 class StaleFence(StoreError, code="stale_fence"):
@@ -230,7 +253,10 @@ class StoreBusy(StoreError, code="store_busy"):
 
 
 class ReadOnlyStore(StoreError, code="read_only_store"):
-    says = "The store {store} can only be read: its disk or its permissions allow no writing. Recall, history and verify work; to write, copy the file to a disk that can be written."
+    says = (
+        "The store {store} can only be read: its disk or its permissions allow no writing. Recall, history"
+        " and verify work; to write, copy the file to a disk that can be written."
+    )
 
 
 class StoreFailed(StoreError, code="store_failed"):
@@ -268,7 +294,10 @@ class UnusableKey(ApprovalError, code="unusable_key"):
 
 
 class WrongNamespace(ApprovalError, code="wrong_namespace"):
-    says = "The signature or its key is for {found}, not for {needed}. Sign with -n {needed} and a key listed for it."
+    says = (
+        "The signature or its key is for {found}, not for {needed}. Sign with -n {needed} and a key listed"
+        " for it."
+    )
 
 
 class InvalidSigners(ApprovalError, code="invalid_signers"):
@@ -278,15 +307,24 @@ class InvalidSigners(ApprovalError, code="invalid_signers"):
 
 
 class UnknownSigner(ApprovalError, code="unknown_signer"):
-    says = "No allowed signer has the key {key_fingerprint}. If its owner may seal, add it to the allowed signers."
+    says = (
+        "No allowed signer has the key {key_fingerprint}. If its owner may seal, add it to the allowed"
+        " signers."
+    )
 
 
 class SignerNotYetValid(ApprovalError, code="signer_not_yet_valid"):
-    says = "The key {key_fingerprint} of {principal} is valid from {valid_after}; it is {at}. Wait, or use another key."
+    says = (
+        "The key {key_fingerprint} of {principal} is valid from {valid_after}; it is {at}. Wait, or use"
+        " another key."
+    )
 
 
 class SignerExpired(ApprovalError, code="signer_expired"):
-    says = "The key {key_fingerprint} of {principal} was valid until {valid_before}; it is {at}. Use another key."
+    says = (
+        "The key {key_fingerprint} of {principal} was valid until {valid_before}; it is {at}. Use another"
+        " key."
+    )
 
 
 class SignerRevoked(ApprovalError, code="signer_revoked"):
@@ -300,7 +338,10 @@ class SelfApproval(ApprovalError, code="self_approval"):
 
 
 class WrongPayload(ApprovalError, code="wrong_payload"):
-    says = "The signature does not fit proposal {proposal_id}: {problem}. Look at it again and sign what you see now: standfast approvals show {proposal_id}"
+    says = (
+        "The signature does not fit proposal {proposal_id}: {problem}. Look at it again and sign what you see"
+        " now: standfast approvals show {proposal_id}"
+    )
 
 
 class ApprovalReplayed(ApprovalError, code="approval_replayed"):
@@ -334,11 +375,17 @@ class MalformedNote(NotProven, code="malformed_note"):
 
 
 class ForgedNote(NotProven, code="forged_note"):
-    says = "The signature of {name}+{key_id} does not match the note. The note was changed; get it again from its source."
+    says = (
+        "The signature of {name}+{key_id} does not match the note. The note was changed; get it again from"
+        " its source."
+    )
 
 
 class UnsignedNote(NotProven, code="unsigned_note"):
-    says = "The note is signed by {signers}, and by none of the known keys ({known}). Pass the signer's public key."
+    says = (
+        "The note is signed by {signers}, and by none of the known keys ({known}). Pass the signer's public"
+        " key."
+    )
 
 
 class MalformedCheckpoint(NotProven, code="malformed_checkpoint"):
@@ -384,7 +431,10 @@ class ForeignTraceVersion(TraceError, code="trace_version"):
 
 
 class DamagedTrace(TraceError, code="damaged_trace"):
-    says = "The artifact of run {run_id} was changed after it was written: its content hashes to {found}, not {expected}."
+    says = (
+        "The artifact of run {run_id} was changed after it was written: its content hashes to {found}, not"
+        " {expected}."
+    )
 
 
 class RecorderFinished(TraceError, code="recorder_finished"):
@@ -392,7 +442,10 @@ class RecorderFinished(TraceError, code="recorder_finished"):
 
 
 class ProfileConflict(TraceError, code="profile_conflict"):
-    says = "Tool {tool_name} has the profile {known_version} in this run and can't also have {given_version}; use one."
+    says = (
+        "Tool {tool_name} has the profile {known_version} in this run and can't also have {given_version};"
+        " use one."
+    )
 
 
 class TraceExists(TraceError, code="trace_exists"):
@@ -400,7 +453,10 @@ class TraceExists(TraceError, code="trace_exists"):
 
 
 class TraceFolderFull(TraceError, code="trace_folder_full"):
-    says = "The folder {folder} holds its {max_bytes} bytes of traces, and none is past its retention period; raise traces_max_bytes, or store traces elsewhere."
+    says = (
+        "The folder {folder} holds its {max_bytes} bytes of traces, and none is past its retention period;"
+        " raise traces_max_bytes, or store traces elsewhere."
+    )
 
 
 class TraceFolderFailed(TraceError, code="trace_folder_failed"):

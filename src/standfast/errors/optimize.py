@@ -20,21 +20,33 @@ class MissingParameter(PromptError, code="missing_parameter"):
 
 
 class MissingOverride(PromptError, code="missing_override"):
-    says = "Prompt {ns}/{prompt_key} has no override with tag {tag}. Store one, or pass fallback=Fallback.TEMPLATE to render the source instead."
+    says = (
+        "Prompt {ns}/{prompt_key} has no override with tag {tag}. Store one, or pass"
+        " fallback=Fallback.TEMPLATE to render the source instead."
+    )
 
 
 class StaleOverride(PromptError, code="stale_override"):
-    says = "The override of {ns}/{prompt_key} with tag {tag} does not match the source at section {section}: {problem}. Create it again, or pass fallback=Fallback.TEMPLATE to render the source."
+    says = (
+        "The override of {ns}/{prompt_key} with tag {tag} does not match the source at section {section}:"
+        " {problem}. Create it again, or pass fallback=Fallback.TEMPLATE to render the source."
+    )
 
 
 class BrokenPlaceholders(PromptError, code="broken_placeholders"):
-    says = "Section {section} must have the placeholders {needed} but has {found}. Keep all of them and add none."
+    says = (
+        "Section {section} must have the placeholders {needed} but has {found}. Keep all of them and add"
+        " none."
+    )
 
 
 class VersionConflict(PromptError, code="version_conflict"):
     """The override changed since it was read. Nothing was written."""
 
-    says = "The override of {ns}/{prompt_key} with tag {tag} has version {version} now, not {expected_version}. Read it again and retry."
+    says = (
+        "The override of {ns}/{prompt_key} with tag {tag} has version {version} now, not {expected_version}."
+        " Read it again and retry."
+    )
 
 
 class InvalidTag(PromptError, code="invalid_tag"):
@@ -60,13 +72,19 @@ class MailboxClosed(MailboxError, code="mailbox_closed"):
 
 
 class StaleReceipt(MailboxError, code="stale_receipt"):
-    says = "Mailbox {mailbox} refuses receipt {receipt_handle}: the message is settled or its visibility timeout ended. Receive it again, or use a longer timeout."
+    says = (
+        "Mailbox {mailbox} refuses receipt {receipt_handle}: the message is settled or its visibility timeout"
+        " ended. Receive it again, or use a longer timeout."
+    )
 
 
 class MailboxFull(MailboxError, code="mailbox_full"):
     """The mailbox holds as many messages as its ``max_size`` allows. Nothing was sent."""
 
-    says = "Mailbox {mailbox} holds {size} of at most {max_size} messages and has no room for {count} more. Send again later, or pass wait_time_seconds to wait for room."
+    says = (
+        "Mailbox {mailbox} holds {size} of at most {max_size} messages and has no room for {count} more. Send"
+        " again later, or pass wait_time_seconds to wait for room."
+    )
 
 
 class AlreadySettled(MailboxError, code="already_settled"):
@@ -78,11 +96,17 @@ class NoReplyAddress(MailboxError, code="no_reply_address"):
 
 
 class UnresolvableReply(MailboxError, code="unresolvable_reply"):
-    says = "Mailbox {mailbox} can't find the reply mailbox {reply_to}. Pass a reply_resolver, and register the reply mailbox there."
+    says = (
+        "Mailbox {mailbox} can't find the reply mailbox {reply_to}. Pass a reply_resolver, and register the"
+        " reply mailbox there."
+    )
 
 
 class ReplyMailboxClosed(UnresolvableReply, code="reply_mailbox_closed"):
-    says = "The reply mailbox {reply_to} was closed by its owner before mailbox {mailbox} could reply. Drop the reply."
+    says = (
+        "The reply mailbox {reply_to} was closed by its owner before mailbox {mailbox} could reply. Drop the"
+        " reply."
+    )
 
 
 class UnsendableBody(MailboxError, code="unsendable_body"):
@@ -112,7 +136,10 @@ class ProviderUnavailable(ProviderError, code="provider_unavailable"):
 
 
 class ProviderTimeout(ProviderError, code="provider_timeout"):
-    says = "{provider} did not answer within {timeout_seconds} seconds. Raise timeout_seconds, or ask for a shorter answer."
+    says = (
+        "{provider} did not answer within {timeout_seconds} seconds. Raise timeout_seconds, or ask for a"
+        " shorter answer."
+    )
 
 
 class ProviderRefused(ProviderError, code="provider_refused"):
@@ -160,7 +187,10 @@ class LoopCrashed(LoopError, code="loop_crashed"):
 
 
 class LoopStalled(LoopError, code="loop_stalled"):
-    says = "The loop {loop} sent no heartbeat for {stalled_seconds} seconds and its group was stopped. Raise stall_seconds if requests take that long."
+    says = (
+        "The loop {loop} sent no heartbeat for {stalled_seconds} seconds and its group was stopped. Raise"
+        " stall_seconds if requests take that long."
+    )
 
 
 class OptimizationError(LoopError, code="optimization"):
@@ -168,25 +198,40 @@ class OptimizationError(LoopError, code="optimization"):
 
 
 class NoBaselinePass(OptimizationError, code="no_baseline_pass"):
-    says = "Prompt {ns}/{prompt_key} passes none of {samples} samples. Fix the prompt, the dataset or the evaluator first."
+    says = (
+        "Prompt {ns}/{prompt_key} passes none of {samples} samples. Fix the prompt, the dataset or the"
+        " evaluator first."
+    )
 
 
 class EvalsUnanswered(OptimizationError, code="evals_unanswered"):
-    says = "{unanswered} of {requested} evaluations of the baseline have no grade ({problem}). Check that evaluation workers run and reach the model, then retry."
+    says = (
+        "{unanswered} of {requested} evaluations of the baseline have no grade ({problem}). Check that"
+        " evaluation workers run and reach the model, then retry."
+    )
 
 
 class SpendingLimitReached(OptimizationError, code="spending_limit_reached"):
     """The optimization has spent what it may. What was graded is in the cache."""
 
-    says = "The spending limit is reached after {calls} calls (cost {cost}). Raise it and run again: what is cached is not paid for twice."
+    says = (
+        "The spending limit is reached after {calls} calls (cost {cost}). Raise it and run again: what is"
+        " cached is not paid for twice."
+    )
 
 
 class BaselineMoved(OptimizationError, code="baseline_moved"):
-    says = "The report is for {expected_digest} of {ns}/{prompt_key}, but tag {tag} holds {digest} now. Optimize again."
+    says = (
+        "The report is for {expected_digest} of {ns}/{prompt_key}, but tag {tag} holds {digest} now. Optimize"
+        " again."
+    )
 
 
 class ReportNotApplicable(OptimizationError, code="report_not_applicable"):
-    says = "The report of experiment {experiment_id} can't be applied: {problem}. Optimize again and apply the report as it was written."
+    says = (
+        "The report of experiment {experiment_id} can't be applied: {problem}. Optimize again and apply the"
+        " report as it was written."
+    )
 
 
 class NoRollback(OptimizationError, code="no_rollback"):
@@ -226,4 +271,7 @@ class PolicyProcessFailed(BenchError, code="policy_process_failed"):
 
 
 class OtherGrid(BenchError, code="other_grid"):
-    says = "{folder} holds results of another grid ({problem}); choose another --out, or use --fresh to discard them."
+    says = (
+        "{folder} holds results of another grid ({problem}); choose another --out, or use --fresh to discard"
+        " them."
+    )

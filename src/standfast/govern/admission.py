@@ -1,6 +1,8 @@
-"""Admission: a claim is judged, gets its evidence, and is routed to the bands that its verdict allows (888_JUDGE).
+"""Admission: a claim is judged, gets its evidence, and is routed to the bands that its verdict allows
+(888_JUDGE).
 
-``admit`` is pure: it sees only what is passed in, and writes nothing. ``memory/commit_plan.py`` turns the results into a commit.
+``admit`` is pure: it sees only what is passed in, and writes nothing. ``memory/commit_plan.py`` turns the
+results into a commit.
 """
 
 import logging
@@ -58,7 +60,9 @@ class JudgedRecord:
     proposal: Proposal | None
     author: str
     reading: str
-    """The fingerprint of the text without case, spaces and punctuation; empty if it has a secret, and for a message."""
+    """The fingerprint of the text without case, spaces and punctuation; empty if it has a secret, and for a
+    message.
+    """
     refused_reading: str | None = None
     """The same fingerprint if the content was refused, by which it is recognised when it comes back."""
     known: str | None = None
@@ -117,7 +121,10 @@ class JudgedRecord:
 
     @property
     def superseded(self) -> tuple[str, ...]:
-        """The keys that end with the commit, because the record supersedes them. Only what is accepted, or known, supersedes."""
+        """The keys that end with the commit, because the record supersedes them.
+
+        Only what is accepted, or known, supersedes.
+        """
         is_current = self.is_accepted or self.known is not None
         return superseded_keys(self.record) if is_current and self.record.supersedes else ()
 
@@ -151,8 +158,8 @@ def admit(
 ) -> JudgedRecord:
     """Judge a claim, build its evidence, and ask the policy where it may go.
 
-    A claim that is meant as law (for PHOENIX, or by a human for VAULT), is judged PARTIAL or is on hold becomes a proposal. Nothing
-    here can put a record into VAULT.
+    A claim that is meant as law (for PHOENIX, or by a human for VAULT), is judged PARTIAL or is on hold
+    becomes a proposal. Nothing here can put a record into VAULT.
 
     Args:
         author: Who wants it remembered; recorded in proposals and patterns.
@@ -196,7 +203,8 @@ def admit(
 
 
 def lenient_judgement(judgement: Judgement, claim: Claim) -> Judgement:
-    """The judgement of lenient mode: what needs review is accepted with a warning (SABAR), unless it is meant as law or untrusted.
+    """The judgement of lenient mode: what needs review is accepted with a warning (SABAR), unless it is meant
+    as law or untrusted.
 
     VOID stays VOID: rejected content never becomes canonical, in no mode.
     """
@@ -210,7 +218,9 @@ def lenient_judgement(judgement: Judgement, claim: Claim) -> Judgement:
 
 
 def _witness(record: Record, known: str, claim: Claim, context: JudgingContext) -> Record | None:
-    """The row of a new source for what is known; None if the source is not new, or the text was recalled just now."""
+    """The row of a new source for what is known; None if the source is not new, or the text was recalled just
+    now.
+    """
     if record.verdict not in CANONICAL_VERDICTS:
         return None
     if record.origin is Origin.UNTRUSTED and not _is_untrusted(known, claim, context):
@@ -242,7 +252,8 @@ def _is_untrusted(known: str, claim: Claim, context: JudgingContext) -> bool:
 
 
 def kept_beside(record: Record) -> Record:
-    """The record under an id of its own if it is untrusted, so that it never replaces the current text of its subject.
+    """The record under an id of its own if it is untrusted, so that it never replaces the current text of its
+    subject.
 
     All that one site says about a subject has one id, so what it says later replaces only its own words.
     """

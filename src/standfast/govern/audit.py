@@ -1,9 +1,10 @@
-"""The audit of governance: every record in a band must have been allowed there, and its proof must still be valid.
+"""The audit of governance: every record in a band must have been allowed there, and its proof must still be
+valid.
 
-Evidence must be complete and made for the content next to it. Everything that is or ever was in VAULT must have been sealed by a
-signature over that content, for that place, by someone who was on the list of signers at the time, in the commit that stored
-the decision; so an old law cannot be restored with its old seal. Whatever ended in VAULT or left PHOENIX must have been decided
-as well. No row is trusted because it is there.
+Evidence must be complete and made for the content next to it. Everything that is or ever was in VAULT must
+have been sealed by a signature over that content, for that place, by someone who was on the list of signers
+at the time, in the commit that stored the decision; so an old law cannot be restored with its old seal.
+Whatever ended in VAULT or left PHOENIX must have been decided as well. No row is trusted because it is there.
 
 The audit cannot know whether a list of signers was ever the right one: compare it with yours.
 """
@@ -46,7 +47,9 @@ _ACCEPTED: Final = re.compile(r"\S+ accepted ([0-9a-f]{64}) at \S+")
 
 
 def problems_of_governance(store: Store) -> Iterator[str]:
-    """Yields one message per problem with the records of all bands; yields nothing if every record is allowed."""
+    """Yields one message per problem with the records of all bands; yields nothing if every record is
+    allowed.
+    """
     for namespace in store.namespaces():
         yield from _Audit(store, namespace).problems()
 
@@ -100,7 +103,9 @@ class _Audit:
             )
 
     def _check_acceptance(self, record: Record) -> None:
-        """Checks that a record that says that a human accepted it was accepted by a signature over this content."""
+        """Checks that a record that says that a human accepted it was accepted by a signature over this
+        content.
+        """
         checks = record.evidence.floor_checks if record.evidence else ()
         for check in checks:
             if check.floor == HUMAN_ACCEPT_FLOOR:
@@ -137,7 +142,10 @@ class _Audit:
         )
 
     def _was_forgotten(self, version: Version) -> bool:
-        """Whether the content of a row was erased, here or by this version. The ledger records who asked for it and why."""
+        """Whether the content of a row was erased, here or by this version.
+
+        The ledger records who asked for it and why.
+        """
         versions = self._store.history(self._namespace, version.key, verify=False)
         return version.erased_by is not None or any(
             one.erased_by == version.memory_snapshot_id for one in versions
@@ -168,7 +176,9 @@ class _Audit:
         )
 
     def _check_decision(self, version: Version) -> None:
-        """Verifies a decision again, against the list of signers of its time, and checks that its nonce is used up."""
+        """Verifies a decision again, against the list of signers of its time, and checks that its nonce is
+        used up.
+        """
         if version.content is None:
             _require(self._was_forgotten(version), "Decision", "it was removed; decisions are permanent")
             return
@@ -207,7 +217,10 @@ class _Audit:
         self._decisions[proposal.proposal_id] = version.memory_snapshot_id, decided
 
     def _replaced(self, decided: DecidedProposal, version: Version) -> str | None:
-        """What a decision replaced. Law is permanent and is looked up; anything else may be erased, so the statement is believed."""
+        """What a decision replaced.
+
+        Law is permanent and is looked up; anything else may be erased, so the statement is believed.
+        """
         if decided.approval.statement.decision is not Decision.APPROVE:
             return decided.approval.statement.replaces
         key = decided.proposal.key

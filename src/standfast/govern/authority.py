@@ -1,7 +1,7 @@
 """Authority: which role may write which band, who may seal, and which operations need a human.
 
-One table has the roles and their bands. The role is the writer that the audit names, not the one that had the idea: what an
-agent wants remembered is written by ``888_JUDGE`` after it was judged.
+One table has the roles and their bands. The role is the writer that the audit names, not the one that had the
+idea: what an agent wants remembered is written by ``888_JUDGE`` after it was judged.
 
     role        may write                        because
     human       VAULT LEDGER ACTIVE PHOENIX      seals law, and may write what an agent's judge may; but VOID is for the
@@ -127,7 +127,8 @@ def require_seal(role: Role | str) -> None:
 def read_word(kind: type[_Word], given: object) -> _Word | None:
     """The member of an enum that a text names, in any case, or None.
 
-    ASCII only, because some Unicode letters become others in upper case: a dotless i becomes I, a long s becomes S.
+    ASCII only, because some Unicode letters become others in upper case: a dotless i becomes I, a long s
+    becomes S.
     """
     if type(given) is kind:
         return given

@@ -1,11 +1,13 @@
 """Evidence chains: what ties a write to the floor checks, the verdict and the time that allowed it.
 
-The evidence hash is the document's own, SHA-256 over ``json.dumps(..., sort_keys=True)``, not over json-v1, because others
-verify it. It covers a text (``evidence_text``) that an auditor needs as well: json-v1 writes 1.0 as 1 and rounds to six
-decimals, so a chain that is read back as plain JSON may spell a score differently. ``build_evidence`` rounds first, so that
-its evidence has the same text and hash after it was stored and read back.
+The evidence hash is the document's own, SHA-256 over ``json.dumps(..., sort_keys=True)``, not over json-v1,
+because others verify it. It covers a text (``evidence_text``) that an auditor needs as well: json-v1 writes
+1.0 as 1 and rounds to six decimals, so a chain that is read back as plain JSON may spell a score differently.
+``build_evidence`` rounds first, so that its evidence has the same text and hash after it was stored and read
+back.
 
-``read_chain`` never raises. It sorts problems into three kinds, because lenient mode forgives the first two only:
+``read_chain`` never raises. It sorts problems into three kinds, because lenient mode forgives the first two
+only:
 
     missing      a required field is absent, null or empty
     disagreeing  the hash or the verdict is not the one it should be
@@ -59,7 +61,8 @@ _content_of = attrgetter(*_CONTENT)
 _EMPTY: Final[tuple[object, ...]] = ((), {})
 _HASH_FIELDS: Final = ("hash", "evidence_hash")
 _CONTENT_REASON: Final = re.compile("sha256:([0-9a-f]{64})")
-# Python's own parser takes any separator, weeks, and hour 24 from 3.13 on. Evidence must read alike on every Python.
+# Python's own parser takes any separator, weeks, and hour 24 from 3.13 on. Evidence must read alike on every
+# Python.
 _ISO_8601: Final = re.compile(
     r"[0-9]{4}-[0-9]{2}-[0-9]{2}T([01][0-9]|2[0-3]):[0-9]{2}(:[0-9]{2}([.,][0-9]{1,9})?)?"
     r"(Z|[+-]([01][0-9]|2[0-3])(:?[0-5][0-9])?)"
@@ -68,7 +71,10 @@ _ISO_8601: Final = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class EvidenceChainValidation:
-    """Whether a chain is complete. ``missing_links`` names every problem, each beginning with the field's name."""
+    """Whether a chain is complete.
+
+    ``missing_links`` names every problem, each beginning with the field's name.
+    """
 
     valid: bool
     missing_links: list[str] = field(default_factory=list)
@@ -104,7 +110,10 @@ class ChainReading(NamedTuple):
 
 
 def compute_evidence_hash(floor_checks: object, verdict: object, timestamp: object) -> str:
-    """The document's evidence hash. The arguments may be any JSON within bounds; anything else is a typed error."""
+    """The document's evidence hash.
+
+    The arguments may be any JSON within bounds; anything else is a typed error.
+    """
     return _sha256(evidence_text(floor_checks, verdict, timestamp))
 
 
@@ -149,7 +158,10 @@ def build_judged_chain(
     if text is None or (only_void and verdict is not Verdict.VOID):
         return build_chain([_content_check(digest), *findings], verdict, at)
     timestamp = utc_text(at)
-    text = f'{{"floor_checks": [{_CONTENT_TEXT % digest}, {text}], "timestamp": "{timestamp}", "verdict": "{verdict.value}"}}'
+    text = (
+        f'{{"floor_checks": [{_CONTENT_TEXT % digest}, {text}], "timestamp": "{timestamp}", "verdict":'
+        f' "{verdict.value}"}}'
+    )
     if len(text) > MAX_EVIDENCE_BYTES:
         raise TooLarge(size_bytes=len(text), limit_bytes=MAX_EVIDENCE_BYTES)
     checks = (_content_check(digest), *stored)
@@ -159,7 +171,9 @@ def build_judged_chain(
 
 @lru_cache(maxsize=1 << 10)
 def _stored_findings(findings: tuple[FloorCheck, ...]) -> tuple[tuple[FloorCheck, ...], str | None, bool]:
-    """Findings as they are stored, their part of the hashed text (None if it is not plain ASCII), and whether the verdict must be VOID."""
+    """Findings as they are stored, their part of the hashed text (None if it is not plain ASCII), and whether
+    the verdict must be VOID.
+    """
     stored = tuple(map(_as_stored, findings))
     texts = [text for text in map(_text_of, stored) if text is not None]
     is_plain = texts and len(texts) == len(stored)
@@ -177,7 +191,9 @@ def content_fingerprint(record: Record) -> str:
 
 
 def content_check(record: Record) -> FloorCheck:
-    """A floor check that holds the content's fingerprint, because the document's hash covers no content otherwise."""
+    """A floor check that holds the content's fingerprint, because the document's hash covers no content
+    otherwise.
+    """
     return _content_check(content_fingerprint(record))
 
 
@@ -186,7 +202,9 @@ def _content_check(digest: str) -> FloorCheck:
 
 
 def _content_digest(check: FloorCheck) -> str | None:
-    """The fingerprint in a check that ``content_check`` made; None for every other check, also if it only equals one."""
+    """The fingerprint in a check that ``content_check`` made; None for every other check, also if it only
+    equals one.
+    """
     if check.floor != CONTENT_FLOOR:
         return None
     floor, score, passed, threshold, hard, reason = msgspec.structs.astuple(check)
@@ -199,7 +217,8 @@ def _content_digest(check: FloorCheck) -> str | None:
 
 
 def is_bound(record: Record, digest: str | None = None, *, is_built: bool = False) -> bool:
-    """Whether a record's evidence is complete and was made for this content, whose fingerprint may be known as ``digest``.
+    """Whether a record's evidence is complete and was made for this content, whose fingerprint may be known
+    as ``digest``.
 
     With ``is_built``, the evidence is what ``build_chain`` gave, and is not read again.
     """
@@ -302,7 +321,9 @@ def read_chain(chain: object, verdict: Verdict | None = None) -> ChainReading:
 
 
 def _sound_reading(evidence: Evidence, verdict: Verdict | None) -> ChainReading | None:
-    """The reading of evidence without any problem, as ``build_evidence`` makes it; None for all other evidence."""
+    """The reading of evidence without any problem, as ``build_evidence`` makes it; None for all other
+    evidence.
+    """
     if type(evidence.verdict) is not Verdict or verdict not in (None, evidence.verdict):
         return None
     text = _plain_text_of(evidence.floor_checks, evidence.verdict, evidence.timestamp)
@@ -376,7 +397,10 @@ def _read_fields(chain: dict[str, Any], text: str, verdict: Verdict | None) -> C
 
 
 def _problems_of_checks(checks: object, verdict: Verdict | None) -> list[str]:
-    """The first malformed floor check, if any, or that they do not fit the verdict. A check has the fields of ``FloorCheck`` and no others."""
+    """The first malformed floor check, if any, or that they do not fit the verdict.
+
+    A check has the fields of ``FloorCheck`` and no others.
+    """
     if checks is None:
         return []
     if not isinstance(checks, list | tuple):
@@ -397,7 +421,9 @@ def _problems_of_checks(checks: object, verdict: Verdict | None) -> list[str]:
 
 
 def _plain_text_of(checks: object, verdict: Verdict, timestamp: object) -> str | None:
-    """The hashed text of checks that have their types and are in plain ASCII; None if something else has to be looked at."""
+    """The hashed text of checks that have their types and are in plain ASCII; None if something else has to
+    be looked at.
+    """
     if type(checks) is not tuple or not checks or type(timestamp) is not str:
         return None
     texts = [text for text in map(_text_of, checks) if text is not None]
@@ -435,7 +461,8 @@ def _text_of(check: object) -> str | None:
         return None
 
 
-# Most checks of most judgements are equal. The types are part of the key, because 1 and 1.0 are written differently.
+# Most checks of most judgements are equal. The types are part of the key, because 1 and 1.0 are written
+# differently.
 @lru_cache(maxsize=1 << 10, typed=True)
 def _plain_text_of_check(*fields: Any) -> str | None:
     floor, score, passed, threshold, hard, reason = fields
@@ -505,7 +532,8 @@ def _hashed_text(chain: dict[str, Any]) -> str:
 
 def _require_json(value: dict[str, Any]) -> None:
     """Raises a typed error for anything but JSON within bounds."""
-    # Bounds first: a value that contains itself, or one list many times over, would keep any reader busy for ever.
+    # Bounds first: a value that contains itself, or one list many times over, would keep any reader busy for
+    # ever.
     size_bytes = 0
     waiting: list[Any] = [value]
     while waiting:

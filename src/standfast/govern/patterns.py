@@ -1,11 +1,14 @@
-"""Patterns of attacks: sources from which injections keep coming, recorded so that later judgements ask for another source.
+"""Patterns of attacks: sources from which injections keep coming, recorded so that later judgements ask for
+another source.
 
-Each injection that is rejected from a named source is an incident, noted under ``mark/``. Three of one source within 30 days are a
-pattern: a WITNESS record of that source and day (the document's word is scar). While it applies, ``F3_Witness`` asks for another
-source. It fades 30 days after the last attack, and an operator can lift it at once. Repetition, bad form and the agent's own word
-never make a pattern, because they are not attacks by somebody who can be named.
+Each injection that is rejected from a named source is an incident, noted under ``mark/``. Three of one source
+within 30 days are a pattern: a WITNESS record of that source and day (the document's word is scar). While it
+applies, ``F3_Witness`` asks for another source. It fades 30 days after the last attack, and an operator can
+lift it at once. Repetition, bad form and the agent's own word never make a pattern, because they are not
+attacks by somebody who can be named.
 
-A pattern's content depends only on its source and day, so that two runs that find the same pattern write the same record.
+A pattern's content depends only on its source and day, so that two runs that find the same pattern write the
+same record.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -55,7 +58,9 @@ class Incident(NamedTuple):
 
 
 class AttackPattern(Value, frozen=True, kw_only=True):
-    """A pattern of attacks that applies now: the source, the scope, the days it was renewed on, and when it fades."""
+    """A pattern of attacks that applies now: the source, the scope, the days it was renewed on, and when it
+    fades.
+    """
 
     source: str
     scope: str
@@ -81,7 +86,9 @@ def incidents_of(record: Record, judgement: Judgement) -> tuple[Incident, ...]:
 def earlier_counts(
     store: Store, namespace: str, at: int, incidents: Iterable[Incident]
 ) -> dict[Incident, int]:
-    """How many incidents of each one's source a snapshot shows that still count, up to ``MAX_INCIDENTS_COUNTED``."""
+    """How many incidents of each one's source a snapshot shows that still count, up to
+    ``MAX_INCIDENTS_COUNTED``.
+    """
     counts = {}
     for incident in set(incidents):
         rows = store.scan(namespace, prefix=incident.prefix, at=at)
@@ -109,8 +116,8 @@ def pattern_record(incident: Incident) -> Record:
     return Record(
         memory_id=f"{_PATTERN}{_digest(incident.source)}/{incident.day}",
         text=(
-            f"At least {ATTACKS_OF_A_PATTERN} writes from {kind}:{name} were rejected as injections in the {PATTERN_DAYS} days up "
-            f"to {incident.day}."
+            f"At least {ATTACKS_OF_A_PATTERN} writes from {kind}:{name} were rejected as injections in the"
+            f" {PATTERN_DAYS} days up to {incident.day}."
         ),
         ts_utc=f"{incident.day}T00:00:00.000000Z",
         tags=("attack", "scar"),
@@ -190,7 +197,10 @@ def _pattern_rows(store: Store, namespace: str, scope: str, at: int) -> Iterator
 
 
 def refused_row(reading: str) -> dict[str, str]:
-    """The row under ``refused_key``. It is always the same, so that two runs that reject the same content do not conflict."""
+    """The row under ``refused_key``.
+
+    It is always the same, so that two runs that reject the same content do not conflict.
+    """
     return {"refused": reading}
 
 

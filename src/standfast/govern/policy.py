@@ -1,38 +1,46 @@
-"""The write policy: what may be written where, how far it may be trusted when it is recalled, and how long it is kept.
+"""The write policy: what may be written where, how far it may be trusted when it is recalled, and how long it
+is kept.
 
-**Writing.** The verdict decides where a record is written, and the evidence whether it is. Violations are checked in this order: is the verdict
-known, would a VOID become canonical, is the evidence valid, does the verdict reach the band. Decisions where the document leaves room:
+**Writing.** The verdict decides where a record is written, and the evidence whether it is. Violations are
+checked in this order: is the verdict known, would a VOID become canonical, is the evidence valid, does the
+verdict reach the band. Decisions where the document leaves room:
 
-- Without a ``band_target``, the record goes where the verdict routes it, for VOID too. A target asks whether the verdict
-  reaches that band; it does not narrow the route, because PARTIAL must not reach LEDGER without its review in PHOENIX.
-- A SEAL for VAULT is allowed as a proposal. Its ``target_bands`` is PHOENIX, where it waits; no decision names VAULT.
-- Lenient mode forgives evidence that is missing or disagrees, and a band that the verdict does not reach. It does not forgive
-  an unknown verdict or band, which name no place to write to, nor a malformed chain, such as one with a failed hard floor. And a chain that says VOID never becomes
-  canonical under another verdict.
-- ``requires_human_approval`` is True for allowed writes only: there is nothing to approve about a refused one.
+- Without a ``band_target``, the record goes where the verdict routes it, for VOID too. A target asks whether
+  the verdict reaches that band; it does not narrow the route, because PARTIAL must not reach LEDGER without
+  its review in PHOENIX.
+- A SEAL for VAULT is allowed as a proposal. Its ``target_bands`` is PHOENIX, where it waits; no decision
+  names VAULT.
+- Lenient mode forgives evidence that is missing or disagrees, and a band that the verdict does not reach. It
+  does not forgive an unknown verdict or band, which name no place to write to, nor a malformed chain, such as
+  one with a failed hard floor. And a chain that says VOID never becomes canonical under another verdict.
+- ``requires_human_approval`` is True for allowed writes only: there is nothing to approve about a refused
+  one.
 - The document's reasons are given word for word; details are in ``ledger_entry["missing_links"]``.
 - ``ledger_entry["hash"]`` is the recomputed evidence hash, and ``["evidence"]`` the text that it covers.
 
-**Recalling** (111_SENSE). A recalled memory is a suggestion, never a fact. Each doubt has a multiplier; those that apply are multiplied, and the
-product is capped at 0.85.
+**Recalling** (111_SENSE). A recalled memory is a suggestion, never a fact. Each doubt has a multiplier; those
+that apply are multiplied, and the product is capped at 0.85.
 
-- Age is measured from the time handed in. Exactly 30 or 90 days is not older than that; a microsecond more is.
-- A missing or future timestamp is invalid: it does not tell the age, and a forged future would never grow old. A sound memory
-  stamped by a clock that runs ahead still gets 0.85, with a warning.
+- Age is measured from the time handed in. Exactly 30 or 90 days is not older than that; a microsecond more
+  is.
+- A missing or future timestamp is invalid: it does not tell the age, and a forged future would never grow
+  old. A sound memory stamped by a clock that runs ahead still gets 0.85, with a warning.
 - A missing evidence chain counts once, and not again for its missing floor checks.
-- The topic is ``current_context["topic"]`` against the item's ``topic`` or else its ``subject``. It counts only if both are
-  known; case and Unicode form make no difference.
-- An item without a band is treated as LEDGER, as ``Record`` does. An unknown band is blocked, because it might be VOID under
-  another name.
-- An item is a ``Record``, or a dict with the document's names (``timestamp``, ``evidence_chain``) or the vocabulary's
-  (``ts_utc``, ``evidence``).
+- The topic is ``current_context["topic"]`` against the item's ``topic`` or else its ``subject``. It counts
+  only if both are known; case and Unicode form make no difference.
+- An item without a band is treated as LEDGER, as ``Record`` does. An unknown band is blocked, because it
+  might be VOID under another name.
+- An item is a ``Record``, or a dict with the document's names (``timestamp``, ``evidence_chain``) or the
+  vocabulary's (``ts_utc``, ``evidence``).
 
-**Keeping.** The age is in days, whole or not, and handed in. Exactly seven days is not past seven days. ``sweep.py`` carries it out.
+**Keeping.** The age is in days, whole or not, and handed in. Exactly seven days is not past seven days.
+``sweep.py`` carries it out.
 
-- The archive that LEDGER entries move to after 90 days is a tier, not a band, so ``move_to_band`` says ``COLD``. An item that is
-  already there (its ``tier`` is ``COLD``) stays for good: nothing is deleted by ``RETENTION_COLD_DAYS``.
-- A PHOENIX proposal moves to LEDGER once its ``status`` is ``sealed`` or ``rejected``. It is never deleted: one that nobody has
-  decided in 90 days is reported.
+- The archive that LEDGER entries move to after 90 days is a tier, not a band, so ``move_to_band`` says
+  ``COLD``. An item that is already there (its ``tier`` is ``COLD``) stays for good: nothing is deleted by
+  ``RETENTION_COLD_DAYS``.
+- A PHOENIX proposal moves to LEDGER once its ``status`` is ``sealed`` or ``rejected``. It is never deleted:
+  one that nobody has decided in 90 days is reported.
 - ``delete_after_days`` counts down to deletion; it is 0 for an item to delete now.
 - An item whose band cannot be read is kept, because deletion cannot be undone.
 """
@@ -139,7 +147,9 @@ class RecallDecision:
         if not 0 <= self.confidence_ceiling <= (MAX_RECALL_CONFIDENCE if self.allowed else 0):
             raise InvalidValue(
                 what="RecallDecision",
-                problem=f"confidence_ceiling must be 0 to {MAX_RECALL_CONFIDENCE}, and 0 if recall is blocked",
+                problem=(
+                    f"confidence_ceiling must be 0 to {MAX_RECALL_CONFIDENCE}, and 0 if recall is blocked"
+                ),
             )
 
 
@@ -333,7 +343,10 @@ class MemoryWritePolicy:
         evidence_chain: dict[str, Any] | Evidence | None,
         band_target: Band | str | None = None,
     ) -> WriteDecision:
-        """Decides whether a write with this verdict and evidence is allowed, and to which bands. Never raises."""
+        """Decides whether a write with this verdict and evidence is allowed, and to which bands.
+
+        Never raises.
+        """
         read = read_verdict(verdict)
         request = _WriteRequest(
             verdict=read,
@@ -347,7 +360,9 @@ class MemoryWritePolicy:
     def should_write_built(
         self, verdict: Verdict, chain: ChainReading, band_target: Band | None = None, *, timestamp: str
     ) -> WriteDecision:
-        """``should_write`` for evidence that ``build_chain`` has just built at this time, which need not be read again."""
+        """``should_write`` for evidence that ``build_chain`` has just built at this time, which need not be
+        read again.
+        """
         band_text = None if band_target is None else band_target.value
         request = _WriteRequest(verdict, verdict.value, band_target, band_text, chain)
         return self._decide(request, timestamp)
@@ -383,7 +398,10 @@ class MemoryWritePolicy:
         return read_chain(evidence_chain).validation
 
     def get_write_log(self) -> list[dict[str, Any]]:
-        """The last 1,000 write decisions, oldest first, refusals included. The lasting record is the ledger."""
+        """The last 1,000 write decisions, oldest first, refusals included.
+
+        The lasting record is the ledger.
+        """
         with self._lock:
             logged = list(self._write_log)
         return [one.as_json() for one in logged]

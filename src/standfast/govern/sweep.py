@@ -1,9 +1,10 @@
 """The retention sweep: archives and deletes what is old, in commits of its own that the ledger records.
 
-Old records are archived (LEDGER, to the COLD tier) or deleted (ACTIVE, WITNESS, VOID). A deletion erases the content of every version.
-Fingerprints, the reason, and the note by which refused content is recognised stay. The age of a record is that of the commit that wrote
-its newest version, by the clock that is passed in. Records that a byte budget expired are deleted at the same age, and so are the rows of
-the budget's stream that repeat them.
+Old records are archived (LEDGER, to the COLD tier) or deleted (ACTIVE, WITNESS, VOID). A deletion erases the
+content of every version. Fingerprints, the reason, and the note by which refused content is recognised stay.
+The age of a record is that of the commit that wrote its newest version, by the clock that is passed in.
+Records that a byte budget expired are deleted at the same age, and so are the rows of the budget's stream
+that repeat them.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -98,7 +99,10 @@ def _due(version: Version, ages: "_Ages") -> Iterator[DueRecord]:
 def _due_in_budgeted_band(
     store: Store, namespace: str, band: Band, head: int, ages: "_Ages"
 ) -> Iterator[DueRecord]:
-    """Records that a budget expired have ended, but their content is still stored. It is deleted at the usual age."""
+    """Records that a budget expired have ended, but their content is still stored.
+
+    It is deleted at the usual age.
+    """
     for version in store.newest_versions(namespace, prefix=prefix_of(band), at=head):
         newest = _newest_with_content(store, verified(version))
         found = () if newest is None else _due(newest, ages)
@@ -106,7 +110,10 @@ def _due_in_budgeted_band(
 
 
 def _due_in_stream(store: Store, namespace: str, band: Band, head: int, ages: "_Ages") -> Iterator[DueRecord]:
-    """Rows go with the records that they repeat. Rows of records that were never kept go at those records' age."""
+    """Rows go with the records that they repeat.
+
+    Rows of records that were never kept go at those records' age.
+    """
     for version in store.scan(namespace, prefix=f"{STREAM}{band}/", at=head):
         key, age = parse(version.content or b"").get("key"), ages.of(version)
         history = store.history(namespace, key) if key else []
@@ -139,7 +146,9 @@ def sweep(
     progress: Callable[[int], None] = lambda _: None,
     extra_writes: ExtraWrites = no_extra_writes,
 ) -> list[Receipt]:
-    """Archive and delete what is due, in as many commits as it takes. Each is complete in itself, so a crash loses nothing.
+    """Archive and delete what is due, in as many commits as it takes.
+
+    Each is complete in itself, so a crash loses nothing.
 
     If a run changes a record meanwhile, what is due is read again.
 
@@ -155,7 +164,8 @@ def sweep(
         try:
             for is_streamed, group in groupby(found, key=lambda one: one.is_streamed):
                 while page := list(islice(group, FACT_PAGE_WRITES)):
-                    # Each page of a stream changes the band's budget, so it begins at the snapshot of the page before.
+                    # Each page of a stream changes the band's budget, so it begins at the snapshot of the
+                    # page before.
                     at = store.head() if is_streamed else head
                     others = extra_writes(at, [one.key for one in page])
                     receipts.append(store.commit(_commit(store, namespace, at, page, others)))

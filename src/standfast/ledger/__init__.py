@@ -1,8 +1,8 @@
 """The ledger: a hash chain of entries, the Merkle tree over them, signed checkpoints of it, and receipts.
 
-Read in this order: ``chain.py``, ``tree.py``, ``note.py`` (signed notes and keys), ``checkpoint.py`` (checkpoints, the
-file that keeps them, receipts), ``notary.py`` (what signs, what verifies, and what
-vouches for the newest entry).
+Read in this order: ``chain.py``, ``tree.py``, ``note.py`` (signed notes and keys), ``checkpoint.py``
+(checkpoints, the file that keeps them, receipts), ``notary.py`` (what signs, what verifies, and what vouches
+for the newest entry).
 """
 
 from standfast.ledger.chain import Entry

@@ -1,7 +1,8 @@
-"""The hash chain: each entry holds the hash of the one before it, so none can be changed, dropped or swapped unnoticed.
+"""The hash chain: each entry holds the hash of the one before it, so none can be changed, dropped or swapped
+unnoticed.
 
-An entry's hash is that of a Merkle leaf (RFC 6962: SHA-256 over a zero byte and the entry's canonical bytes), so the
-same entries are the leaves of a tree without being hashed again.
+An entry's hash is that of a Merkle leaf (RFC 6962: SHA-256 over a zero byte and the entry's canonical bytes),
+so the same entries are the leaves of a tree without being hashed again.
 """
 
 import hashlib
@@ -26,10 +27,11 @@ class Tip(Value, frozen=True, kw_only=True):
 
 
 class Branch(msgspec.Struct, frozen=True):
-    """The ledger's own line, number 0, whose id is that of the store; or a line that began when a copy was restored.
+    """The ledger's own line, number 0, whose id is that of the store; or a line that began when a copy was
+    restored.
 
-    The line that was left had entries up to ``left_seq``, as far as was known, and shares those up to ``shared_seq``.
-    ``ledger_seq`` is the entry that tells of the restore; it is 0 for the first line.
+    The line that was left had entries up to ``left_seq``, as far as was known, and shares those up to
+    ``shared_seq``. ``ledger_seq`` is the entry that tells of the restore; it is 0 for the first line.
     """
 
     number: int
@@ -63,14 +65,19 @@ def leaf_hash(content: bytes) -> str:
 
 
 def extend(tip: Tip, *, kind: str, at: str, body: dict[str, Any]) -> Entry:
-    """Make the entry that follows ``tip``. ``kind`` says what happened at the instant ``at``; ``body`` has the facts."""
+    """Make the entry that follows ``tip``.
+
+    ``kind`` says what happened at the instant ``at``; ``body`` has the facts.
+    """
     seq = tip.seq + 1
     content = canonical_bytes({"seq": seq, "previous": tip.hash, "kind": kind, "at": at, "body": body})
     return Entry(seq=seq, content=content, hash=leaf_hash(content))
 
 
 def check(entries: Iterable[Entry], *, start: Tip | None = None) -> Tip:
-    """Check that entries follow ``start`` and return the end of the chain; the first break raises ``BrokenChain``."""
+    """Check that entries follow ``start`` and return the end of the chain; the first break raises
+    ``BrokenChain``.
+    """
     tip = start or Tip()
     last = deque(walk(entries, start=tip), maxlen=1)
     return last[0].tip if last else tip
@@ -85,7 +92,8 @@ def walk(entries: Iterable[Entry], *, start: Tip | None = None) -> Iterator[Entr
         if (
             entry.seq != seq + 1
             or sha256(_LEAF_PREFIX + content).hexdigest() != digest
-            # These two fields are the last in canonical order, so the link is checked without parsing the rest.
+            # These two fields are the last in canonical order, so the link is checked without parsing the
+            # rest.
             or not content.endswith(b',"previous":"%b","seq":%d}' % (previous.encode(), seq + 1))
         ):
             raise _broken(Tip(seq=seq, hash=previous), entry)

@@ -4,9 +4,10 @@
     20852163
     CsUYapGGPo4dkMgIAUqom/Xajj7h2fB2MPA3j2jxq2I=
 
-A checkpoint is a signed note of a tree's size and root. Whoever keeps one can prove later that the ledger was changed,
-cut or rolled back. A receipt is an entry, its path to the root, and a checkpoint in which the log has signed that root;
-it can be checked years later with nothing but a public key. ``docs/verify.md`` says how to do that without Standfast.
+A checkpoint is a signed note of a tree's size and root. Whoever keeps one can prove later that the ledger was
+changed, cut or rolled back. A receipt is an entry, its path to the root, and a checkpoint in which the log
+has signed that root; it can be checked years later with nothing but a public key. ``docs/verify.md`` says how
+to do that without Standfast.
 """
 
 import base64
@@ -80,7 +81,10 @@ class Checkpoint(Value, frozen=True, kw_only=True):
         return cls(origin=origin, size=size, root_hash=root_hash, extensions=extensions)
 
     def is_left(self, branches: Sequence[Branch]) -> bool:
-        """Whether it covers entries that a restore left behind. Such a checkpoint and the ledger need not agree."""
+        """Whether it covers entries that a restore left behind.
+
+        Such a checkpoint and the ledger need not agree.
+        """
         numbers = {branch.branch_id: branch.number for branch in branches}
         number = 0 if self.branch_id is None else numbers.get(self.branch_id)
         if number is None:
@@ -126,8 +130,8 @@ class Checkpoint(Value, frozen=True, kw_only=True):
     def verify(cls, note: str, keys: Iterable[VerifyingKey]) -> Self:
         """Return the checkpoint in a note that the log has signed with one of these keys.
 
-        Raises what ``open_note`` raises, ``MalformedCheckpoint`` if the note is no checkpoint, and ``ForeignLog`` if no
-        signer is named as the origin, because a key speaks for its own log only.
+        Raises what ``open_note`` raises, ``MalformedCheckpoint`` if the note is no checkpoint, and
+        ``ForeignLog`` if no signer is named as the origin, because a key speaks for its own log only.
         """
         text, signers = open_note(note, keys)
         checkpoint = cls.parse(text)
@@ -135,7 +139,10 @@ class Checkpoint(Value, frozen=True, kw_only=True):
         return checkpoint
 
     def verify_extends(self, older: "Checkpoint", proof: Sequence[str]) -> None:
-        """Check the proof that this tree extends an older one; ``BadConsistency`` if not. Verify both checkpoints first."""
+        """Check the proof that this tree extends an older one; ``BadConsistency`` if not.
+
+        Verify both checkpoints first.
+        """
         if older.origin != self.origin:
             raise ForeignLog(origin=older.origin, expected=self.origin)
         verify_consistency(
@@ -154,10 +161,11 @@ def _require_own(checkpoint: Checkpoint, names: Iterable[str]) -> None:
 
 
 class CheckpointFileContent(Value, frozen=True, kw_only=True):
-    """The notes in a file of checkpoints, in order and not verified, and the numbers of its damaged lines, from 1 on.
+    """The notes in a file of checkpoints, in order and not verified, and the numbers of its damaged lines,
+    from 1 on.
 
-    ``torn_lines`` hold no whole note. ``healed_lines`` are those of them that a crash cut short and that a whole note
-    follows, so the crash is over.
+    ``torn_lines`` hold no whole note. ``healed_lines`` are those of them that a crash cut short and that a
+    whole note follows, so the crash is over.
     """
 
     notes: tuple[str, ...]
@@ -168,22 +176,26 @@ class CheckpointFileContent(Value, frozen=True, kw_only=True):
 class CheckpointFile:
     """An append-only file of signed checkpoints, kept apart from the database that they vouch for.
 
-    Each line is one note as a JSON string, so that a torn line never runs into the next. Nothing is rewritten or cut,
-    so a file system's append-only flag can be set. Processes may share the file.
+    Each line is one note as a JSON string, so that a torn line never runs into the next. Nothing is rewritten
+    or cut, so a file system's append-only flag can be set. Processes may share the file.
     """
 
     def __init__(self, path: Path | str) -> None:
         self.path = Path(path)
 
     def append(self, note: str) -> None:
-        """Add one signed checkpoint durably. After ``CheckpointFileFailed`` it may be there, or a part of it."""
+        """Add one signed checkpoint durably.
+
+        After ``CheckpointFileFailed`` it may be there, or a part of it.
+        """
         Checkpoint.parse(unverified_text(note))
         with self._locked() as descriptor:
             _append_line(descriptor, note)
             sync_folder(self.path.parent)
 
     def extend(self, following: Callable[[Iterator[str]], str | None]) -> None:
-        """Add the note that ``following`` makes of the present ones, if any, while no other process can add one.
+        """Add the note that ``following`` makes of the present ones, if any, while no other process can add
+        one.
 
         ``following`` gets the whole notes, the newest first. They are read as they are asked for.
         """
@@ -328,11 +340,13 @@ class InclusionReceipt(Value, frozen=True, kw_only=True):
 
 
 def verify_receipt(receipt: InclusionReceipt, verifying_key: VerifyingKey) -> dict[str, Any]:
-    """Return the content of the entry, if the log with this key has signed for it. Needs no store, network or clock.
+    """Return the content of the entry, if the log with this key has signed for it.
 
-    Every failure is a ``NotProven``: what ``Checkpoint.verify`` and ``verify_inclusion`` raise, ``SizeMismatch`` between
-    receipt and checkpoint, and ``MalformedEntry`` or ``MisplacedEntry`` if the log has signed for something that no
-    honest ledger holds.
+    Needs no store, network or clock.
+
+    Every failure is a ``NotProven``: what ``Checkpoint.verify`` and ``verify_inclusion`` raise,
+    ``SizeMismatch`` between receipt and checkpoint, and ``MalformedEntry`` or ``MisplacedEntry`` if the log
+    has signed for something that no honest ledger holds.
     """
     checkpoint = Checkpoint.verify(receipt.checkpoint, (verifying_key,))
     if checkpoint.size != receipt.tree_size:

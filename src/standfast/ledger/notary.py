@@ -1,12 +1,13 @@
 """The notary signs the ledger's head, keeps the checkpoints outside the store, and hands out receipts.
 
-It never signs what contradicts its newest checkpoint: a ledger that was cut, rolled back or replaced gets an error
-instead of a signature. It checks and signs while it holds the file of checkpoints, so of two processes with different
-ledgers under one name, at most one gets a signature. What a restore left behind is the only exception; the ledger itself
-tells of that.
+It never signs what contradicts its newest checkpoint: a ledger that was cut, rolled back or replaced gets an
+error instead of a signature. It checks and signs while it holds the file of checkpoints, so of two processes
+with different ledgers under one name, at most one gets a signature. What a restore left behind is the only
+exception; the ledger itself tells of that.
 
-Signing takes time for the entries since the last checkpoint only. The right edge of the tree is kept in a file next to
-the checkpoints; it is used if it leads to the root that was signed, and otherwise made anew from the whole ledger.
+Signing takes time for the entries since the last checkpoint only. The right edge of the tree is kept in a
+file next to the checkpoints; it is used if it leads to the root that was signed, and otherwise made anew from
+the whole ledger.
 """
 
 import json
@@ -43,7 +44,10 @@ _NOT_IN_A_FILE_NAME: Final = re.compile("[^A-Za-z0-9._-]+")
 
 
 class Notary:
-    """Signs for one log, which has the name of the key. Threads may share a notary, and processes its files."""
+    """Signs for one log, which has the name of the key.
+
+    Threads may share a notary, and processes its files.
+    """
 
     def __init__(
         self,
@@ -69,8 +73,8 @@ class Notary:
     def for_store_file(cls, path: Path, entries_after: EntriesAfter, branches: Branches = tuple) -> Self:
         """The notary of a store's file, with the key and the checkpoints next to the file.
 
-        The key is created when it is first needed. Whoever can change the store can also read the key; to be safe from
-        them, keep the checkpoints or the key elsewhere.
+        The key is created when it is first needed. Whoever can change the store can also read the key; to be
+        safe from them, keep the checkpoints or the key elsewhere.
         """
         return cls(
             KeyFile(path.with_name(path.name + "-log.key"), name=log_name(path)),
@@ -88,7 +92,8 @@ class Notary:
         *,
         folder: Path = Path(LOG_FOLDER),
     ) -> Self | None:
-        """The notary of a store by its URL: its files are next to a store's file, or in a folder for a store on a server.
+        """The notary of a store by its URL: its files are next to a store's file, or in a folder for a store
+        on a server.
 
         The folder is created. A store in memory has no notary.
         """
@@ -110,8 +115,8 @@ class Notary:
     def checkpoints(self) -> tuple[tuple[str, ...], tuple[VerifyingKey, ...], tuple[int, ...]]:
         """The checkpoints signed so far, the key that must have signed them, and the numbers of torn lines.
 
-        A key without checkpoints means that these are missing, because their file is created before the key. A line
-        that a crash cut short counts as torn only until another one follows it.
+        A key without checkpoints means that these are missing, because their file is created before the key.
+        A line that a crash cut short counts as torn only until another one follows it.
         """
         found = self._file.read()
         key = self._public_key()
@@ -133,7 +138,9 @@ class Notary:
         return self._key.verifying_key
 
     def checkpoint(self) -> str:
-        """Sign the present head and append it to the file; return the existing checkpoint if nothing was added."""
+        """Sign the present head and append it to the file; return the existing checkpoint if nothing was
+        added.
+        """
         with self._lock:
             self._file.extend(self._following)
             self._keep_edge()
@@ -141,7 +148,9 @@ class Notary:
             return self._last
 
     def is_behind(self) -> bool:
-        """Whether the newest checkpoint lacks entries, as after a crash, and this process could sign a newer one."""
+        """Whether the newest checkpoint lacks entries, as after a crash, and this process could sign a newer
+        one.
+        """
         key = self._public_key()
         newest = None if key is None else self._newest_own(self._file.newest(), key)
         signed_before = newest is not None or next(self._file.newest(), None) is not None
@@ -166,7 +175,8 @@ class Notary:
 
     def _following(self, notes: Iterator[str]) -> str | None:
         """The checkpoint to add to the file; None if the present head has one."""
-        # The entries are read only now: everything that another process signed before is in the ledger by now.
+        # The entries are read only now: everything that another process signed before is in the ledger by
+        # now.
         newest = self._newest_own(notes, self.verifying_key)
         if newest is not None and newest[0] != self._last:
             self._hold_against(newest[1])
@@ -193,7 +203,9 @@ class Notary:
             raise BrokenChain(seq=seq, problem=problem)
 
     def _kept_edge(self, checkpoint: Checkpoint) -> tuple[TreeEdge, Tip]:
-        """The edge of the checkpoint's tree, if it was kept and the ledger still has its last entry; else an empty one."""
+        """The edge of the checkpoint's tree, if it was kept and the ledger still has its last entry; else an
+        empty one.
+        """
         with suppress(OSError, ValueError, KeyError, TypeError, StandfastError):
             kept = json.loads(self._edge_path.read_bytes())
             edge, tip = TreeEdge(kept["size"], kept["hashes"]), Tip(seq=kept["size"], hash=kept["tip"])
@@ -204,7 +216,10 @@ class Notary:
         return TreeEdge(), Tip()
 
     def _keep_edge(self) -> None:
-        """Keep the edge for the next process. It is only a shortcut, so it need not be durable, nor succeed."""
+        """Keep the edge for the next process.
+
+        It is only a shortcut, so it need not be durable, nor succeed.
+        """
         kept = {
             "format": _EDGE_FORMAT,
             "size": self._edge.size,
@@ -219,7 +234,10 @@ class Notary:
             draft.replace(self._edge_path)
 
     def receipt(self, seq: int) -> InclusionReceipt:
-        """Make the receipt of entry ``seq`` under the newest checkpoint, and verify it. The first one reads the whole ledger."""
+        """Make the receipt of entry ``seq`` under the newest checkpoint, and verify it.
+
+        The first one reads the whole ledger.
+        """
         with self._lock:
             note = self.checkpoint()
             tree = self._whole_tree()
@@ -250,7 +268,10 @@ class Notary:
         return self._tree
 
     def _catch_up(self, last: int | None = None) -> None:
-        """Read the new entries of the ledger, up to ``last`` if given. The last known entry must still be there."""
+        """Read the new entries of the ledger, up to ``last`` if given.
+
+        The last known entry must still be there.
+        """
         entries = iter(self._entries_after(max(self._tip.seq - 1, 0)))
         if self._tip.seq:
             known = next(entries, None)
@@ -288,7 +309,10 @@ def contradiction(
             "(if you put an older copy there yourself, run: standfast restore)"
         )
     if root() != checkpoint.root_hash:
-        return f"a signed checkpoint of {signed} entries has another root; entries between {sound_size + 1} and {signed} were changed"
+        return (
+            f"a signed checkpoint of {signed} entries has another root; entries between {sound_size + 1} and"
+            f" {signed} were changed"
+        )
     return None
 
 
@@ -306,7 +330,10 @@ def problems_of_ledger(
     except BrokenChain as error:
         yield str(error)
     if keys and not notes:
-        yield "the log has a key, but its checkpoints are missing; restore their file, or sign the present head to begin anew"
+        yield (
+            "the log has a key, but its checkpoints are missing; restore their file, or sign the present head"
+            " to begin anew"
+        )
     if notes:
         yield from _problems_of_checkpoints(Tree(hashes), notes, keys, branches)
 
@@ -362,10 +389,12 @@ class LedgerTail(Value, frozen=True, kw_only=True):
 
     Attributes:
         newest_seq: The number of the newest entry; 0 if the ledger is empty.
-        opened_seq: The newest entry when this process opened the store. Something must vouch for it; what came later was written meanwhile.
+        opened_seq: The newest entry when this process opened the store. Something must vouch for it; what
+            came later was written meanwhile.
         signed_seq: The last entry that a signed checkpoint covers.
         signed_by: The log that signed it.
-        acknowledged_seq: The last entry by the head file, which is kept next to a store's file. After a crash the ledger may be ahead of it.
+        acknowledged_seq: The last entry by the head file, which is kept next to a store's file. After a crash
+            the ledger may be ahead of it.
     """
 
     newest_seq: int = 0
@@ -381,7 +410,10 @@ class LedgerTail(Value, frozen=True, kw_only=True):
         keys: Sequence[VerifyingKey],
         branches: Sequence[Branch] = (),
     ) -> "LedgerTail":
-        """The tail with signed checkpoints as witnesses. Notes that no key signed, or that a restore left behind, do not count."""
+        """The tail with signed checkpoints as witnesses.
+
+        Notes that no key signed, or that a restore left behind, do not count.
+        """
         signed = []
         for note in notes:
             with suppress(StandfastError):
@@ -405,7 +437,10 @@ class LedgerTail(Value, frozen=True, kw_only=True):
         if self.acknowledged_seq >= self.newest_seq:
             begins = f"{newest} is covered by the store's head file only"
             return f"{begins}; the next command that writes signs it. {covered}"
-        return f"{newest} is not signed yet: a checkpoint is signed on request, and when the store is closed. {covered}"
+        return (
+            f"{newest} is not signed yet: a checkpoint is signed on request, and when the store is closed."
+            f" {covered}"
+        )
 
     @property
     def problem(self) -> str | None:
@@ -413,8 +448,10 @@ class LedgerTail(Value, frozen=True, kw_only=True):
         if not self.opened_seq or self.signed_seq >= self.opened_seq or self.acknowledged_seq:
             return None
         return (
-            f"nothing vouches for entry {self.opened_seq}, the newest when the store was opened: signed checkpoints cover {self.signed_seq} entries, "
-            "and no head file covers the rest, so a cut or rewritten end would not show. If you kept checkpoints elsewhere, run: standfast verify "
-            "--checkpoints FILE --public-key FILE. If the log's key and checkpoints are in another place, set log_key and checkpoints, or run "
-            "this where the folder standfast-log is. If the store never had any, sign it: any command that writes does"
+            f"nothing vouches for entry {self.opened_seq}, the newest when the store was opened: signed"
+            f" checkpoints cover {self.signed_seq} entries, and no head file covers the rest, so a cut or"
+            " rewritten end would not show. If you kept checkpoints elsewhere, run: standfast verify"
+            " --checkpoints FILE --public-key FILE. If the log's key and checkpoints are in another place,"
+            " set log_key and checkpoints, or run this where the folder standfast-log is. If the store never"
+            " had any, sign it: any command that writes does"
         )

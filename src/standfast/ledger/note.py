@@ -1,11 +1,13 @@
-"""Signed notes (c2sp.org/signed-note) and the keys that sign them: text, an empty line, and a line for each signature.
+"""Signed notes (c2sp.org/signed-note) and the keys that sign them: text, an empty line, and a line for each
+signature.
 
     If you think cryptography is the answer to your problem,
     then you don't know what your problem is.
 
     — PeterNeumann x08go/ZJkuBS9UG/SffcvIAQxVBtiFupLLr8pAcElZInNIuGUgYN1FFYC2pZSNXgKvqfqdngotpRZb6KE6RyyBwJnAM=
 
-Signatures are Ed25519. Keys have the text form of Go's ``golang.org/x/mod/sumdb/note``, so that its tools read ours.
+Signatures are Ed25519. Keys have the text form of Go's ``golang.org/x/mod/sumdb/note``, so that its tools
+read ours.
 """
 
 import base64
@@ -97,12 +99,17 @@ class SigningKey:
 
     @classmethod
     def generate(cls, name: str) -> Self:
-        """Create a new key. Its secret comes from the system's randomness and can't be passed in, on purpose."""
+        """Create a new key.
+
+        Its secret comes from the system's randomness and can't be passed in, on purpose.
+        """
         return cls(name=name, seed=_ed25519().Ed25519PrivateKey.generate().private_bytes_raw())
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """Read the key from its ``secret_text``; anything else is an ``InvalidValue`` that does not repeat the text."""
+        """Read the key from its ``secret_text``; anything else is an ``InvalidValue`` that does not repeat
+        the text.
+        """
         prefix = "PRIVATE+KEY+"
         if not isinstance(text, str) or not text.startswith(prefix):
             raise InvalidValue(what=cls.__name__, problem=f"it must start with {prefix}")
@@ -132,9 +139,11 @@ class SigningKey:
 
 
 class KeyFile:
-    """The log's signing key in a file, created at its first use, with the public half in a ``.pub`` file next to it.
+    """The log's signing key in a file, created at its first use, with the public half in a ``.pub`` file next
+    to it.
 
-    Only the owner can read the file. ``name`` is the key's name when it is created; afterwards the file decides.
+    Only the owner can read the file. ``name`` is the key's name when it is created; afterwards the file
+    decides.
     """
 
     def __init__(self, path: Path, *, name: str) -> None:
@@ -168,7 +177,9 @@ class KeyFile:
         return None
 
     def can_sign(self, *, signed_before: bool) -> bool:
-        """Whether this process could sign: it can read the secret, or there is none yet and it could create one."""
+        """Whether this process could sign: it can read the secret, or there is none yet and it could create
+        one.
+        """
         if self.path.exists():
             return os.access(self.path, os.R_OK)
         is_elsewhere = signed_before or self.public_path.exists()
@@ -189,7 +200,9 @@ class KeyFile:
             draft.unlink(missing_ok=True)
 
     def _clean(self) -> None:
-        """Remove what processes that were killed while they created the key left: drafts with secrets of no use."""
+        """Remove what processes that were killed while they created the key left: drafts with secrets of no
+        use.
+        """
         drafts = re.compile(
             f"{re.escape(self.path.name)}\\.[0-9a-f]{{8}}|{re.escape(self.public_path.name)}\\.[0-9]+"
         )
@@ -334,7 +347,10 @@ def _parse_key(text: str, *, what: str) -> tuple[str, str, bytes]:
 
 @cache
 def _ed25519() -> Any:
-    """The module of ``cryptography``. Most users of the store never sign, so they do not pay for its import."""
+    """The module of ``cryptography``.
+
+    Most users of the store never sign, so they do not pay for its import.
+    """
     from cryptography.hazmat.primitives.asymmetric import ed25519  # noqa: PLC0415  # As above.
 
     return ed25519

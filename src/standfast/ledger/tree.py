@@ -1,8 +1,8 @@
 """The Merkle tree of RFC 6962 over the hashes of the ledger's entries, and its two kinds of proofs.
 
-``Tree`` needs all entries. ``verify_inclusion`` and ``verify_consistency`` need only what is public (they are the
-algorithms of RFC 9162, sections 2.1.3.2 and 2.1.4.2). They raise if anything is wrong, so that a caller can't forget to
-look at an answer.
+``Tree`` needs all entries. ``verify_inclusion`` and ``verify_consistency`` need only what is public (they are
+the algorithms of RFC 9162, sections 2.1.3.2 and 2.1.4.2). They raise if anything is wrong, so that a caller
+can't forget to look at an answer.
 """
 
 import hashlib
@@ -24,8 +24,8 @@ _HEX_DIGEST: Final = re.compile(f"[0-9a-f]{{{_HEX_DIGITS}}}")
 class Tree:
     """A tree that grows by leaves and can compute every root it ever had.
 
-    Adding a leaf takes constant time on average; a root or a proof, for this or an earlier size, takes logarithmic time.
-    The tree holds two hashes for each leaf.
+    Adding a leaf takes constant time on average; a root or a proof, for this or an earlier size, takes
+    logarithmic time. The tree holds two hashes for each leaf.
     """
 
     def __init__(self, leaf_hashes: Iterable[str] = ()) -> None:
@@ -41,7 +41,9 @@ class Tree:
         self.extend((leaf_hash,))
 
     def extend(self, leaf_hashes: Iterable[str]) -> None:
-        """Add leaves at the right: all of them, or none if one is not a SHA-256 in lower-case hexadecimal digits."""
+        """Add leaves at the right: all of them, or none if one is not a SHA-256 in lower-case hexadecimal
+        digits.
+        """
         self._levels[0].extend(_leaves(list(leaf_hashes)))
         sha256 = hashlib.sha256
         height = 0
@@ -80,7 +82,8 @@ class Tree:
     def consistency_proof(self, old_size: int, new_size: int) -> tuple[str, ...]:
         """Prove that the tree of the first ``new_size`` leaves extends the one of the first ``old_size``.
 
-        The proof is empty if the sizes are equal, or if the old tree is empty, because every tree extends that.
+        The proof is empty if the sizes are equal, or if the old tree is empty, because every tree extends
+        that.
         """
         if self._known(old_size) > self._known(new_size):
             raise InvalidValue(what="old_size", problem=f"{old_size} is more than the new size, {new_size}")
@@ -105,7 +108,9 @@ class Tree:
         return size
 
     def _range_hash(self, start: int, end: int) -> bytes:
-        """The root over the leaves from ``start`` (where a subtree starts) to before ``end``: complete subtrees, joined."""
+        """The root over the leaves from ``start`` (where a subtree starts) to before ``end``: complete
+        subtrees, joined.
+        """
         digest = b""
         while start < end:
             height = ((end - start) & -(end - start)).bit_length() - 1
@@ -153,7 +158,8 @@ class TreeEdge:
 
 
 def verify_inclusion(*, leaf_hash: str, index: int, size: int, root: str, proof: Sequence[str]) -> None:
-    """Check the proof that the leaf is at ``index`` in the tree of that size and root; ``BadInclusion`` if not.
+    """Check the proof that the leaf is at ``index`` in the tree of that size and root; ``BadInclusion`` if
+    not.
 
     The size guides the computation, but only the root is proven. Take both from one verified checkpoint.
     """
@@ -218,7 +224,9 @@ def verify_consistency(
 def _climb(
     path: Sequence[bytes], node: int, last: int, refuse: Callable[[str], NoReturn]
 ) -> Iterator[tuple[bytes, bool]]:
-    """The sibling hashes on the way from a node up to the root, each with whether it is on the left of the way."""
+    """The sibling hashes on the way from a node up to the root, each with whether it is on the left of the
+    way.
+    """
     for sibling in path:
         if not last:
             refuse("the proof is too long")
@@ -241,7 +249,10 @@ def _left_size(size: int) -> int:
 
 
 def _leaves(hashes: list[str]) -> list[bytes]:
-    """The bytes of leaf hashes. They are checked all together, because one by one takes longer than hashing them."""
+    """The bytes of leaf hashes.
+
+    They are checked all together, because one by one takes longer than hashing them.
+    """
     try:
         text = "".join(hashes)
         is_valid = set(map(len, hashes)) <= {_HEX_DIGITS} and _HEX.fullmatch(text) is not None

@@ -1,10 +1,13 @@
-"""Memory from async code: the same verbs as coroutines. Each call runs in a thread, so the event loop never waits for a disk.
+"""Memory from async code: the same verbs as coroutines.
+
+Each call runs in a thread, so the event loop never waits for a disk.
 
     async with await AsyncMemory.open("agent.db") as memory:
         async with memory.run(workflow="triage", mode="buffered_write") as run:
             await run.remember("EU refunds take 14 days.", source={"kind": "doc", "id": "handbook#4"})
 
-There is one implementation, the synchronous one, and its signatures are those of the coroutines. What is an iterator there is a list here.
+There is one implementation, the synchronous one, and its signatures are those of the coroutines. What is an
+iterator there is a list here.
 """
 
 import asyncio
@@ -44,7 +47,10 @@ _Coroutine = Callable[Concatenate[_Wrapper[_S], _P], Coroutine[Any, Any, _R]]
 
 
 def _awaited(verb: Callable[Concatenate[_S, _P], _R]) -> _Coroutine[_S, _P, _R]:
-    """The coroutine of a verb, with its signature. What was begun is finished, even if the task is cancelled."""
+    """The coroutine of a verb, with its signature.
+
+    What was begun is finished, even if the task is cancelled.
+    """
 
     @wraps(verb)
     async def call(self: _Wrapper[_S], /, *args: _P.args, **kwargs: _P.kwargs) -> _R:
@@ -248,7 +254,9 @@ class AsyncMemory(_Wrapper[Memory]):
         agent: str | None = None,
         run_id: str | None = None,
     ) -> Forgotten | ErasurePlan:
-        """Erase a subject, all of a scope or all from a source, or say what would be erased; see ``Memory.forget``."""
+        """Erase a subject, all of a scope or all from a source, or say what would be erased; see
+        ``Memory.forget``.
+        """
         erase: Callable[..., Forgotten | ErasurePlan] = self._wrapped.forget
         who = {"workflow": workflow, "agent": agent, "run_id": run_id}
         what = {"reason": reason, "scope": scope, "memory_id": memory_id, "source": source}

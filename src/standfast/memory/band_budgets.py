@@ -1,13 +1,15 @@
 """Byte budgets of bands: the band's write policy decides what a commit keeps and what is expired for it.
 
-A budgeted band has two kinds of rows of its own: ``stream/BAND/…``, the steps that the policy was shown, and ``budget/BAND``, the policy,
-its size and how far it came. Every commit that spends writes ``budget/BAND``, so two runs never spend the same bytes: the later one
-conflicts and is planned again. If the settings name another policy or size, a new epoch begins with the records that the band holds.
+A budgeted band has two kinds of rows of its own: ``stream/BAND/…``, the steps that the policy was shown, and
+``budget/BAND``, the policy, its size and how far it came. Every commit that spends writes ``budget/BAND``, so
+two runs never spend the same bytes: the later one conflicts and is planned again. If the settings name
+another policy or size, a new epoch begins with the records that the band holds.
 
-In a band that holds others too, untrusted records are shown to a policy only if they fit into free bytes, and into a quarter of all of them, so that
-nothing else is expired for them.
+In a band that holds others too, untrusted records are shown to a policy only if they fit into free bytes, and
+into a quarter of all of them, so that nothing else is expired for them.
 
-What is forgotten is erased from the stream too. ``budget/BAND`` then names the row from which the policy is shown the stream again.
+What is forgotten is erased from the stream too. ``budget/BAND`` then names the row from which the policy is
+shown the stream again.
 """
 
 import threading
@@ -67,7 +69,10 @@ class _BandState:
     """The keys of untrusted records, some of which may no longer be held."""
 
     def has_room_for(self, record: Record) -> bool:
-        """Whether a record may be shown. Beside others, what is untrusted takes free bytes only, and at most a share of them all."""
+        """Whether a record may be shown.
+
+        Beside others, what is untrusted takes free bytes only, and at most a share of them all.
+        """
         if record.origin is not Origin.UNTRUSTED or self.policy.keys <= self.untrusted:
             return True
         price, most = self.policy.price_of(record), self.policy.budget.max_bytes
@@ -140,13 +145,18 @@ class BandBudgets:
         return [self.budgets[band].as_json() for band in sorted(self.budgets)]
 
     def used_bytes(self, band: Band) -> int:
-        """Return how many bytes a band used after this object's last commit to it. Raises ``KeyError`` if there was none."""
+        """Return how many bytes a band used after this object's last commit to it.
+
+        Raises ``KeyError`` if there was none.
+        """
         return self._cached[band][1].policy.used_bytes
 
     def spend(
         self, store: Store, namespace: str, at: int, records: Sequence[Record], forgotten: Iterable[str]
     ) -> Spending:
-        """Show each band's policy the records that would go into it, in order. Bands without a budget keep everything.
+        """Show each band's policy the records that would go into it, in order.
+
+        Bands without a budget keep everything.
 
         Args:
             at: The snapshot that the commit begins from.
@@ -175,20 +185,25 @@ class BandBudgets:
     def committed(self, snapshot: int) -> None:
         """Note that the last spending was committed as this snapshot.
 
-        The cached state of a band that it did not spend is still valid only if nobody else committed in between.
+        The cached state of a band that it did not spend is still valid only if nobody else committed in
+        between.
         """
         for band, (cached_at, state) in list(self._cached.items()):
             if band in self._spent or cached_at == snapshot - 1:
                 self._cached[band] = snapshot, state.after_commit()
 
     def discarded(self) -> None:
-        """Note that the last spending was not committed. Policies can't unsee it, so nothing cached is valid."""
+        """Note that the last spending was not committed.
+
+        Policies can't unsee it, so nothing cached is valid.
+        """
         self._cached.clear()
 
     def _spend_band(self, state: _BandState, band: Band, new: Sequence[Record]) -> Spending:
         policy, budget = state.policy, self.budgets[band]
         for record in filter(state.has_room_for, new):
-            # Each version of a subject is a step of its own, so a budgeted band holds them under ids of their own.
+            # Each version of a subject is a step of its own, so a budgeted band holds them under ids of their
+            # own.
             number = f"{state.epoch}.{policy.steps}"
             own = record if record.subject is None else _numbered(record, number)
             state.steps.append((state.take(own), own))
@@ -228,7 +243,8 @@ class BandBudgets:
         prefix, expected = _stream_prefix(band, row["epoch"]), row["rows"] - row["erased"]
         stream = list(store.scan(namespace, prefix=prefix, at=at))
         if len(stream) < expected and at < (head := store.head()):
-            # Rows were erased since this snapshot. The commit will conflict and be planned again from the newest one.
+            # Rows were erased since this snapshot. The commit will conflict and be planned again from the
+            # newest one.
             return self._state_at(store, namespace, head, budget, forgotten)
         if len(stream) != expected:
             problem = f"its stream has {len(stream)} of {expected} rows"
@@ -248,7 +264,9 @@ class BandBudgets:
 
 
 def restarted_rows(store: Store, namespace: str, at: int, erased: Sequence[str]) -> dict[str, dict[str, Any]]:
-    """Return the rows that streams and budgets need when these keys are erased: where policies start again, and with what."""
+    """Return the rows that streams and budgets need when these keys are erased: where policies start again,
+    and with what.
+    """
     rows: dict[str, dict[str, Any]] = {}
     streamed = [key for key in erased if key.startswith(STREAM)]
     present = store.read(namespace, streamed, at=at) if streamed else {}

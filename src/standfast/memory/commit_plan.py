@@ -1,12 +1,14 @@
-"""Commits: how the judged records of a run become one commit, how it is submitted, and who tries again first after a conflict.
+"""Commits: how the judged records of a run become one commit, how it is submitted, and who tries again first
+after a conflict.
 
     incidents are counted and become patterns        777_FORGE
     band budgets decide what is kept                 band_budgets.py
     everything becomes rows, then writes, one commit 999_SEAL
 
-``commit_judged`` plans, submits, and plans again if others only spent the same budgets meanwhile. Two runs that change one record conflict,
-and the later commit is aborted. Under a hot record, a run that only tries again may lose many times. In ``RetryLines`` those who lost stand
-in line, and those who come after them join the line at its end.
+``commit_judged`` plans, submits, and plans again if others only spent the same budgets meanwhile. Two runs
+that change one record conflict, and the later commit is aborted. Under a hot record, a run that only tries
+again may lose many times. In ``RetryLines`` those who lost stand in line, and those who come after them join
+the line at its end.
 """
 
 import asyncio
@@ -48,7 +50,8 @@ from standfast.store.store import Store
 from standfast.traces.folder import TraceFolder
 from standfast.vocabulary import AbortReason, ActionType, Band, CommitPolicy, Receipt, Record, RunIdentity
 
-# Rows under these prefixes are only ever added. If one exists already, the commit must conflict and not replace it.
+# Rows under these prefixes are only ever added. If one exists already, the commit must conflict and not
+# replace it.
 _OTHER_FIELDS: Final = tuple(name for name in Record.__struct_fields__ if name != "band")
 _APPEND_ONLY: Final = (STREAM, prefix_of(Band.PHOENIX), prefix_of("mark"))
 
@@ -65,7 +68,8 @@ def plan_commit(
 ) -> Commit | None:
     """Plan the commit of a run as of its snapshot. Returns None if nothing changes.
 
-    Budgets are spent by this: the caller holds ``budgets.lock`` and then calls ``budgets.committed`` or ``budgets.discarded``.
+    Budgets are spent by this: the caller holds ``budgets.lock`` and then calls ``budgets.committed`` or
+    ``budgets.discarded``.
 
     Args:
         forgotten: Keys whose content is erased, each with the reason. They end, or get the new content.
@@ -90,8 +94,8 @@ def plan_commit(
         return None
     if len(writes) + len(extra_writes) > MAX_COMMIT_WRITES:
         problem = (
-            f"its {len(judged):,} buffered records need {len(writes):,} rows, and one commit holds {MAX_COMMIT_WRITES:,}; "
-            "discard it and remember in several runs"
+            f"its {len(judged):,} buffered records need {len(writes):,} rows, and one commit holds"
+            f" {MAX_COMMIT_WRITES:,}; discard it and remember in several runs"
         )
         raise InvalidValue(what=f"run {run.run_id}", problem=problem)
     return Commit.of(
@@ -122,7 +126,10 @@ def _contents_of(records: Iterable[Record]) -> dict[str, bytes]:
 
 
 def _content_of(record: Record, checks: dict[int, CanonicalPart]) -> bytes:
-    """The canonical bytes of a record. ``checks`` holds the parts for floor checks by their identity, and is filled."""
+    """The canonical bytes of a record.
+
+    ``checks`` holds the parts for floor checks by their identity, and is filled.
+    """
     evidence = record.evidence
     if evidence is None:
         return canonical_bytes(record.as_json())
@@ -147,7 +154,8 @@ def _differ_only_in_band(one: Record, other: Record) -> bool:
 
 
 def rows_needed(one: JudgedRecord, budgeted: Collection[Band]) -> int:
-    """The most rows that a judged record takes in a commit: in its bands, in the streams of their budgets, and notes about it.
+    """The most rows that a judged record takes in a commit: in its bands, in the streams of their budgets,
+    and notes about it.
 
     A record in a budgeted band may expire others; one is counted.
     """
@@ -164,7 +172,8 @@ def incidents_in(judged: Iterable[JudgedRecord]) -> list[tuple[Incident, str]]:
 def governance_rows(
     judged: Iterable[JudgedRecord], patterns: Iterable[Record], incidents: Iterable[tuple[Incident, str]]
 ) -> dict[str, dict[str, Any]]:
-    """Return the rows other than the records: proposals, notes of what was said or refused, patterns, incidents.
+    """Return the rows other than the records: proposals, notes of what was said or refused, patterns,
+    incidents.
 
     Raises:
         NotGoverned: A record was not judged, or was changed after it was judged.
@@ -272,9 +281,11 @@ def _audit_entry(one: JudgedRecord, band: Band, entry_id: str, entry_hash: str) 
 def only_budgets_changed(
     commit: Commit, *, base: int, head: int, namespace: str, store: Store, budgets: BandBudgets
 ) -> bool:
-    """Whether a commit was aborted only because other runs spent the same budgets, so that it can be planned again.
+    """Whether a commit was aborted only because other runs spent the same budgets, so that it can be planned
+    again.
 
-    Rows of budgeted bands do not count, because the policy decides about them anew; rows that the run erases do.
+    Rows of budgeted bands do not count, because the policy decides about them anew; rows that the run erases
+    do.
     """
     if not budgets.budgets or head == base:
         return False
@@ -321,7 +332,9 @@ def commit_judged(
     extra_writes: Callable[[RunIdentity], Sequence[Write]],
     planned: Callable[[Commit | None], None] = lambda _: None,
 ) -> Receipt | None:
-    """Plan and commit as of the run's snapshot. Returns None if nothing changes. The caller holds ``budgets_lock``.
+    """Plan and commit as of the run's snapshot.
+
+    Returns None if nothing changes. The caller holds ``budgets_lock``.
 
     Args:
         forgotten: Keys whose content is erased, each with the reason.
@@ -329,7 +342,8 @@ def commit_judged(
         planned: Is told each commit before it is submitted.
 
     Raises:
-        CommitAborted: A record changed since the snapshot, or the commit policy rejects the run. Nothing was written.
+        CommitAborted: A record changed since the snapshot, or the commit policy rejects the run. Nothing was
+            written.
     """
     store, budgets, attempt, identity = services.store, services.budgets, 0, run
     while True:
@@ -371,7 +385,9 @@ def commit_judged(
 
 
 def _rejection_of(judged: Sequence[JudgedRecord], forgotten: Mapping[str, str]) -> str:
-    """Why ``all_or_nothing`` rejects these judgements; empty if it does not, because all or none are accepted."""
+    """Why ``all_or_nothing`` rejects these judgements; empty if it does not, because all or none are
+    accepted.
+    """
     refused = [one for one in judged if one.known is None and not one.is_accepted]
     if not refused or (len(refused) == len(judged) and not forgotten):
         return ""
@@ -400,7 +416,8 @@ _T = TypeVar("_T")
 class RetryLines:
     """Lines of callers that retry, one for each key. Threads share it; other processes have their own.
 
-    Between processes the wait before a retry shortens with each attempt, so that who waited longest is likeliest to go first.
+    Between processes the wait before a retry shortens with each attempt, so that who waited longest is
+    likeliest to go first.
     """
 
     def __init__(self, clock: Clock) -> None:
@@ -460,7 +477,10 @@ class RetryLines:
                 line.append(ticket)
 
     def _wait(self, key: str, ticket: object) -> None:
-        """Wait for the turn, if there is a line. An attempt that takes too long does not hold up the others."""
+        """Wait for the turn, if there is a line.
+
+        An attempt that takes too long does not hold up the others.
+        """
         with self._turn_over:
             if key not in self._lines:
                 return

@@ -1,11 +1,13 @@
 """Conversations: chat messages, judged and added to a session, and the facts that a model finds in them.
 
-Every commit to a session writes the session's row, so that two callers never add at one position: the later one conflicts, looks
-again and continues behind the other. ``messages.py`` reads messages, and reads sessions back.
+Every commit to a session writes the session's row, so that two callers never add at one position: the later
+one conflicts, looks again and continues behind the other. ``messages.py`` reads messages, and reads sessions
+back.
 
-Facts are judged and remembered like everything else. The model is behind a protocol; ``adapters/extraction.py`` has the one that asks a
-provider. A fact cites its messages, so it is trusted no more than the least of them. Facts are remembered in runs whose ids are made from
-the messages: adding a conversation again asks nobody and changes nothing.
+Facts are judged and remembered like everything else. The model is behind a protocol;
+``adapters/extraction.py`` has the one that asks a provider. A fact cites its messages, so it is trusted no
+more than the least of them. Facts are remembered in runs whose ids are made from the messages: adding a
+conversation again asks nobody and changes nothing.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -64,8 +66,8 @@ CITED_KIND: Final = "message"
 class AddedMessage(Value, frozen=True, kw_only=True):
     """What became of one message.
 
-    ``verdict`` is the strictest of its parts', and None if it says nothing or was forgotten. ``known`` means that the session had it
-    already; then nothing was added.
+    ``verdict`` is the strictest of its parts', and None if it says nothing or was forgotten. ``known`` means
+    that the session had it already; then nothing was added.
     """
 
     position: int
@@ -76,7 +78,9 @@ class AddedMessage(Value, frozen=True, kw_only=True):
 
 
 class AddedMessages(Value, frozen=True, kw_only=True):
-    """The result of ``add``: each message with its verdict, and the receipts of the commits, none if all were known."""
+    """The result of ``add``: each message with its verdict, and the receipts of the commits, none if all were
+    known.
+    """
 
     session: str
     scope: str
@@ -120,7 +124,10 @@ class AddRequest(Value, frozen=True, kw_only=True):
         max_origin: Origin | str,
         supersedes: str | Sequence[str] = (),
     ) -> "AddRequest":
-        """Read the messages, and check everything that is common to them. The parameters are those of ``Memory.add``."""
+        """Read the messages, and check everything that is common to them.
+
+        The parameters are those of ``Memory.add``.
+        """
         read = read_messages(messages)
         if not read:
             raise InvalidValue(what="messages", problem="there are none; give at least one")
@@ -205,7 +212,9 @@ class Conversations:
         )
 
     def _require_free(self, request: AddRequest, placed: Sequence[tuple[int, ReadMessage]]) -> None:
-        """Raise ``MessageConflict`` before anything is written if the session has another message at one of the positions."""
+        """Raise ``MessageConflict`` before anything is written if the session has another message at one of
+        the positions.
+        """
         positions = [position for position, _ in placed]
         span = range(min(positions), max(positions) + 1)
         stored = self._reader.stored(request.scope, request.session, span, self._store.head())
@@ -216,7 +225,8 @@ class Conversations:
     def _start_of(self, request: AddRequest) -> int:
         """The position of the request's first message.
 
-        Without one, messages that begin as the session begins are the session again, from its start; others continue it.
+        Without one, messages that begin as the session begins are the session again, from its start; others
+        continue it.
         """
         if request.position is not None:
             return request.position
@@ -245,7 +255,10 @@ class Conversations:
         agent: str,
         workflow: str,
     ) -> tuple[list[AddedMessage], Receipt | None]:
-        """Add messages in one commit. Raises ``CommitAborted`` if the session changed meanwhile; then call it again."""
+        """Add messages in one commit.
+
+        Raises ``CommitAborted`` if the session changed meanwhile; then call it again.
+        """
         services, at = self._services, self._store.head()
         run = RunIdentity(
             run_id=self._store.ids.new_id(),
@@ -413,7 +426,8 @@ class Conversations:
         return Write.of(self._services.namespace, key, action, content)
 
     def _idempotency(self, request: AddRequest, run_id: str) -> IdempotencyRecord:
-        # No fingerprint of the messages is stored, because one of them may hold a secret. They are compared one by one.
+        # No fingerprint of the messages is stored, because one of them may hold a secret. They are compared
+        # one by one.
         asked = [_CALLER, request.scope, request.session]
         return IdempotencyRecord.of(_CALLER, self._services.namespace, run_id, asked)
 
@@ -441,7 +455,10 @@ def pages_of(placed: Sequence[tuple[int, ReadMessage]]) -> Iterator[list[tuple[i
 
 
 def _is_same(stored: Sequence[Record], message: ReadMessage) -> bool:
-    """Whether stored records are a message's. A rejected one is compared as it was stored, without its secrets."""
+    """Whether stored records are a message's.
+
+    A rejected one is compared as it was stored, without its secrets.
+    """
     return len(stored) == len(message.passages) and all(
         _is_passage(record, passage) for record, passage in zip(stored, message.passages, strict=True)
     )
@@ -482,7 +499,10 @@ class ExtractedFact(Value, frozen=True, kw_only=True):
 
 
 class FactExtractor(Protocol):
-    """Finds facts in messages. Its answers for equal messages should be equal, so that a repeated call finds the same."""
+    """Finds facts in messages.
+
+    Its answers for equal messages should be equal, so that a repeated call finds the same.
+    """
 
     @property
     def extractor_id(self) -> str:
@@ -490,7 +510,10 @@ class FactExtractor(Protocol):
         ...
 
     def extract(self, messages: Sequence[SessionMessage], *, scope: str) -> Sequence[ExtractedFact]:
-        """Return the facts in accepted messages of one conversation, oldest first. Every failure is a ``StandfastError``."""
+        """Return the facts in accepted messages of one conversation, oldest first.
+
+        Every failure is a ``StandfastError``.
+        """
         ...
 
 
@@ -502,7 +525,9 @@ def with_facts(
     *,
     open_run: Callable[[str], Run],
 ) -> AddedMessages:
-    """The answer with the facts in its messages. The messages are stored already, so a failure is told in the answer.
+    """The answer with the facts in its messages.
+
+    The messages are stored already, so a failure is told in the answer.
 
     Args:
         session: The messages of the session.

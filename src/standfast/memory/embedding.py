@@ -1,7 +1,8 @@
 """Vectors of records: made when a commit stores them, and filled in later where they are missing.
 
-If an embedder fails, the commit is stored without vectors and a warning says so; ``VectorFiller`` adds them. Filling in is also how one embedder replaces
-another: it works in commits of its own, each with an entry in the ledger that says who did it, so it can be interrupted and taken up again.
+If an embedder fails, the commit is stored without vectors and a warning says so; ``VectorFiller`` adds them.
+Filling in is also how one embedder replaces another: it works in commits of its own, each with an entry in
+the ledger that says who did it, so it can be interrupted and taken up again.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -89,19 +90,22 @@ class MemoryVectors:
         return self._filler(embedder).status()
 
     def fill(self, *, by: str, progress: Progress | None = None) -> VectorStatus:
-        """Give every record that lacks a vector of the memory's embedder one, in commits that the ledger records.
+        """Give every record that lacks a vector of the memory's embedder one, in commits that the ledger
+        records.
 
         Raises:
             InvalidValue: The memory has no embedder.
-            EmbeddingFailed: The embedder failed. What was filled in stays, and the next call goes on from there.
+            EmbeddingFailed: The embedder failed. What was filled in stays, and the next call goes on from
+                there.
         """
         return self._filler(None).fill(by=by, progress=progress)
 
     def migrate(self, to: Embedder | str, *, by: str, progress: Progress | None = None) -> VectorStatus:
         """Give every record a vector of another embedder, in commits that the ledger records.
 
-        Recall goes on with the vectors of the memory's own embedder until memory is opened with the other one; vectors of both stay usable. Calling it again
-        goes on where it was interrupted, and fills in what was written meanwhile.
+        Recall goes on with the vectors of the memory's own embedder until memory is opened with the other
+        one; vectors of both stay usable. Calling it again goes on where it was interrupted, and fills in what
+        was written meanwhile.
         """
         replaces = None if self.embedder is None else identity_of(self.embedder)
         return self._filler(to).fill(by=by, replaces=replaces, progress=progress)
@@ -189,7 +193,9 @@ class VectorFiller:
         return VectorStatus(embedder=self._identity, records=records, with_vector=records - missing)
 
     def fill(self, *, by: str, replaces: str | None = None, progress: Progress | None = None) -> VectorStatus:
-        """Give every record of the newest snapshot a vector, a page in each commit. What is there already stays.
+        """Give every record of the newest snapshot a vector, a page in each commit.
+
+        What is there already stays.
 
         Args:
             by: Who does it, for the ledger.
@@ -197,7 +203,8 @@ class VectorFiller:
             progress: Told after each page.
 
         Raises:
-            EmbeddingFailed: The embedder failed; what was filled in before stays, and the next call goes on from there.
+            EmbeddingFailed: The embedder failed; what was filled in before stays, and the next call goes on
+                from there.
         """
         status = self.status()
         while status.missing:

@@ -1,8 +1,9 @@
 """Erasing all of a scope, or of a source, however much it is: in as many commits as it takes, and to the end.
 
-The intent is stored first, as ``forgetting/<id>`` in the system namespace. Each commit erases a page of rows and moves the intent's
-cursor, so that a process that dies loses nothing, and any other one goes on from there. The last commit replaces the intent by
-``forgotten/<id>``, what was erased in numbers, and its receipt is the receipt of the whole.
+The intent is stored first, as ``forgetting/<id>`` in the system namespace. Each commit erases a page of rows
+and moves the intent's cursor, so that a process that dies loses nothing, and any other one goes on from
+there. The last commit replaces the intent by ``forgotten/<id>``, what was erased in numbers, and its receipt
+is the receipt of the whole.
 
 Law is listed and stays: it ends by a signature.
 """
@@ -57,8 +58,8 @@ ERASED_BANDS: Final = (Band.WITNESS, Band.VOID, Band.ACTIVE, Band.LEDGER)
 TTL: Final = "ttl"
 """The prefix of the rows in which adapters note when an item expires."""
 _NOTES: Final = ("said", "refused", "mark", TTL, SESSION)
-# Bands come late, because what stands about a record elsewhere is recognised by the record. A session's row comes last, because a
-# message that is added meanwhile must not get the place of one that is still there.
+# Bands come late, because what stands about a record elsewhere is recognised by the record. A session's row
+# comes last, because a message that is added meanwhile must not get the place of one that is still there.
 _STAGES: Final = (
     *(name for name in _NOTES if name != SESSION),
     Band.PHOENIX,
@@ -79,7 +80,9 @@ class ErasurePlan(Value, frozen=True, kw_only=True):
 
 
 class Forgotten(Receipt, frozen=True, kw_only=True):
-    """The receipt of forgetting: that of its last commit, with what was erased in numbers, and the law that stays."""
+    """The receipt of forgetting: that of its last commit, with what was erased in numbers, and the law that
+    stays.
+    """
 
     records: int = 0
     rows: int = 0
@@ -100,7 +103,10 @@ class ErasureTarget(Value, frozen=True, kw_only=True):
     source: dict[str, str] | None = None
 
     def is_source_of(self, record: Record) -> bool:
-        """Whether a record comes from the source. A document is the source of what comes from a place in it."""
+        """Whether a record comes from the source.
+
+        A document is the source of what comes from a place in it.
+        """
         if self.source is None:
             return True
         source = record.source if isinstance(record.source, dict) else {}
@@ -273,7 +279,10 @@ class Eraser:
         return [one for one, age in ages if not -MAX_CLOCK_SKEW_SECONDS <= age <= LEASE_SECONDS]
 
     def finish(self, intent: _Intent) -> Forgotten:
-        """Erase what is left. Another process may do so at the same time; then each page is erased by one of them."""
+        """Erase what is left.
+
+        Another process may do so at the same time; then each page is erased by one of them.
+        """
         while intent.stage < len(_STAGES):
             at = self._store.head()
             current = self._intent(intent.erasure_id, at)
@@ -436,7 +445,10 @@ class Eraser:
         return self._is_row_of(target, row, at)
 
     def _is_row_of(self, target: ErasureTarget, row: dict[str, Any], at: int) -> bool:
-        """Whether a proposal, a decision or a row of a stream is about the target. Decisions about law stay with the law."""
+        """Whether a proposal, a decision or a row of a stream is about the target.
+
+        Decisions about law stay with the law.
+        """
         key = row["proposal"]["key"] if "proposal" in row else row.get("key", "")
         parts = key_parts(key)
         if parts is None or not is_within(parts.scope, target.scope):
@@ -502,7 +514,9 @@ def _said_id(key: str) -> str:
 
 
 def rows_about(store: Store, namespace: str, memory_id: str, *, scope: str, at: int) -> list[str]:
-    """Every key that still holds content of one record: in bands, in streams of budgets, and what stands about it elsewhere."""
+    """Every key that still holds content of one record: in bands, in streams of budgets, and what stands
+    about it elsewhere.
+    """
     own = keys_with_content_of(store, namespace, memory_id, ERASED_BANDS, scope=scope, at=at)
     law = scoped_key(Band.VAULT, scope, memory_id)
     prefix = scoped_key(Band.WITNESS, scope, witness_prefix(memory_id))

@@ -1,4 +1,6 @@
-"""Governing memory and proving what it holds: approvals, patterns of attacks, retention, verification, signed checkpoints."""
+"""Governing memory and proving what it holds: approvals, patterns of attacks, retention, verification, signed
+checkpoints.
+"""
 
 import threading
 from collections.abc import Callable, Iterator, Sequence
@@ -53,7 +55,8 @@ class LedgerSigner:
             return self.notary.receipt(ledger_seq)
 
     def tail(self, checkpoints: Sequence[str] = (), public_keys: Sequence[VerifyingKey] = ()) -> LedgerTail:
-        """What vouches for the newest entry: the log's own checkpoints, those that were kept elsewhere, and the head file.
+        """What vouches for the newest entry: the log's own checkpoints, those that were kept elsewhere, and
+        the head file.
 
         Without any of the three, as in a store in memory, nothing is asked to.
         """
@@ -67,7 +70,9 @@ class LedgerSigner:
         return opened.signed(newest, [*notes, *checkpoints], [*keys, *public_keys], self._store.branches())
 
     def checkpoints(self) -> tuple[Sequence[str], Sequence[VerifyingKey], Sequence[int]]:
-        """The log's own checkpoints, the keys that signed them, and the lines of their file that can't be read."""
+        """The log's own checkpoints, the keys that signed them, and the lines of their file that can't be
+        read.
+        """
         return ((), (), ()) if self.notary is None else self.notary.checkpoints()
 
     def contradictions(
@@ -80,7 +85,10 @@ class LedgerSigner:
             yield from (f"kept {problem}" for problem in found if problem.startswith("checkpoint"))
 
     def sign_at_close(self) -> None:
-        """Sign the head if it moved, or if another process ended before it signed. If that fails, it is a warning."""
+        """Sign the head if it moved, or if another process ended before it signed.
+
+        If that fails, it is a warning.
+        """
         if self.notary is None:
             return
         has_written = True
@@ -124,7 +132,9 @@ class GovernedMemory(ReadableMemory):
         )
 
     def patterns(self) -> list[AttackPattern]:
-        """Return the sources from which attacks keep coming, so that their texts need another source, ordered by source."""
+        """Return the sources from which attacks keep coming, so that their texts need another source, ordered
+        by source.
+        """
         return list_patterns(self.store, self.namespace, self.store.clock.now())
 
     def lift_pattern(
@@ -170,7 +180,8 @@ class GovernedMemory(ReadableMemory):
         *,
         progress: Progress | None = None,
     ) -> Iterator[str]:
-        """Check storage, ledger, signed checkpoints, commits, evidence, seals, the stored index, and what vouches for the newest entry.
+        """Check storage, ledger, signed checkpoints, commits, evidence, seals, the stored index, and what
+        vouches for the newest entry.
 
         Yields one message per problem; nothing if all is intact.
 
@@ -193,7 +204,10 @@ class GovernedMemory(ReadableMemory):
         return self._signer.tail(checkpoints, public_keys)
 
     def checkpoint(self) -> str | None:
-        """Sign the ledger's head and store the checkpoint outside the store. Returns None without a notary."""
+        """Sign the ledger's head and store the checkpoint outside the store.
+
+        Returns None without a notary.
+        """
         return self._signer.checkpoint()
 
     def receipt(self, ledger_seq: int) -> InclusionReceipt:

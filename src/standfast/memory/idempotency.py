@@ -1,10 +1,12 @@
 """Idempotency records: a request that arrives twice takes effect once.
 
-The record is a row that is written in the same transaction as the request's effect. Its key is a hash of the caller, the
-namespace and the idempotency key; its content is the request's fingerprint and the answer. A repeated request gets the stored
-answer. A different request under the same key is refused. If two attempts run at once, one commits and the other finds its row.
+The record is a row that is written in the same transaction as the request's effect. Its key is a hash of the
+caller, the namespace and the idempotency key; its content is the request's fingerprint and the answer. A
+repeated request gets the stored answer. A different request under the same key is refused. If two attempts
+run at once, one commits and the other finds its row.
 
-``CallLog`` makes the id of a run such a key: the request is the run's writing calls, in order, as they were made.
+``CallLog`` makes the id of a run such a key: the request is the run's writing calls, in order, as they were
+made.
 """
 
 from collections.abc import Sequence
@@ -64,8 +66,12 @@ class IdempotencyRecord(msgspec.Struct, frozen=True, kw_only=True):
         return f"request/{self.digest}"
 
     def write(self, answer: dict[str, Any], run: RunIdentity, *, page: int = 0) -> Write:
-        """Return the row to commit together with the request's effect. A long answer has further pages, each a row."""
-        # Two writes of equal content do not conflict in the store, so the row names the attempt that wrote it.
+        """Return the row to commit together with the request's effect.
+
+        A long answer has further pages, each a row.
+        """
+        # Two writes of equal content do not conflict in the store, so the row names the attempt that wrote
+        # it.
         attempt = commit_id_of(run.run_id, run.memory_snapshot_id, run.policy_set_id)
         content = {"answer": answer, "attempt": attempt, "request": self.request}
         key = f"{self.row_key}/{page:06}" if page else self.row_key
@@ -97,8 +103,8 @@ class LoggedCall(msgspec.Struct, frozen=True):
 class CallLog:
     """The writing calls of one run, in order. They make the run's id an idempotency key.
 
-    Calls are compared as they were made, without the instants that the library stamps. A call that holds a secret is compared by the
-    secret's kind, because no fingerprint of a secret may be stored.
+    Calls are compared as they were made, without the instants that the library stamps. A call that holds a
+    secret is compared by the secret's kind, because no fingerprint of a secret may be stored.
 
     Args:
         run_id: The id that the caller gave the run.
@@ -211,7 +217,10 @@ def _pages(calls: Sequence[LoggedCall]) -> list[Sequence[LoggedCall]]:
 
 
 def fingerprint_of_call(call: list[Any]) -> str:
-    """The fingerprint of a call's name and arguments. If they hold a secret, that of the secret's kind instead."""
+    """The fingerprint of a call's name and arguments.
+
+    If they hold a secret, that of the secret's kind instead.
+    """
     text = canonical_bytes(call).decode()
     for reading in (text, plain(text)):
         if (kind := find_secret(reading, TextReading(reading).longest_run_chars)) is not None:

@@ -1,4 +1,6 @@
-"""What judging looks up: law and patterns, cached between runs; what one run adds to them; origins of what is cited; what is superseded."""
+"""What judging looks up: law and patterns, cached between runs; what one run adds to them; origins of what is
+cited; what is superseded.
+"""
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
@@ -28,7 +30,9 @@ _ByScope: TypeAlias = dict[str, tuple[Record, ...]]
 
 
 class _CachedLaw(NamedTuple):
-    """The law of all scopes, valid for every snapshot from the first to the last one, as are the contexts made of it."""
+    """The law of all scopes, valid for every snapshot from the first to the last one, as are the contexts
+    made of it.
+    """
 
     first: int
     last: int
@@ -43,10 +47,12 @@ class _CachedLaw(NamedTuple):
 
 
 class JudgingCache:
-    """The law and the patterns of one namespace. Threads may share it; it always returns what reading again would.
+    """The law and the patterns of one namespace.
 
-    Analysing law costs in proportion to all of it, and hardly any commit changes it. Whether one did is seen from the commits in
-    between: this memory's own are reported with ``saw``, those of others are looked up.
+    Threads may share it; it always returns what reading again would.
+
+    Analysing law costs in proportion to all of it, and hardly any commit changes it. Whether one did is seen
+    from the commits in between: this memory's own are reported with ``saw``, those of others are looked up.
     """
 
     def __init__(self, store: Store, namespace: str) -> None:
@@ -93,7 +99,8 @@ class JudgingCache:
         return cached
 
     def _is_unchanged(self, cached: _CachedLaw, snapshot: int) -> bool:
-        # Following costs one lookup per commit, reading again more than one per record: the cheaper one is done.
+        # Following costs one lookup per commit, reading again more than one per record: the cheaper one is
+        # done.
         if snapshot - cached.last > cached.size:
             return False
         between = self._store.versions_between(self._namespace, cached.last, snapshot, with_content=False)
@@ -118,7 +125,9 @@ class JudgingCache:
 
 
 class RunJudgingContext:
-    """What the judge sees of one scope during one run: law and patterns, records that a claim may repeat, and what the run accepted."""
+    """What the judge sees of one scope during one run: law and patterns, records that a claim may repeat, and
+    what the run accepted.
+    """
 
     def __init__(
         self, cache: JudgingCache, store: Store, namespace: str, at: int, scope: str = SHARED
@@ -139,7 +148,8 @@ class RunJudgingContext:
         """Return the context of one claim.
 
         Args:
-            recalled: The ids and excerpts that the run was handed, so that they are not remembered again as if they were new.
+            recalled: The ids and excerpts that the run was handed, so that they are not remembered again as
+                if they were new.
             forgotten: The ids of records that the run forgets.
             today: The day of the judgement, by which patterns of attacks fade.
         """
@@ -264,7 +274,10 @@ def require_superseded(
     """
     for memory_id in memory_ids:
         if memory_id in buffered:
-            problem = f"{memory_id!r:.80} is in this run's own buffer; commit first, or leave out what is out of date"
+            problem = (
+                f"{memory_id!r:.80} is in this run's own buffer; commit first, or leave out what is out of"
+                " date"
+            )
             raise InvalidValue(what="supersedes", problem=problem)
         law = scoped_key(Band.VAULT, scope, memory_id)
         keys = [scoped_key(band, scope, memory_id) for band in (Band.LEDGER, Band.ACTIVE)]
@@ -273,9 +286,15 @@ def require_superseded(
             raise NotAuthorised(role=Role.AGENT.value, act="supersede what is sealed", who=Role.HUMAN.value)
         if not found:
             place = "" if scope == SHARED else f" in scope {scope}"
-            problem = f"there is no record {memory_id!r:.80}{place} now; leave it out, or name the id that remember returned"
+            problem = (
+                f"there is no record {memory_id!r:.80}{place} now; leave it out, or name the id that remember"
+                " returned"
+            )
             raise InvalidValue(what="supersedes", problem=problem)
         is_untrusted = origin is Origin.UNTRUSTED
         if is_untrusted and any(record_of(row).origin is not Origin.UNTRUSTED for row in found.values()):
-            problem = f"the text is untrusted, and {memory_id!r:.80} is not; only a source that is trusted as far can replace it"
+            problem = (
+                f"the text is untrusted, and {memory_id!r:.80} is not; only a source that is trusted as far"
+                " can replace it"
+            )
             raise InvalidValue(what="supersedes", problem=problem)

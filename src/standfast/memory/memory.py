@@ -58,15 +58,18 @@ class Memory(GovernedMemory):
         strict: Whether the write policy refuses evidence that is incomplete.
         allow_live: Whether runs in mode ``live_read_write`` are allowed. They can't claim determinism.
         mode: The mode of runs that name none. It is lowered to the ceiling.
-        ceiling: What memory may be used for at all: ``"off"`` for nothing, ``"read_only"`` for reading, ``"buffered_write"`` for both.
+        ceiling: What memory may be used for at all: ``"off"`` for nothing, ``"read_only"`` for reading,
+            ``"buffered_write"`` for both.
         notary: Signs checkpoints of the ledger, and issues inclusion receipts.
         traces: Where the traces of runs are stored; by default they are not.
         commit_policy: ``"all_or_nothing"`` rejects a run of which some texts are accepted and others are not.
         budgets: The byte budgets of bands, at most one per band.
-        origins: How far kinds of sources are trusted, where it differs from ``ORIGIN_OF_KIND``: ``{"ticket": "ordinary"}``.
-        embedder: Makes vectors for ``hybrid-v1``, stored with each commit: ``"static"`` for the shipped table; see ``open_embedder``.
-        language: The language of the namespace's texts, by which recall finds stems and function words; see ``recall.LANGUAGES``. ``"none"`` takes
-            words as they are, for code.
+        origins: How far kinds of sources are trusted, where it differs from ``ORIGIN_OF_KIND``: ``{"ticket":
+            "ordinary"}``.
+        embedder: Makes vectors for ``hybrid-v1``, stored with each commit: ``"static"`` for the shipped
+            table; see ``open_embedder``.
+        language: The language of the namespace's texts, by which recall finds stems and function words; see
+            ``recall.LANGUAGES``. ``"none"`` takes words as they are, for code.
     """
 
     def __init__(
@@ -171,8 +174,10 @@ class Memory(GovernedMemory):
         All arguments are checked before a file is created. The other parameters are those of ``Memory``.
 
         Args:
-            notary: ``"auto"`` signs checkpoints of the ledger with a key next to the store's file or, for a server, in ``standfast-log``.
-            traces: ``"auto"`` stores the traces of runs that ``run`` opens in ``<file>-traces``, or in ``standfast-traces``.
+            notary: ``"auto"`` signs checkpoints of the ledger with a key next to the store's file or, for a
+                server, in ``standfast-log``.
+            traces: ``"auto"`` stores the traces of runs that ``run`` opens in ``<file>-traces``, or in
+                ``standfast-traces``.
         """
         namespace, ceiling = checked_namespace(namespace), checked_ceiling(ceiling)
         mode = member_of(VisibilityMode, mode, what="mode")
@@ -234,7 +239,8 @@ class Memory(GovernedMemory):
         """Judge a text and commit it, in a run of its own. The parameters are those of ``Run.remember``.
 
         Args:
-            run_id: An idempotency key. Repeating the call with it, later and from any process, has one effect.
+            run_id: An idempotency key. Repeating the call with it, later and from any process, has one
+                effect.
             max_origin: The most that the text may be trusted, whatever its source says.
 
         Returns:
@@ -283,21 +289,28 @@ class Memory(GovernedMemory):
         run_id: str | None = None,
         max_origin: Origin | str = Origin.TRUSTED,
     ) -> AddedMessages:
-        """Add the messages of a conversation. Each is judged and becomes one record; a long one becomes several.
+        """Add the messages of a conversation.
+
+        Each is judged and becomes one record; a long one becomes several.
 
             memory.add([{"role": "user", "content": "I moved to Berlin."}], scope="user/ada", session="2026-11-16")
 
         Args:
-            messages: OpenAI- or Anthropic-style messages, as dicts or as the objects of a client library. Besides role, content and
-                tool calls, ``name`` is the speaker, ``time`` when it was said, and ``metadata`` has fields of the message's own.
+            messages: OpenAI- or Anthropic-style messages, as dicts or as the objects of a client library.
+                Besides role, content and tool calls, ``name`` is the speaker, ``time`` when it was said, and
+                ``metadata`` has fields of the message's own.
             scope: Where they belong, e.g. ``"user/ada"``; by default ``"shared"``.
             session: The conversation; by default a new one.
-            position: The position of the first message. Without it, messages that begin as the session begins are taken for the
-                session from its start, and only what is new is added; any others continue it.
-            supersedes: The ids or subjects of records of the scope that the messages replace; they end when a new one is accepted.
-            extract: Finds facts in the accepted messages, e.g. ``Extractor(provider)``. Each cites its messages and is judged; ``facts`` of the
-                answer has the verdicts. Without one, nothing is extracted.
-            run_id: An idempotency key. Repeating the call with it, later and from any process, has one effect.
+            position: The position of the first message. Without it, messages that begin as the session begins
+                are taken for the session from its start, and only what is new is added; any others continue
+                it.
+            supersedes: The ids or subjects of records of the scope that the messages replace; they end when a
+                new one is accepted.
+            extract: Finds facts in the accepted messages, e.g. ``Extractor(provider)``. Each cites its
+                messages and is judged; ``facts`` of the answer has the verdicts. Without one, nothing is
+                extracted.
+            run_id: An idempotency key. Repeating the call with it, later and from any process, has one
+                effect.
             max_origin: The most that the messages may be trusted, whoever said them.
 
         Raises:
@@ -371,20 +384,23 @@ class Memory(GovernedMemory):
         agent: str | None = None,
         run_id: str | None = None,
     ) -> Forgotten | ErasurePlan:
-        """Erase every version of what is named, everywhere: a subject or memory id, all of a scope, or all from a source.
+        """Erase every version of what is named, everywhere: a subject or memory id, all of a scope, or all
+        from a source.
 
             memory.forget("preference/language", scope="user/ada", reason="asked for")
             memory.forget(scope="user/ada", reason="erasure request 17")
 
-        A scope or a source may have any number of records. They are erased in as many commits as it takes; if the process ends in
-        between, repeating the call or opening the memory again finishes it. Law stays, and is listed in the answer.
+        A scope or a source may have any number of records. They are erased in as many commits as it takes; if
+        the process ends in between, repeating the call or opening the memory again finishes it. Law stays,
+        and is listed in the answer.
 
         Args:
-            subject: A subject (or memory id) of one scope, by default of ``"shared"``. ``memory_id`` means the same.
+            subject: A subject (or memory id) of one scope, by default of ``"shared"``. ``memory_id`` means
+                the same.
             reason: Why; recorded in the ledger.
             scope: Without anything else: everything in it and below it.
-            source: Everything from a source such as ``{"kind": "doc", "id": "handbook"}``, in the scope and below it, by default
-                everywhere.
+            source: Everything from a source such as ``{"kind": "doc", "id": "handbook"}``, in the scope and
+                below it, by default everywhere.
             rehearse: Only say what would be erased.
             run_id: An idempotency key, as for ``remember``.
 
@@ -412,7 +428,10 @@ class Memory(GovernedMemory):
         return Forgotten(**run.receipt.as_json(), records=1, rows=run.forgotten_rows, traces=traces)
 
     def finish_forgetting(self) -> list[Forgotten]:
-        """Finish what processes that died had begun to forget. ``Memory.open``, the commands and the server do so."""
+        """Finish what processes that died had begun to forget.
+
+        ``Memory.open``, the commands and the server do so.
+        """
         if self.traces is not None:
             # What is forgotten may be in the journals of runs that were killed.
             self.traces.recover()
@@ -423,7 +442,10 @@ class Memory(GovernedMemory):
     def _writing_run(
         self, workflow: str, agent: str | None, run_id: str | None, max_origin: Origin | str = Origin.TRUSTED
     ) -> Run:
-        """A run for one call, which nobody else gets to see. It is recorded only for a trace folder that takes such runs."""
+        """A run for one call, which nobody else gets to see.
+
+        It is recorded only for a trace folder that takes such runs.
+        """
         return self._opened_run(
             workflow=workflow,
             mode=VisibilityMode.BUFFERED_WRITE,
@@ -448,11 +470,12 @@ class Memory(GovernedMemory):
 
         Args:
             workflow: The name of the workflow; runs of one workflow can be compared.
-            mode: ``"read_only"``, ``"buffered_write"`` to write, ``"off"``, or ``"live_read_write"``. Default: the memory's.
+            mode: ``"read_only"``, ``"buffered_write"`` to write, ``"off"``, or ``"live_read_write"``.
+                Default: the memory's.
             agent: Who proposes; by default the workflow.
             model: The model that answers. Without it, a trace can't claim determinism.
-            run_id: The id of the run; by default a new one. An id of your own is an idempotency key: the same calls
-                under it, later and from any process, take effect once.
+            run_id: The id of the run; by default a new one. An id of your own is an idempotency key: the same
+                calls under it, later and from any process, take effect once.
             scope: Where the run reads and writes unless a call names a scope.
             max_origin: The most that what the run remembers may be trusted, whatever its sources say.
 
@@ -514,8 +537,10 @@ class Memory(GovernedMemory):
             memory.retry(lambda: memory.remember("EU refunds take 14 days.", subject="policy/eu-refunds"), key="policy/eu-refunds")
 
         Args:
-            attempt: Opens a run of its own, reads what it needs, and commits. It is called again after each conflict.
-            key: What the callers compete for, such as the subject. Callers with other keys do not wait for each other.
+            attempt: Opens a run of its own, reads what it needs, and commits. It is called again after each
+                conflict.
+            key: What the callers compete for, such as the subject. Callers with other keys do not wait for
+                each other.
             attempts: How often it is called at most.
 
         Raises:
@@ -533,8 +558,9 @@ class Memory(GovernedMemory):
     def close(self) -> None:
         """Sign the ledger's head if it moved and there is a notary, then release files and connections.
 
-        Commits of another process that ended before it signed them are signed as well, if that is possible here. What was
-        committed stays committed: if signing fails, that is one of the ``warnings``, and no error.
+        Commits of another process that ended before it signed them are signed as well, if that is possible
+        here. What was committed stays committed: if signing fails, that is one of the ``warnings``, and no
+        error.
         """
         try:
             self._at_close.close()
@@ -545,7 +571,8 @@ class Memory(GovernedMemory):
 
     @property
     def warnings(self) -> list[str]:
-        """What failed after something was applied: a checkpoint or a trace that could not be stored, oldest first.
+        """What failed after something was applied: a checkpoint or a trace that could not be stored, oldest
+        first.
 
         Each is also logged by the logger ``standfast.memory``. Only the newest ones are kept.
         """

@@ -1,7 +1,9 @@
-"""Chat messages: read from OpenAI- and Anthropic-style messages as passages, and read back from the sessions of a store.
+"""Chat messages: read from OpenAI- and Anthropic-style messages as passages, and read back from the sessions
+of a store.
 
-A passage is what one record holds. Most messages have one. A message that mixes origins has several (in Anthropic's format, the
-results of tools come inside messages of the user), and a long one is cut into several at sentence ends.
+A passage is what one record holds. Most messages have one. A message that mixes origins has several (in
+Anthropic's format, the results of tools come inside messages of the user), and a long one is cut into several
+at sentence ends.
 """
 
 import json
@@ -73,7 +75,10 @@ class Passage(Value, frozen=True, kw_only=True):
 
 
 class ReadMessage(Value, frozen=True, kw_only=True):
-    """One message of a conversation. It has no passage if it says nothing, such as an empty answer before a tool call."""
+    """One message of a conversation.
+
+    It has no passage if it says nothing, such as an empty answer before a tool call.
+    """
 
     passages: tuple[Passage, ...]
     position: int | None = None
@@ -218,7 +223,8 @@ def _cut(passage: Passage) -> Iterator[Passage]:
 
 
 def cut_text(text: str, *, max_chars: int = MAX_PASSAGE_CHARS) -> list[str]:
-    """Cut a text into pieces of at most ``max_chars``, at the end of a paragraph, a sentence, a line or a word.
+    """Cut a text into pieces of at most ``max_chars``, at the end of a paragraph, a sentence, a line or a
+    word.
 
     The pieces joined are the text. None is blank, unless all of the text is.
     """
@@ -278,7 +284,9 @@ _MESSAGE_ID: Final = re.compile(r"s-[0-9a-f]{20}-([0-9]{9})")
 
 
 class SessionMessage(Value, frozen=True, kw_only=True):
-    """A message as it is read back. ``text`` is None if it was not accepted: ``verdict`` says what became of it.
+    """A message as it is read back.
+
+    ``text`` is None if it was not accepted: ``verdict`` says what became of it.
 
     A message in which a tool's result and a user's words stood together is read back as two, at one position.
     """
@@ -295,7 +303,9 @@ class SessionMessage(Value, frozen=True, kw_only=True):
 
 
 class SessionInfo(Value, frozen=True, kw_only=True):
-    """A session in a list: how many messages it has, the position behind the last one, and when it began and ended."""
+    """A session in a list: how many messages it has, the position behind the last one, and when it began and
+    ended.
+    """
 
     session: str
     scope: str

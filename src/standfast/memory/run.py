@@ -48,13 +48,15 @@ _A = TypeVar("_A", bound=Remembered | None)
 class Run(RecordingRun):
     """One run of an agent. ``Memory.run`` opens it.
 
-    A run reads the snapshot it started from and buffers its writes. Used as a context manager, leaving the block commits everything
-    atomically; an exception discards everything. Threads may share a run.
+    A run reads the snapshot it started from and buffers its writes. Used as a context manager, leaving the
+    block commits everything atomically; an exception discards everything. Threads may share a run.
 
-    What a run does is recorded. ``trace`` is the artifact once the run is over; if it could not be stored, ``trace_problem`` says why.
+    What a run does is recorded. ``trace`` is the artifact once the run is over; if it could not be stored,
+    ``trace_problem`` says why.
 
-    A run whose id the caller gave takes effect once: the same id and the same calls, later and from any process, give the first
-    answers and the first receipt, with ``replayed`` set. Other calls under that id raise ``PayloadMismatch``.
+    A run whose id the caller gave takes effect once: the same id and the same calls, later and from any
+    process, give the first answers and the first receipt, with ``replayed`` set. Other calls under that id
+    raise ``PayloadMismatch``.
     """
 
     def __init__(
@@ -119,7 +121,8 @@ class Run(RecordingRun):
     ) -> Package:
         """Return the best excerpts for a query as of the run's snapshot.
 
-        The run does not see its own buffered writes. What it recalls can't be remembered again as if it were new.
+        The run does not see its own buffered writes. What it recalls can't be remembered again as if it were
+        new.
 
         Args:
             tokens: The token budget of the package.
@@ -127,7 +130,8 @@ class Run(RecordingRun):
             scope: The scope to read, with all below it; by default that of the run.
             scopes: Several scopes, instead of ``scope``.
             where: Which records may be chosen, e.g. ``{"tag": "billing"}``; see ``Filter``.
-            least_origin: The least origin of what may be chosen; see ``Memory.recall`` for this and the others.
+            least_origin: The least origin of what may be chosen; see ``Memory.recall`` for this and the
+                others.
         """
         mode = self.identity.visibility_mode
         if mode is VisibilityMode.OFF:
@@ -185,16 +189,21 @@ class Run(RecordingRun):
         """Judge a text and buffer it for the commit.
 
         Args:
-            subject: What the text is about, e.g. ``"policy/eu-refunds"``. A subject has one current text and a history.
-            source: Where it comes from, e.g. ``{"kind": "doc", "id": "handbook#4"}``. Without one it is the agent's
-                own word, which is trusted less and does not become law.
+            subject: What the text is about, e.g. ``"policy/eu-refunds"``. A subject has one current text and
+                a history.
+            source: Where it comes from, e.g. ``{"kind": "doc", "id": "handbook#4"}``. Without one it is the
+                agent's own word, which is trusted less and does not become law.
             refs: Further sources that support it.
-            propose: Ask a human to seal it as law; ``hold`` is a reason to put it on hold until a human decides.
+            propose: Ask a human to seal it as law; ``hold`` is a reason to put it on hold until a human
+                decides.
             role: Who wants it remembered: ``"agent"`` or ``"human"``.
-            scope: Where it belongs, e.g. ``"user/ada"``; by default the scope of the run. ``metadata`` holds fields to filter by.
+            scope: Where it belongs, e.g. ``"user/ada"``; by default the scope of the run. ``metadata`` holds
+                fields to filter by.
             session: The conversation that it is part of, with its ``position`` there and its ``speaker``.
-            valid_from: When it begins to hold, as an aware datetime or ISO 8601; ``valid_until`` is when it ends to.
-            supersedes: The ids or subjects of records of the scope that it replaces; they end when it is accepted.
+            valid_from: When it begins to hold, as an aware datetime or ISO 8601; ``valid_until`` is when it
+                ends to.
+            supersedes: The ids or subjects of records of the scope that it replaces; they end when it is
+                accepted.
 
         Raises:
             InvalidValue: An argument is wrong.
@@ -282,10 +291,13 @@ class Run(RecordingRun):
         return self._call_log
 
     def resume(self, steps: Sequence[RunStep], *, identity: RunIdentity | None = None) -> None:
-        """Take over what another process did in this run, in its order. From then on ``steps`` collects what is done here.
+        """Take over what another process did in this run, in its order.
+
+        From then on ``steps`` collects what is done here.
 
         Args:
-            identity: What the run was opened as elsewhere. Needed once, by a run that was opened only to take it over.
+            identity: What the run was opened as elsewhere. Needed once, by a run that was opened only to take
+                it over.
 
         Raises:
             RunOver: The policies changed since the run was opened.
@@ -363,7 +375,9 @@ class Run(RecordingRun):
             return judged.answer
 
     def _origin_of(self, source: Mapping[str, Any], request: RememberRequest) -> Origin:
-        """How far a request is trusted: the lowest of its source, of what it cites, and of what the run may be trusted."""
+        """How far a request is trusted: the lowest of its source, of what it cites, and of what the run may
+        be trusted.
+        """
         services = self._services
         lookup = OriginLookup(services.store, services.namespace, services.origin_of_kind, at=self._snapshot)
         if len(self._judged) < self._noted_origins:
@@ -382,13 +396,16 @@ class Run(RecordingRun):
             context.accept(Claim(record=judged.witness))
 
     def _require_room(self, judged: JudgedRecord) -> None:
-        """Count the rows of a record. One that no longer fits the commit is refused at once; what is buffered stays."""
+        """Count the rows of a record.
+
+        One that no longer fits the commit is refused at once; what is buffered stays.
+        """
         rows = rows_needed(judged, self._services.budgets.budgets)
         most = MAX_COMMIT_WRITES - COMMIT_OWN_ROWS
         if not self._is_live and self._rows + len(self._forgotten) + rows > most:
             problem = (
-                f"it has buffered {len(self._judged):,} records, the most that one commit holds. Commit now and go on in a new run, "
-                "or use memory.add(), which commits in parts"
+                f"it has buffered {len(self._judged):,} records, the most that one commit holds. Commit now"
+                " and go on in a new run, or use memory.add(), which commits in parts"
             )
             raise InvalidValue(what=f"run {self.identity.run_id}", problem=problem)
         self._rows += rows
@@ -398,7 +415,9 @@ class Run(RecordingRun):
         return {"kind": "user" if role == Role.HUMAN else "agent", "id": self.agent}
 
     def forget(self, subject: str, *, reason: str, scope: str | None = None) -> None:
-        """Erase every version of a subject or memory id when the run commits. The ledger keeps that it existed, and the reason.
+        """Erase every version of a subject or memory id when the run commits.
+
+        The ledger keeps that it existed, and the reason.
 
         Args:
             scope: The scope that the subject is in; by default that of the run.
@@ -434,7 +453,10 @@ class Run(RecordingRun):
             keys = rows_about(store, namespace, subject, scope=scope, at=self._snapshot)
             if not keys:
                 place = "" if scope == SHARED else f" and scope {scope}"
-                problem = f"there is no record of {subject!r:.80} in namespace {namespace}{place}; nothing was forgotten"
+                problem = (
+                    f"there is no record of {subject!r:.80} in namespace {namespace}{place}; nothing was"
+                    " forgotten"
+                )
                 raise InvalidValue(what="subject", problem=problem)
             self._forgotten |= dict.fromkeys(keys, reason)
 
@@ -466,8 +488,8 @@ class Run(RecordingRun):
     def commit(self, *, extra_writes: Sequence[Write] = ()) -> Receipt | None:
         """Commit everything atomically and durably. Returns None if there was nothing to commit.
 
-        Calling it again returns the same receipt. After an error it submits the very same commit again, so that it is applied at
-        most once.
+        Calling it again returns the same receipt. After an error it submits the very same commit again, so
+        that it is applied at most once.
 
         Args:
             extra_writes: Rows of the caller's own, written in the same transaction or not at all.

@@ -1,7 +1,7 @@
 """Steps: what each call did to a run, so that another process can carry the run on.
 
-A step holds the outcome of a call and not the call: it was judged once, at one instant and by one judge, and stays as it was
-answered. It holds no secret, because what was judged and what is recorded are redacted.
+A step holds the outcome of a call and not the call: it was judged once, at one instant and by one judge, and
+stays as it was answered. It holds no secret, because what was judged and what is recorded are redacted.
 """
 
 from collections.abc import Mapping
@@ -37,8 +37,8 @@ def recalled_from(package: Package, namespace: str) -> tuple[Recalled, ...]:
 class RunStep(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What one call did to a run.
 
-    ``asked`` is what a trace records of the call. ``fingerprint`` is that of the call if the run's id is an idempotency key.
-    ``named`` counts the ids that the run has given out.
+    ``asked`` is what a trace records of the call. ``fingerprint`` is that of the call if the run's id is an
+    idempotency key. ``named`` counts the ids that the run has given out.
     """
 
     verb: str

@@ -189,7 +189,10 @@ def _package_of(explain: Callable[_P, RecallAnswer]) -> Callable[_P, Package]:
     def recall(*args: _P.args, **kwargs: _P.kwargs) -> Package:
         return explain(*args, **kwargs).package
 
-    recall.__doc__ = "Return the best excerpts for a query within a token budget; the same bytes every time. The parameters are those of ``Memory.recall``."
+    recall.__doc__ = (
+        "Return the best excerpts for a query within a token budget; the same bytes every time. The"
+        " parameters are those of ``Memory.recall``."
+    )
     return recall
 
 
@@ -227,9 +230,9 @@ class SnapshotView:
             scope: The scope to read, with all below it; by default ``"shared"``.
             scopes: Several scopes, instead of ``scope``.
             where: Which records may be chosen, e.g. ``{"tag": "billing"}``; see ``Filter``.
-            least_origin: The least origin of what may be chosen: ``"trusted"`` or ``"ordinary"``. Untrusted records are only chosen in the
-                scopes that are named, not below them, and in a scope with other records only if nothing else matches;
-                ``"untrusted"`` shows them in any case.
+            least_origin: The least origin of what may be chosen: ``"trusted"`` or ``"ordinary"``. Untrusted
+                records are only chosen in the scopes that are named, not below them, and in a scope with
+                other records only if nothing else matches; ``"untrusted"`` shows them in any case.
             include_unreviewed: Whether records that are on hold or wait for a review may be chosen.
         """
         request = RecallRequest(
@@ -263,7 +266,10 @@ class SnapshotView:
         controller: str = DEFAULT_CONTROLLER,
         token_counter: TokenCounter | None = None,
     ) -> RecallAnswer:
-        """Answer a request, and say why each record was chosen. Unlike ``explain``, this does not look at trust."""
+        """Answer a request, and say why each record was chosen.
+
+        Unlike ``explain``, this does not look at trust.
+        """
         return self._reader.answer(
             request, at=self.memory_snapshot_id, controller=controller, token_counter=token_counter
         )
@@ -319,7 +325,9 @@ class SnapshotView:
         return [entry for entry in entries if entry.memory_snapshot_id <= self.memory_snapshot_id]
 
     def session(self, session: str, *, scope: str = SHARED, after: str = "") -> Iterator[SessionMessage]:
-        """Yield the messages of a session, in order. Those that were not accepted have no text, but their verdict.
+        """Yield the messages of a session, in order.
+
+        Those that were not accepted have no text, but their verdict.
 
         Args:
             after: Only messages behind the one whose first record has this id.
@@ -430,7 +438,10 @@ class ReadableMemory:
     reader: SnapshotReader
 
     def require_readable(self, operation: str) -> None:
-        """Raise ``AboveCeiling`` if the memory's ceiling forbids to read. ``operation`` says what was to be done."""
+        """Raise ``AboveCeiling`` if the memory's ceiling forbids to read.
+
+        ``operation`` says what was to be done.
+        """
         if not self.ceiling.may_read:
             raise AboveCeiling(ceiling=self.ceiling.value, operation=operation)
 
@@ -461,9 +472,9 @@ class ReadableMemory:
             scope: The scope to read, with all below it; by default ``"shared"``.
             scopes: Several scopes, instead of ``scope``.
             where: Which records may be chosen, e.g. ``{"tag": "billing"}``; see ``Filter``.
-            least_origin: The least origin of what may be chosen: ``"trusted"`` or ``"ordinary"``. Untrusted records are only chosen in the
-                scopes that are named, not below them, and in a scope with other records only if nothing else matches;
-                ``"untrusted"`` shows them in any case.
+            least_origin: The least origin of what may be chosen: ``"trusted"`` or ``"ordinary"``. Untrusted
+                records are only chosen in the scopes that are named, not below them, and in a scope with
+                other records only if nothing else matches; ``"untrusted"`` shows them in any case.
             include_unreviewed: Whether records that are on hold or wait for a review may be chosen.
         """
         request = RecallRequest(
@@ -490,7 +501,9 @@ class ReadableMemory:
         return SnapshotView(self.reader, snapshot)
 
     def history(self, subject: str, *, scope: str = SHARED) -> list[HistoryEntry]:
-        """Return every version of a scope's subject or memory id in every band, with verdict and evidence, oldest first."""
+        """Return every version of a scope's subject or memory id in every band, with verdict and evidence,
+        oldest first.
+        """
         self.require_readable("read history")
         return history_of(self.store, self.namespace, subject, scope=scope)
 
@@ -507,7 +520,9 @@ class ReadableMemory:
     def records(
         self, *, band: Band | None = None, at: int | None = None, scope: str = SHARED
     ) -> Iterator[Record]:
-        """Yield the records that a snapshot shows in a scope, by band, scope and id. Proposals are in ``approvals()``.
+        """Yield the records that a snapshot shows in a scope, by band, scope and id.
+
+        Proposals are in ``approvals()``.
 
         Args:
             scope: The scope, with all below it; ``"*"`` for all.
@@ -516,9 +531,14 @@ class ReadableMemory:
         return view.records(band=band, scope=scope)
 
     def session(self, session: str, *, scope: str = SHARED, at: int | None = None) -> list[SessionMessage]:
-        """Return the messages of a session, in order. Those that were not accepted have no text, but their verdict."""
+        """Return the messages of a session, in order.
+
+        Those that were not accepted have no text, but their verdict.
+        """
         return list(self.at(self.store.head() if at is None else at).session(session, scope=scope))
 
     def sessions(self, *, scope: str = SHARED, at: int | None = None) -> list[SessionInfo]:
-        """Return the sessions of a scope, with all below it (``"*"`` for all), by scope and then in a fixed order."""
+        """Return the sessions of a scope, with all below it (``"*"`` for all), by scope and then in a fixed
+        order.
+        """
         return list(self.at(self.store.head() if at is None else at).sessions(scope=scope))

@@ -6,8 +6,8 @@ providers/  models behind one protocol
 evals/      datasets, evaluators, results and their cache
 loops/      MainLoop, EvalLoop, OptimizeLoop, LoopGroup                  <- START HERE
 
-Names are imported from their modules when they are first used, so that ``import standfast.optimize`` is cheap and a missing
-extra is reported only where it is needed.
+Names are imported from their modules when they are first used, so that ``import standfast.optimize`` is cheap
+and a missing extra is reported only where it is needed.
 """
 
 from importlib import import_module
@@ -290,28 +290,58 @@ __all__ = [
 ]
 
 _NAMES_OF_MODULE = {
-    "evals.evaluators": "AllOf AnyOf Assertions Contains Evaluator Exact JsonSchema ModelJudge Numeric Score named_evaluator",
-    "evals.results": "EvalReport EvalRequest EvalResult InMemoryResultCache LocalResultCache Outcome RedisResultCache ResultCache",
+    "evals.evaluators": (
+        "AllOf AnyOf Assertions Contains Evaluator Exact JsonSchema ModelJudge Numeric Score named_evaluator"
+    ),
+    "evals.results": (
+        "EvalReport EvalRequest EvalResult InMemoryResultCache LocalResultCache Outcome RedisResultCache"
+        " ResultCache"
+    ),
     "evals.samples": "Dataset Sample is_graded_by_assertions read_dataset",
     "loops.agent": "AgentSession AgentTool Resources ToolContext ToRemember",
-    "loops.apply": "LedgerSealer PromptChange Sealer apply_modifications apply_report restore rollback set_overrides",
+    "loops.apply": (
+        "LedgerSealer PromptChange Sealer apply_modifications apply_report restore rollback set_overrides"
+    ),
     "loops.gate": "GateSettings PowerStatement RejectReason",
     "loops.main": "EvalLoop MainLoop MainLoopRequest MainLoopResult",
-    "loops.optimize": "OptimizeLoop OptimizeRequest OptimizeResult estimate_optimization optimize optimize_in_process",
-    "loops.proposals": "CompressStrategy Rewriting SampleOutcome SectionEdit Strategies StrategySession rewriting_strategies",
-    "loops.report": "Modification OptimizationReport ParetoPoint RejectedModification UnchangedSection UntestedText html_report",
-    "loops.spending": "CandidateProgress ModelSpending OptimizationProgress SpendingEstimate SpendingLimits live_table",
-    "loops.strategies": "Ablation DuplicateRemoval FewShot LLMCompressStrategy RecallBudget Reflection named_strategies",
+    "loops.optimize": (
+        "OptimizeLoop OptimizeRequest OptimizeResult estimate_optimization optimize optimize_in_process"
+    ),
+    "loops.proposals": (
+        "CompressStrategy Rewriting SampleOutcome SectionEdit Strategies StrategySession rewriting_strategies"
+    ),
+    "loops.report": (
+        "Modification OptimizationReport ParetoPoint RejectedModification UnchangedSection UntestedText"
+        " html_report"
+    ),
+    "loops.spending": (
+        "CandidateProgress ModelSpending OptimizationProgress SpendingEstimate SpendingLimits live_table"
+    ),
+    "loops.strategies": (
+        "Ablation DuplicateRemoval FewShot LLMCompressStrategy RecallBudget Reflection named_strategies"
+    ),
     "loops.worker": "LoopGroup WorkerLoop",
     "mailboxes.in_memory": "InMemoryMailbox",
-    "mailboxes.mailbox": "DeadLetter DeadReason InMemoryMailboxResolver Mailbox MailboxCounts MailboxResolver Message",
+    "mailboxes.mailbox": (
+        "DeadLetter DeadReason InMemoryMailboxResolver Mailbox MailboxCounts MailboxResolver Message"
+    ),
     "mailboxes.redis": "RedisMailbox RedisMailboxResolver",
     "mailboxes.wire": "Codec WireCodec message_kind",
     "prompts.backends": "LocalPromptOverridesStore RedisPromptOverridesStore S3PromptOverridesStore",
-    "prompts.overrides": "OverridesBackend PromptOverride PromptOverridesStore RollbackRecord SectionOverride",
-    "prompts.prompt": "Experiment Fallback FellBack Prompt RenderedPrompt ResolvedPrompt descriptor_for_prompt",
-    "prompts.template": "InMemoryPromptRegistry PromptDescriptor PromptRegistry PromptTemplate Section SectionDescriptor memory_section",
-    "providers.adapter": "ChatMessage MessageRole ModelReply ModelRequest ModelToolCall ProviderAdapter ProviderConfig ProviderGuard ScriptedProvider TokenUsage ToolSpec scripted_by",
+    "prompts.overrides": (
+        "OverridesBackend PromptOverride PromptOverridesStore RollbackRecord SectionOverride"
+    ),
+    "prompts.prompt": (
+        "Experiment Fallback FellBack Prompt RenderedPrompt ResolvedPrompt descriptor_for_prompt"
+    ),
+    "prompts.template": (
+        "InMemoryPromptRegistry PromptDescriptor PromptRegistry PromptTemplate Section SectionDescriptor"
+        " memory_section"
+    ),
+    "providers.adapter": (
+        "ChatMessage MessageRole ModelReply ModelRequest ModelToolCall ProviderAdapter ProviderConfig"
+        " ProviderGuard ScriptedProvider TokenUsage ToolSpec scripted_by"
+    ),
     "providers.vendors": "AnthropicProvider OpenAICompatibleProvider",
 }
 _MODULE_OF_NAME = {name: module for module, names in _NAMES_OF_MODULE.items() for name in names.split()}

@@ -1,11 +1,12 @@
 """A band's byte budget, spent in production as the benchmark spends it.
 
-A budget names its policy: the same class that the benchmark grades. Each record that would go into the band is one step of a
-stream. The policy sees each step once and writes, merges or skips it, or expires stored items. The stream is stored next to the
-band, so that another process reaches the same state by showing the policy the same steps again.
+A budget names its policy: the same class that the benchmark grades. Each record that would go into the band
+is one step of a stream. The policy sees each step once and writes, merges or skips it, or expires stored
+items. The stream is stored next to the band, so that another process reaches the same state by showing the
+policy the same steps again.
 
-Steps are erased from a stream when their content is forgotten. The policy can't be shown them again, so the stream then lists
-what is stored, and a new policy continues from there.
+Steps are erased from a stream when their content is forgotten. The policy can't be shown them again, so the
+stream then lists what is stored, and a new policy continues from there.
 """
 
 from collections.abc import Collection, Iterable, Sequence
@@ -66,7 +67,9 @@ class BandBudget(Value, frozen=True, kw_only=True):
 
 
 class PolicyStep(NamedTuple):
-    """What a policy did with one record: the item that stores it, and the keys of records that expired for it."""
+    """What a policy did with one record: the item that stores it, and the keys of records that expired for
+    it.
+    """
 
     t: int
     key: str
@@ -130,8 +133,8 @@ class BudgetedBand:
 
         Args:
             rows: Rows that ``step_row``, ``release_row`` and ``restart_row`` made, in order.
-            since: The number of the first row that the policy is shown. The row before it lists the earlier records that
-                are stored.
+            since: The number of the first row that the policy is shown. The row before it lists the earlier
+                records that are stored.
             steps: How many steps the stream has, including erased ones.
         """
         stored = {key for number, row in rows if number == since - 1 for key in row[HELD]}
@@ -177,7 +180,9 @@ class BudgetedBand:
 
 
 def observed(record: Record) -> tuple[Any, dict[str, Any]]:
-    """Return the observation and metadata that a policy sees of a record: those of its ``observation`` ref, or its text."""
+    """Return the observation and metadata that a policy sees of a record: those of its ``observation`` ref,
+    or its text.
+    """
     for ref in record.refs:
         if ref.get("kind") == OBSERVATION:
             metadata = ref.get("metadata", {})

@@ -119,10 +119,12 @@ class PriorityGreedy:
 
 
 class RecencyBias:
-    """Keeps the newest: when the budget is full, the oldest item expires. The reference release's ``last_kb``.
+    """Keeps the newest: when the budget is full, the oldest item expires.
 
-    As there, at most one item expires for each step, so a long step after short ones may not fit. ``expiries`` allows
-    more; 0 means as many as necessary.
+    The reference release's ``last_kb``.
+
+    As there, at most one item expires for each step, so a long step after short ones may not fit.
+    ``expiries`` allows more; 0 means as many as necessary.
     """
 
     track: ClassVar = Track.UNPRIVILEGED
@@ -175,10 +177,13 @@ class ExpireOldest:
 
 
 class MergeAggressive:
-    """Merges into the newest base of the same endpoint whenever there is one. The reference release has it too.
+    """Merges into the newest base of the same endpoint whenever there is one.
 
-    As there, it does not check whether the merge will be accepted: for a step that changes nothing it still expires the
-    oldest item if the 18 bytes of an empty delta do not fit, and that item may be the base. ``MergeFirst`` does better.
+    The reference release has it too.
+
+    As there, it does not check whether the merge will be accepted: for a step that changes nothing it still
+    expires the oldest item if the 18 bytes of an empty delta do not fit, and that item may be the base.
+    ``MergeFirst`` does better.
     """
 
     track: ClassVar = Track.UNPRIVILEGED
@@ -211,13 +216,19 @@ class RandomPolicy:
         self._random = seeded(seed)
 
     def select(self, step: Step, store: ByteMemoryStore) -> Iterable[MemoryAction]:
-        """Write with probability ``p``. A number is drawn at every step, so that the budget does not change later draws."""
+        """Write with probability ``p``.
+
+        A number is drawn at every step, so that the budget does not change later draws.
+        """
         drawn = self._random.random() < self.p
         return (store.offer(step) if drawn else ()) or SKIP
 
 
 Arm = tuple[ObservationKind, bool, Novelty]
-"""A type of step: its kind, whether it is deprecated, and whether it is new, changed or the same. There are at most 24."""
+"""A type of step: its kind, whether it is deprecated, and whether it is new, changed or the same.
+
+There are at most 24.
+"""
 
 
 class _ArmEstimates:
@@ -264,7 +275,9 @@ class _ArmEstimates:
 
 
 class _Bandit(ABC):
-    """Writes arms that score at least the average; when full, expires the oldest item of the arm with the lowest score."""
+    """Writes arms that score at least the average; when full, expires the oldest item of the arm with the
+    lowest score.
+    """
 
     track: ClassVar = Track.BANDIT
 

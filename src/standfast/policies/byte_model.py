@@ -4,12 +4,14 @@
             the same + 16 for the index entry                        indexed-v0
     MERGE   len(json(delta)) + 16                                    both models
 
-Where items are stored compressed, observation and delta count with their compressed length. That is the case for no item, for all,
-or for those that a policy chooses, by ``Compression``.
+Where items are stored compressed, observation and delta count with their compressed length. That is the case
+for no item, for all, or for those that a policy chooses, by ``Compression``.
 
-``json`` is Python's ``json.dumps`` with its default separators and escapes, as in the benchmark's document, so that a price
-can be checked with one line. Priced observations are frozen: a stream's steps are shared by the policies that are graded on it and by the
-store that prices them, so a policy that modified one would change what others see and what its own items cost. None of these bytes are hashed; hashed bytes come from ``canon``.
+``json`` is Python's ``json.dumps`` with its default separators and escapes, as in the benchmark's document,
+so that a price can be checked with one line. Priced observations are frozen: a stream's steps are shared by
+the policies that are graded on it and by the store that prices them, so a policy that modified one would
+change what others see and what its own items cost. None of these bytes are hashed; hashed bytes come from
+``canon``.
 """
 
 import json
@@ -55,7 +57,10 @@ class FrozenList(list[Any]):
 
 
 def frozen(value: Any) -> Any:
-    """Return an equal JSON value in which every dict and list is frozen. What is frozen already is returned as it is."""
+    """Return an equal JSON value in which every dict and list is frozen.
+
+    What is frozen already is returned as it is.
+    """
     kind = type(value)
     if kind is dict:
         return FrozenDict({key: frozen(inner) for key, inner in value.items()})
@@ -95,7 +100,9 @@ class Compression(StrEnum):
     NEVER = "never"
     ALWAYS = "always"
     OFFERED = "offered"
-    """Those that a policy asks for, with ``write(step, compress=True)`` and ``merge(step, target_t, compress=True)``."""
+    """Those that a policy asks for, with ``write(step, compress=True)`` and ``merge(step, target_t,
+    compress=True)``.
+    """
 
 
 def json_bytes(value: object) -> int:
@@ -113,7 +120,9 @@ def _json_text(value: object) -> str:
 
 
 def compressed_bytes(value: object) -> int:
-    """Return the stored length of a value: deflated by zlib or not, whichever is shorter, and a byte that says which."""
+    """Return the stored length of a value: deflated by zlib or not, whichever is shorter, and a byte that
+    says which.
+    """
     text = _json_text(value).encode("ascii")
     return 1 + min(len(text), len(zlib.compress(text, COMPRESSION_LEVEL)))
 
@@ -124,13 +133,17 @@ def estimate_bytes(step: Step, model: ByteModel = ByteModel.SPEC) -> int:
 
 
 def endpoint_of(observation: object) -> str | None:
-    """Return the endpoint that an observation describes: its ``api``, if that is a string. Others can't be merged."""
+    """Return the endpoint that an observation describes: its ``api``, if that is a string.
+
+    Others can't be merged.
+    """
     api = observation.get(API) if isinstance(observation, dict) else None
     return api if isinstance(api, str) else None
 
 
 def canonical_delta(base: dict[str, Any], new: dict[str, Any]) -> dict[str, Any]:
-    """Return the fields of ``new`` that are missing from ``base`` or differ there, without the endpoint's name.
+    """Return the fields of ``new`` that are missing from ``base`` or differ there, without the endpoint's
+    name.
 
     A key that is missing from the base is a change even if its new value is null.
     """
@@ -150,9 +163,13 @@ class MemoryItem(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     merge_parent_t: int | None = None
     is_compressed: bool = False
     write_actions: tuple[MemoryAction, ...] = ()
-    """For a base: the WRITE that stores it, for policies to return. Building it at every decision would cost more than the rest."""
+    """For a base: the WRITE that stores it, for policies to return.
+
+    Building it at every decision would cost more than the rest.
+    """
     deltas: dict[int, tuple[Any, "MemoryItem"]] = msgspec.field(default_factory=dict)
-    """For a base: what a MERGE of its step would store, by the timestep of an older base and that base's observation.
+    """For a base: what a MERGE of its step would store, by the timestep of an older base and that base's
+    observation.
 
     Computed when first asked for. Each run adds at most one entry."""
 
@@ -160,10 +177,10 @@ class MemoryItem(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 class PriceList:
     """Prices the steps that were shown so far, and their deltas.
 
-    A policy asks for a price before the store charges it. A price belongs to one step object: another object with the same
-    timestep is priced anew, and a step that is modified after it was priced keeps its price. A benchmark, which runs many
-    policies over the same steps, prices each step once and shows it to the list of each run when its turn comes, so a list
-    never knows a later step.
+    A policy asks for a price before the store charges it. A price belongs to one step object: another object
+    with the same timestep is priced anew, and a step that is modified after it was priced keeps its price. A
+    benchmark, which runs many policies over the same steps, prices each step once and shows it to the list of
+    each run when its turn comes, so a list never knows a later step.
     """
 
     def __init__(
@@ -189,7 +206,10 @@ class PriceList:
         return item
 
     def delta(self, base: MemoryItem, step: Step) -> MemoryItem:
-        """Return the item that a MERGE of this step into that base would store. If nothing changes, its observation is empty."""
+        """Return the item that a MERGE of this step into that base would store.
+
+        If nothing changes, its observation is empty.
+        """
         deltas = self.base(step).deltas
         old, base_t = base.step.observation, base.step.t
         known = deltas.get(base_t)

@@ -1,7 +1,8 @@
-"""The budgeted store: WRITE, MERGE, EXPIRE and SKIP under a byte budget, as the benchmark's document defines them.
+"""The budgeted store: WRITE, MERGE, EXPIRE and SKIP under a byte budget, as the benchmark's document defines
+them.
 
-Invariants: the used bytes are the sum of the items' costs and never exceed the budget; a rejected action changes nothing and
-costs nothing; every operation takes constant time, however many items are stored.
+Invariants: the used bytes are the sum of the items' costs and never exceed the budget; a rejected action
+changes nothing and costs nothing; every operation takes constant time, however many items are stored.
 """
 
 from collections import OrderedDict
@@ -76,8 +77,12 @@ class ByteMemoryStore:
         self.rejection: Rejection | None = None
         """Why the last action was rejected; None if it was accepted."""
         self.limit_felt = False
-        """Whether any answer so far depended on the budget's size. If not, a larger budget gives the same run."""
-        # Ordered dicts: finding the first key of a plain dict walks over every key that was deleted before it.
+        """Whether any answer so far depended on the budget's size.
+
+        If not, a larger budget gives the same run.
+        """
+        # Ordered dicts: finding the first key of a plain dict walks over every key that was deleted before
+        # it.
         self._items: OrderedDict[int, MemoryItem] = OrderedDict()
         self._deltas: dict[int, dict[int, None]] = {}
         # The bases of each endpoint; built when first needed, because most policies never merge.
@@ -94,8 +99,9 @@ class ByteMemoryStore:
 
         Args:
             action: What to do.
-            now: The step that the policy decides about. Only this step can be written or merged, so that no policy stores a
-                cheaper step under its timestep, and only older items can expire. Without it, any step can.
+            now: The step that the policy decides about. Only this step can be written or merged, so that no
+                policy stores a cheaper step under its timestep, and only older items can expire. Without it,
+                any step can.
         """
         kind = action.action
         rejection = None
@@ -163,8 +169,8 @@ class ByteMemoryStore:
     def delta_for(self, step: Step) -> MemoryItem | None:
         """Return the item that a MERGE of this step into the newest base of its endpoint would store.
 
-        Returns None if there is no such base. ``merge_parent_t`` is the base's timestep. An empty observation means that
-        nothing changes, so the MERGE would be rejected.
+        Returns None if there is no such base. ``merge_parent_t`` is the base's timestep. An empty observation
+        means that nothing changes, so the MERGE would be rejected.
         """
         api = self.prices.base(step).api
         base = self.newest_base(api) if api is not None else None

@@ -1,8 +1,9 @@
 """Standfast's own two policies: ``DriftValue`` reads what changed, ``MergeFirst`` only whether something did.
 
-Neither sees hints or labels. Both store a step as cheaply as possible (as a delta of a stored base, or in full), never store a
-repetition, and when the budget is full expire the groups with the least value per byte, if those are worth less than the new
-step. A group is a base with its deltas; it expires as a whole, so no delta is orphaned. ``docs/policies.md`` has the results.
+Neither sees hints or labels. Both store a step as cheaply as possible (as a delta of a stored base, or in
+full), never store a repetition, and when the budget is full expire the groups with the least value per byte,
+if those are worth less than the new step. A group is a base with its deltas; it expires as a whole, so no
+delta is orphaned. ``docs/policies.md`` has the results.
 """
 
 from abc import ABC, abstractmethod
@@ -57,7 +58,8 @@ class _Groups:
     def cheapest(
         self, missing: int, gain: float, store: ByteMemoryStore, *, spare: int | None
     ) -> list[int] | None:
-        """Return the groups with the least value per byte that free ``missing`` bytes and are worth less than ``gain``.
+        """Return the groups with the least value per byte that free ``missing`` bytes and are worth less than
+        ``gain``.
 
         Returns None if there are none. ``spare`` is a group that must stay.
         """
@@ -194,8 +196,8 @@ class DriftValue(_ValuePerByte):
 class MergeFirst(_ValuePerByte):
     """Keeps changes before first sights and first sights before repetitions, whatever they say.
 
-    First sights that do not all fit are sampled: each has a random value, so that what is kept of them is a fair sample of
-    the stream and not its beginning or its end.
+    First sights that do not all fit are sampled: each has a random value, so that what is kept of them is a
+    fair sample of the stream and not its beginning or its end.
     """
 
     def __init__(self, *, changed: float = 3.0, seed: int = 0) -> None:

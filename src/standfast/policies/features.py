@@ -1,8 +1,9 @@
-"""Features of a step that any policy can see: its kind, how it differs from the last one, and how much that matters.
+"""Features of a step that any policy can see: its kind, how it differs from the last one, and how much that
+matters.
 
-``drift_score`` uses no labels. A list that lost an element breaks its users; a parameter that became required asks for
-something new; the flag "deprecated" and words such as "removed" announce a change. In a text, only words that are new count:
-a page that always warned about something is no news.
+``drift_score`` uses no labels. A list that lost an element breaks its users; a parameter that became required
+asks for something new; the flag "deprecated" and words such as "removed" announce a change. In a text, only
+words that are new count: a page that always warned about something is no news.
 """
 
 import re
@@ -48,8 +49,8 @@ class Novelty(StrEnum):
 class LastSeen:
     """The last observation of each endpoint.
 
-    This is a policy's own knowledge and not part of the budget. It is bounded: the endpoint that was seen longest ago is
-    dropped first.
+    This is a policy's own knowledge and not part of the budget. It is bounded: the endpoint that was seen
+    longest ago is dropped first.
     """
 
     def __init__(self) -> None:
@@ -111,7 +112,8 @@ _CHORES: Final = re.compile(
     r"\bdocs?\b|\bdocumentation\b|\btypos?\b|\btests?\b|\bCI\b|\brefactor|\bchore\b|\binternal|\blint",
     re.IGNORECASE,
 )
-# A short note is all news. A page also explains what is removed where and why, so only these words announce something there.
+# A short note is all news. A page also explains what is removed where and why, so only these words announce
+# something there.
 PAGE_CHARS: Final = 400
 _PAGE_WORDS: Final = (
     (REMOVED, re.compile(r"⚠|\bbreaking change|\bno longer (?:supported|available)\b", re.IGNORECASE)),

@@ -1,17 +1,19 @@
 """The optimal choice of items under a byte budget: an exact solver for the 0/1 knapsack problem.
 
-The algorithm is dynamic programming over a growing core with bounds (as in D. Pisinger's "minknap", 1997). Items are ranked by
-value per byte and taken from the top until one does not fit: the break item. The optimum differs from that choice in a few
-items near the break, so states (bytes, value) grow from there: one item to the right that may be added, then one to the left
-that may be removed. A state is dropped only
+The algorithm is dynamic programming over a growing core with bounds (as in D. Pisinger's "minknap", 1997).
+Items are ranked by value per byte and taken from the top until one does not fit: the break item. The optimum
+differs from that choice in a few items near the break, so states (bytes, value) grow from there: one item to
+the right that may be added, then one to the left that may be removed. A state is dropped only
 
-- if another state has no more bytes and no less value: whatever completes the first also completes the second, or
-- if the fractional relaxation of all remaining items, rounded down to a value that can occur, does not bring it beyond the best
-  choice found so far.
+- if another state has no more bytes and no less value: whatever completes the first also completes the
+  second, or
+- if the fractional relaxation of all remaining items, rounded down to a value that can occur, does not bring
+  it beyond the best choice found so far.
 
-Neither loses the optimum, all arithmetic is on integers, and the search ends when no state or no item is left, so the result
-is exact at every size. Ratios are compared as ``value · 2^64 // bytes``, which distinguishes any two of them while bytes stay
-below 2^31 (two different fractions differ by at least 1 / (bytes · bytes) > 2^-62).
+Neither loses the optimum, all arithmetic is on integers, and the search ends when no state or no item is
+left, so the result is exact at every size. Ratios are compared as ``value · 2^64 // bytes``, which
+distinguishes any two of them while bytes stay below 2^31 (two different fractions differ by at least 1 /
+(bytes · bytes) > 2^-62).
 """
 
 from collections.abc import Sequence
@@ -80,7 +82,9 @@ class _Core:
         return best, set(range(self.edge)) ^ flips
 
     def _greedy(self) -> tuple[int, set[int]]:
-        """Return a first good choice: the items before the break, then whatever still fits, best ratios first."""
+        """Return a first good choice: the items before the break, then whatever still fits, best ratios
+        first.
+        """
         used, worth, flips = self.used, self.worth, set()
         for place in range(self.edge, len(self.items)):
             _, size, value, _ = self.items[place]

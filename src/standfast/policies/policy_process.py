@@ -1,12 +1,14 @@
-"""The process in which the benchmark runs a policy that is not shipped: ``python -m standfast.policies.policy_process``.
+"""The process in which the benchmark runs a policy that is not shipped: ``python -m
+standfast.policies.policy_process``.
 
-It is given a policy's name and then one step at a time, and answers each with the policy's actions. It knows no label and no later
-step. It has a store of its own for the policy to look at; the store that is graded is in the parent process, which applies the
-same actions and decides by its own prices what is accepted.
+It is given a policy's name and then one step at a time, and answers each with the policy's actions. It knows
+no label and no later step. It has a store of its own for the policy to look at; the store that is graded is
+in the parent process, which applies the same actions and decides by its own prices what is accepted.
 
-An audit hook refuses files and folders that are not code, sockets and other processes, so that a policy can't read an episode file, guess
-a seed from its name, or leave notes for its next run. Such a hook is a fence and not a prison: native code can get past it. Grade entries that you have reason
-to distrust in a container that holds no episode files but those to be graded.
+An audit hook refuses files and folders that are not code, sockets and other processes, so that a policy can't
+read an episode file, guess a seed from its name, or leave notes for its next run. Such a hook is a fence and
+not a prison: native code can get past it. Grade entries that you have reason to distrust in a container that
+holds no episode files but those to be graded.
 """
 
 import importlib.machinery
@@ -77,7 +79,10 @@ _WRITES: Final = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
 _REFUSED_EVENTS: Final = frozenset(
     f"{module}.{name}"
     for module, names in {
-        "os": "chmod chown exec fork forkpty kill link mkdir posix_spawn remove rename rmdir spawn startfile symlink system truncate",
+        "os": (
+            "chmod chown exec fork forkpty kill link mkdir posix_spawn remove rename rmdir spawn startfile"
+            " symlink system truncate"
+        ),
         "ctypes": "dlsym dlsym/handle",
         "ftplib": "connect",
         "http.client": "connect",
@@ -94,8 +99,8 @@ _REFUSED_EVENTS: Final = frozenset(
     for name in names.split()
 )
 _LISTING: Final = frozenset(("os.listdir", "os.scandir"))
-# Native modules that open files, start programs or run code without an audit event; interpreters of their own have no hook. A second
-# import of ``_posixsubprocess`` would undo ``_disarm``.
+# Native modules that open files, start programs or run code without an audit event; interpreters of their own
+# have no hook. A second import of ``_posixsubprocess`` would undo ``_disarm``.
 _REFUSED_MODULES: Final = frozenset(
     module
     for modules in (
@@ -175,7 +180,10 @@ def _claim_channel() -> tuple[BinaryIO, BinaryIO]:
 
 
 def install_fence(module: str) -> None:
-    """Refuse files that are not code, sockets and other processes from now on. The policy's own package may be read."""
+    """Refuse files that are not code, sockets and other processes from now on.
+
+    The policy's own package may be read.
+    """
     roots = {sys.prefix, sys.base_prefix, sysconfig.get_paths()["stdlib"]}
     found = importlib.util.find_spec(module.partition(".")[0])
     roots.update(found.submodule_search_locations or () if found is not None else ())
@@ -202,7 +210,10 @@ def install_fence(module: str) -> None:
 
 
 def _disarm() -> None:
-    """Take the function away that starts programs without an audit event. Modules that only import it still can."""
+    """Take the function away that starts programs without an audit event.
+
+    Modules that only import it still can.
+    """
     if os.name == "posix":
         starter: Any = importlib.import_module("_posixsubprocess")
         starter.fork_exec = _refuse_program

@@ -7,9 +7,10 @@
             if store.fits(step):
                 yield write(step)
 
-A policy is named ``Name`` or ``Name(setting=value, …)``. Case, hyphens and underscores don't matter, and the reference
-release's names are aliases. Other policies come from installed packages, through the entry point group
-``standfast.policies``, or are named as ``module:Class``. Production and the benchmark use the same registry.
+A policy is named ``Name`` or ``Name(setting=value, …)``. Case, hyphens and underscores don't matter, and the
+reference release's names are aliases. Other policies come from installed packages, through the entry point
+group ``standfast.policies``, or are named as ``module:Class``. Production and the benchmark use the same
+registry.
 """
 
 import inspect
@@ -63,9 +64,10 @@ def visible_metadata(metadata: dict[str, Any], track: Track, hints: frozenset[st
 class WritePolicy(Protocol):
     """Decides, step by step, what to store.
 
-    Actions are applied one by one while ``select`` yields them, so a generator sees what its last action did. An action that
-    the store rejects costs nothing. The same steps over an equal store must give the same actions: beyond the store, a policy
-    knows only the steps before and its seed. A class may declare its ``track``; without one it is ``Track.UNPRIVILEGED``.
+    Actions are applied one by one while ``select`` yields them, so a generator sees what its last action did.
+    An action that the store rejects costs nothing. The same steps over an equal store must give the same
+    actions: beyond the store, a policy knows only the steps before and its seed. A class may declare its
+    ``track``; without one it is ``Track.UNPRIVILEGED``.
     """
 
     def select(self, step: Step, store: ByteMemoryStore) -> Iterable[MemoryAction]:
@@ -126,8 +128,8 @@ def apply_policy(
     """Ask a policy about one step and apply its actions. Return each action and whether it was accepted.
 
     Raises:
-        EndlessPolicy: The policy yields actions without effect and does not stop. (A step can be stored once and each item
-            can expire once, so actions with an effect always end.)
+        EndlessPolicy: The policy yields actions without effect and does not stop. (A step can be stored once
+            and each item can expire once, so actions with an effect always end.)
     """
     # Priced before the policy sees the step, so that modifying it does not make it cheaper.
     store.prices.base(step)
@@ -148,7 +150,8 @@ def apply_policy(
 
 ENTRY_POINT_GROUP: Final = "standfast.policies"
 
-# The module of each shipped policy, in the document's order. A module is loaded when one of its policies is used.
+# The module of each shipped policy, in the document's order. A module is loaded when one of its policies is
+# used.
 BUILT_IN: Final = {
     "AlwaysWrite": "baselines",
     "NeverWrite": "baselines",
@@ -205,7 +208,9 @@ class PolicySpec(msgspec.Struct, frozen=True, order=True):
 
     @classmethod
     def read(cls, text: str) -> "PolicySpec":
-        """Read a name and settings as ``parse`` does, but import and check nothing of a policy that is not shipped."""
+        """Read a name and settings as ``parse`` does, but import and check nothing of a policy that is not
+        shipped.
+        """
         match = _SPEC.fullmatch(text)
         if match is None:
             raise UnknownPolicy(policy=repr(text), problem="write Name, or Name(setting=value, …)")
@@ -268,7 +273,9 @@ class PolicySpec(msgspec.Struct, frozen=True, order=True):
 
 
 def policy_names() -> list[str]:
-    """Return the names of all policies: the shipped ones in the document's order, then those of installed packages."""
+    """Return the names of all policies: the shipped ones in the document's order, then those of installed
+    packages.
+    """
     return [*BUILT_IN, *sorted(_installed())]
 
 

@@ -1,8 +1,10 @@
 """Recall: what memory hands back, the same to the byte, under a token budget.
 
-Read in this order: ``controller`` (what is asked, and what answers), ``lexical`` (``lexical-v1`` and ``hybrid-v1``: scores and ranks; and the registry, to
-add a controller), ``packing``, ``index_view``, ``lexical_index`` and ``analysis`` (what it ranks by), ``package`` (what comes out), ``vectors`` and
-``embedders`` (for ``hybrid-v1``). ``phase6-v1``, the contract's ``memory.read``, is in ``memory_read``, with ``request`` and ``selection``.
+Read in this order: ``controller`` (what is asked, and what answers), ``lexical`` (``lexical-v1`` and
+``hybrid-v1``: scores and ranks; and the registry, to add a controller), ``packing``, ``index_view``,
+``lexical_index`` and ``analysis`` (what it ranks by), ``package`` (what comes out), ``vectors`` and
+``embedders`` (for ``hybrid-v1``). ``phase6-v1``, the contract's ``memory.read``, is in ``memory_read``, with
+``request`` and ``selection``.
 """
 
 from standfast.recall.analysis import LANGUAGES

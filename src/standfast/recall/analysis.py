@@ -1,8 +1,10 @@
-"""Analysis of ``lexical-v1``: the words and terms of a text, and what the index has of a record, the same on every machine.
+"""Analysis of ``lexical-v1``: the words and terms of a text, and what the index has of a record, the same on
+every machine.
 
-Words: case fold, NFKD, marks of Latin, Greek, Hebrew and Arabic letters removed, split at everything that is no letter, digit or
-mark, without a possessive 's. Scripts that put no spaces between words are cut into pairs of characters. Terms: the
-Snowball stems of the words that are no function words. Unicode is that of version 14.0: what came later separates words.
+Words: case fold, NFKD, marks of Latin, Greek, Hebrew and Arabic letters removed, split at everything that is
+no letter, digit or mark, without a possessive 's. Scripts that put no spaces between words are cut into pairs
+of characters. Terms: the Snowball stems of the words that are no function words. Unicode is that of version
+14.0: what came later separates words.
 """
 
 import hashlib
@@ -40,11 +42,12 @@ MAX_TERM_CHARS: Final = 256
 
 # All letters, digits and marks that came after Unicode 14.0 (to 18.0).
 _LATER_RANGES: Final = (
-    "558 58B-58C 5C8-5C9 88F 897 B53-B54 C5C CDC CF3 ECE 1ACF-1AF0 1C89-1C8A 208F 209D-209F A7CB-A7CF A7D2 A7D4 A7DA-A7F1 "
-    "AB6C-AB6D 105C0-105F3 107BB-107BF 10940-10959 10D40-10D85 10EC2-10EFF 1123F-11241 11380-113E2 116D0-116E3 11B0A-11BF9 "
-    "11DB0-11DF1 11F00-11F5A 1246F 12475-1247F 12550-12686 1342F 13440-143FA 16100-16139 16D40-16D79 16EA0-16ED3 16FF2-16FF6 "
-    "187F8-187FF 18CD6-18CFF 18D09-191D2 1B123-1B132 1B155 1B168 1CCF0-1CCF9 1D127-1D128 1D250-1D2D3 1D6A6 1DF1F-1DFFF "
-    "1E030-1E08F 1E4D0-1E6FF 2B739-2B73F 2B81E 2CEA2-2CEAD 2EBF0-2EE5D 31350-3FC3F"
+    "558 58B-58C 5C8-5C9 88F 897 B53-B54 C5C CDC CF3 ECE 1ACF-1AF0 1C89-1C8A 208F 209D-209F A7CB-A7CF A7D2"
+    " A7D4 A7DA-A7F1 AB6C-AB6D 105C0-105F3 107BB-107BF 10940-10959 10D40-10D85 10EC2-10EFF 1123F-11241"
+    " 11380-113E2 116D0-116E3 11B0A-11BF9 11DB0-11DF1 11F00-11F5A 1246F 12475-1247F 12550-12686 1342F"
+    " 13440-143FA 16100-16139 16D40-16D79 16EA0-16ED3 16FF2-16FF6 187F8-187FF 18CD6-18CFF 18D09-191D2"
+    " 1B123-1B132 1B155 1B168 1CCF0-1CCF9 1D127-1D128 1D250-1D2D3 1D6A6 1DF1F-1DFFF 1E030-1E08F 1E4D0-1E6FF"
+    " 2B739-2B73F 2B81E 2CEA2-2CEAD 2EBF0-2EE5D 31350-3FC3F"
 )
 LATER: Final = re.compile(
     "["
@@ -66,7 +69,10 @@ _UNSPACED: Final = re.compile(
 
 
 class _Separators(dict[int, str]):
-    """What each code point becomes: itself if it is part of a word, an apostrophe, or a space. Filled as it is asked."""
+    """What each code point becomes: itself if it is part of a word, an apostrophe, or a space.
+
+    Filled as it is asked.
+    """
 
     def __missing__(self, code_point: int) -> str:
         char = chr(code_point)
@@ -138,7 +144,10 @@ class Analyzer:
         return [stem(word) for word in words if word not in stop_words]
 
     def _uncached_terms_of_labels(self, labels: str) -> dict[str, int]:
-        """The terms of other fields than the text, as the index has them, and how often each occurs. The answer is shared: do not change it."""
+        """The terms of other fields than the text, as the index has them, and how often each occurs.
+
+        The answer is shared: do not change it.
+        """
         return {FIELD + term: count for term, count in Counter(self.terms_of(words_of(labels))).items()}
 
     def gist_of(self, words: list[str]) -> list[str]:
@@ -275,7 +284,9 @@ def analysed(record: IndexedRecord, analyzer: Analyzer) -> AnalysedRecord:
 
 
 def _filtered_terms(record: IndexedRecord) -> Iterator[str]:
-    """Terms for what filters ask of a record: its tags, the kind of its source, who said it where, its metadata."""
+    """Terms for what filters ask of a record: its tags, the kind of its source, who said it where, its
+    metadata.
+    """
     for tag in record.tags:
         yield filtered_term("tag", tag)
     kind = (record.source or {}).get("kind")

@@ -1,8 +1,10 @@
 """A BERT encoder in numpy: reads a folder of sentence-transformers as it is, and needs nothing else.
 
-``WordPiece`` splits a text into the tokens of its vocabulary. Unicode is that of version 14.0, as everywhere: characters that came later are left out.
+``WordPiece`` splits a text into the tokens of its vocabulary. Unicode is that of version 14.0, as everywhere:
+characters that came later are left out.
 
-It is as exact as float arithmetic: its vectors are rounded to signed bytes and stored, and never computed again to verify.
+It is as exact as float arithmetic: its vectors are rounded to signed bytes and stored, and never computed
+again to verify.
 """
 
 import json
@@ -70,7 +72,9 @@ class WordPiece:
 
 
 class _Separated(dict[int, str]):
-    """What each code point becomes: nothing if it is a control or a mark, itself between spaces if it stands alone."""
+    """What each code point becomes: nothing if it is a control or a mark, itself between spaces if it stands
+    alone.
+    """
 
     def __missing__(self, code_point: int) -> str:
         char = chr(code_point)
@@ -118,13 +122,19 @@ _DTYPES: Final = {"F32": np.float32, "F16": np.float16}
 
 
 class BertEncoder:
-    """The encoder of a folder with ``config.json``, ``vocab.txt`` and ``model.safetensors``. Threads may share it."""
+    """The encoder of a folder with ``config.json``, ``vocab.txt`` and ``model.safetensors``.
+
+    Threads may share it.
+    """
 
     def __init__(self, folder: str | Path) -> None:
         self.folder = Path(folder)
         config = _read_json(self.folder / "config.json")
         if config.get("model_type") != "bert" or config.get("hidden_act") != "gelu":
-            problem = "only BERT models with gelu run without further packages; export others to ONNX, or serve them over HTTP"
+            problem = (
+                "only BERT models with gelu run without further packages; export others to ONNX, or serve"
+                " them over HTTP"
+            )
             raise InvalidValue(what=f"The model {self.folder}", problem=problem)
         self.dimensions = int(config["hidden_size"])
         self._layers, self._heads = int(config["num_hidden_layers"]), int(config["num_attention_heads"])
@@ -191,7 +201,9 @@ class BertEncoder:
 
 
 def _gelu(values: Floats) -> Floats:
-    """The exact form with the error function, by the approximation 7.1.26 of Abramowitz and Stegun (error below 2e-7)."""
+    """The exact form with the error function, by the approximation 7.1.26 of Abramowitz and Stegun (error
+    below 2e-7).
+    """
     size = np.abs(values) * np.float32(math.sqrt(0.5))
     t = 1 / (1 + np.float32(0.3275911) * size)
     tail = t * (0.254829592 + t * (-0.284496736 + t * (1.421413741 + t * (-1.453152027 + t * 1.061405429))))

@@ -1,7 +1,7 @@
 """Controllers: what ranks the records of a snapshot and packs them into a context package.
 
-A controller is known by its version, which every package it makes carries. ``registry.ControllerRegistry`` finds one by
-that name. ``phase6-v1`` is in ``memory_read``.
+A controller is known by its version, which every package it makes carries. ``registry.ControllerRegistry``
+finds one by that name. ``phase6-v1`` is in ``memory_read``.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -36,7 +36,9 @@ ACTIVE repeats LEDGER for a while, PHOENIX is undecided, WITNESS is for the judg
 
 
 Package = ContextPackage | RecallPackage
-"""What recall returns: ``phase6-v1`` gives the contract's package, later controllers give a ``RecallPackage``."""
+"""What recall returns: ``phase6-v1`` gives the contract's package, later controllers give a
+``RecallPackage``.
+"""
 
 
 class RecallRequest(Value, frozen=True, kw_only=True):
@@ -46,14 +48,14 @@ class RecallRequest(Value, frozen=True, kw_only=True):
         tokens: The token budget. What it bounds is the controller's to say.
         max_items: The most excerpts that a package may have.
         bands: The bands to read.
-        now_utc: What time it is: age is measured from it, and "yesterday" is meant by it. Without it, age is measured from the
-            commit of the snapshot. ``phase6-v1`` weighs recency only with it.
+        now_utc: What time it is: age is measured from it, and "yesterday" is meant by it. Without it, age is
+            measured from the commit of the snapshot. ``phase6-v1`` weighs recency only with it.
         scopes: The scopes to read, each with all below it.
         where: Which of their records may be chosen.
         include_unreviewed: Whether records that are on hold or wait for a review may be chosen.
 
-    The view that a controller is given shows only what scopes and filter leave. ``phase6-v1`` does not name them in its
-    packages; every later version does, so that they are part of the package's hash.
+    The view that a controller is given shows only what scopes and filter leave. ``phase6-v1`` does not name
+    them in its packages; every later version does, so that they are part of the package's hash.
     """
 
     query: str
@@ -123,9 +125,12 @@ class RecordView:
     """The records that one snapshot shows in the bands that were asked for. It is read-only.
 
     Args:
-        sources: One for each band, in the order of the request; or a function that gives them, called when they are first needed.
-        lexical: Gives the index of these records for ``lexical-v1``. Without it, one is made from the sources.
-        instant: When the snapshot was committed, in ISO 8601: age is measured from it if the request names no time.
+        sources: One for each band, in the order of the request; or a function that gives them, called when
+            they are first needed.
+        lexical: Gives the index of these records for ``lexical-v1``. Without it, one is made from the
+            sources.
+        instant: When the snapshot was committed, in ISO 8601: age is measured from it if the request names no
+            time.
         vectors: Gives the vectors of these records by an embedder, for ``hybrid-v1``.
     """
 
@@ -142,7 +147,9 @@ class RecordView:
         self._vectors = vectors
 
     def now(self, request: RecallRequest) -> int:
-        """The time that age is measured from: the request's, or else that of the snapshot's commit; ``MISSING`` without either."""
+        """The time that age is measured from: the request's, or else that of the snapshot's commit;
+        ``MISSING`` without either.
+        """
         return request.now if self._instant is None or request.now_utc is not None else time_of(self._instant)
 
     @property
@@ -237,13 +244,15 @@ class ExplainedItem:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExplainedMatch:
-    """One candidate of a controller after ``phase6-v1``: its rank, what its score is made of, and what became of it.
+    """One candidate of a controller after ``phase6-v1``: its rank, what its score is made of, and what became
+    of it.
 
     Attributes:
         matched: The query's terms in the record, and the weight of each (its idf, in 1/65536 bits).
-        boosts: What the score was multiplied by: ``named`` (the query names its subject or speaker), ``date``, ``trust``, and ``ceiling`` (its
-            ceiling as a share of the highest).
-        parts: What ``hybrid-v1`` added up before boosts: ``lexical``, ``vector``, and the ``similarity`` in percent. Empty for ``lexical-v1``.
+        boosts: What the score was multiplied by: ``named`` (the query names its subject or speaker),
+            ``date``, ``trust``, and ``ceiling`` (its ceiling as a share of the highest).
+        parts: What ``hybrid-v1`` added up before boosts: ``lexical``, ``vector``, and the ``similarity`` in
+            percent. Empty for ``lexical-v1``.
         outcome: ``selected``, or why it was passed over.
         verdict: The judge's decision about the record.
         trust: ``law``, or how far its origin is trusted.
@@ -348,8 +357,8 @@ class Controller(Protocol):
 
     A controller promises:
 
-    - Its answer is a function of its arguments. The same request, records and counter give the same package, to the byte,
-      on every machine. It consults no clock, network, environment or randomness.
+    - Its answer is a function of its arguments. The same request, records and counter give the same package,
+      to the byte, on every machine. It consults no clock, network, environment or randomness.
     - Every order is total, so the order in which records are read never shows.
     - Its packages carry its version. A change that changes any package gets a new version.
     - Threads may share it.

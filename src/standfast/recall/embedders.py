@@ -1,7 +1,9 @@
-"""Embedders: what turns texts into vectors for ``hybrid-v1``, how long texts are cut into passages, and how floats become signed bytes.
+"""Embedders: what turns texts into vectors for ``hybrid-v1``, how long texts are cut into passages, and how
+floats become signed bytes.
 
-A vector is stored once, with the commit that stores its record, and never computed again to verify. A dot product of two vectors of length 1,016
-at most stays below 2^24, so float32 arithmetic is exact in any order of addition.
+A vector is stored once, with the commit that stores its record, and never computed again to verify. A dot
+product of two vectors of length 1,016 at most stays below 2^24, so float32 arithmetic is exact in any order
+of addition.
 """
 
 import base64
@@ -51,8 +53,9 @@ MAX_PASSAGES: Final = 256
 class Embedder(Protocol):
     """Turns texts into vectors of signed bytes. Threads may share it.
 
-    ``embed`` need not give the same bytes twice, because vectors are stored: those of records with their commit, that of a query in the
-    package. Give an embedder that computes other vectors another name or version; vectors of two embedders are never compared.
+    ``embed`` need not give the same bytes twice, because vectors are stored: those of records with their
+    commit, that of a query in the package. Give an embedder that computes other vectors another name or
+    version; vectors of two embedders are never compared.
     """
 
     @property
@@ -72,7 +75,9 @@ class Embedder(Protocol):
 
     @property
     def weight_percent(self) -> int:
-        """What the best vector score counts, in percent of the best lexical score: about 40 for a static table, 80 for a model."""
+        """What the best vector score counts, in percent of the best lexical score: about 40 for a static
+        table, 80 for a model.
+        """
         ...
 
     @property
@@ -198,12 +203,17 @@ def _bounded(sentence: str, limit: int) -> list[tuple[str, int]]:
 
 
 def length_of(dimensions: int) -> int:
-    """The length that vectors are scaled to: so that few numbers are cut at 127, and the length stays below 1,016."""
+    """The length that vectors are scaled to: so that few numbers are cut at 127, and the length stays below
+    1,016.
+    """
     return min(1000, 42 * math.isqrt(dimensions))
 
 
 def to_signed_bytes(vectors: npt.ArrayLike) -> SignedBytes:
-    """Floats as signed bytes: each vector is scaled to one length, rounded, and cut at 127. A vector of zeros stays so."""
+    """Floats as signed bytes: each vector is scaled to one length, rounded, and cut at 127.
+
+    A vector of zeros stays so.
+    """
     floats = np.atleast_2d(np.asarray(vectors, dtype=np.float64))
     if not np.isfinite(floats).all():
         raise InvalidValue(what="vectors", problem="they must be finite numbers")
@@ -213,10 +223,11 @@ def to_signed_bytes(vectors: npt.ArrayLike) -> SignedBytes:
 
 
 class LocalEmbedder:
-    """A model in a folder as sentence-transformers stores it: a BERT model with mean pooling, such as all-MiniLM-L6-v2.
+    """A model in a folder as sentence-transformers stores it: a BERT model with mean pooling, such as
+    all-MiniLM-L6-v2.
 
-    ``model.safetensors`` is computed with numpy and needs no further package. If the folder has ``model.onnx`` (or ``onnx/model.onnx``), that is used instead;
-    it needs the extra ``onnx``.
+    ``model.safetensors`` is computed with numpy and needs no further package. If the folder has
+    ``model.onnx`` (or ``onnx/model.onnx``), that is used instead; it needs the extra ``onnx``.
 
     Args:
         path: The folder.
@@ -281,13 +292,14 @@ class _OnnxEncoder:
                 "attention_mask": mask.astype(np.int64),
                 "token_type_ids": np.zeros_like(ids),
             }
-            (hidden, *_) = self._session.run(None, {name: given[name] for name in self._inputs})
+            hidden, *_ = self._session.run(None, {name: given[name] for name in self._inputs})
             vectors[batch] = mean_of(hidden, mask)
         return vectors
 
 
 class HttpEmbedder:
-    """A server with OpenAI's ``/v1/embeddings``: OpenAI itself, llama.cpp, vLLM, Ollama, text-embeddings-inference and others.
+    """A server with OpenAI's ``/v1/embeddings``: OpenAI itself, llama.cpp, vLLM, Ollama,
+    text-embeddings-inference and others.
 
     Args:
         model: The name of the model on the server.
@@ -358,7 +370,10 @@ class HttpEmbedder:
             raise EmbeddingFailed(embedder=identity_of(self), problem=problem) from None
         if len(vectors) != len(texts) or any(len(one) != self.dimensions for one in vectors):
             sizes = sorted({len(one) for one in vectors})
-            problem = f"{len(texts)} vectors of {self.dimensions} numbers were expected, not {len(vectors)} of {sizes}"
+            problem = (
+                f"{len(texts)} vectors of {self.dimensions} numbers were expected, not {len(vectors)} of"
+                f" {sizes}"
+            )
             raise EmbeddingFailed(embedder=identity_of(self), problem=problem)
         return vectors
 
@@ -369,7 +384,9 @@ MAX_STATIC_TOKENS: Final = 1 << 20
 
 
 class _WithoutSymbols(dict[int, str]):
-    """Symbols such as emoji become spaces, and so do code points that this Python does not know: a later one may call them symbols."""
+    """Symbols such as emoji become spaces, and so do code points that this Python does not know: a later one
+    may call them symbols.
+    """
 
     def __missing__(self, code_point: int) -> str:
         is_symbol = unicodedata.category(chr(code_point)) in ("So", "Cn")
@@ -417,9 +434,10 @@ def open_embedder(spec: str, *, api_key: str = "") -> Embedder:
     """The embedder that a setting names.
 
     Args:
-        spec: ``"static"`` for the shipped table, ``"local:FOLDER"`` for a model on this machine, or the URL of an OpenAI-compatible server with the
-            model and its dimensions, ``"https://host/v1?model=NAME&dimensions=384"``. ``version``, ``weight`` and ``floor`` (both in percent) may be
-            added in the same way to all but ``static``.
+        spec: ``"static"`` for the shipped table, ``"local:FOLDER"`` for a model on this machine, or the URL
+            of an OpenAI-compatible server with the model and its dimensions,
+            ``"https://host/v1?model=NAME&dimensions=384"``. ``version``, ``weight`` and ``floor`` (both in
+            percent) may be added in the same way to all but ``static``.
         api_key: The secret that the server asks for.
     """
     address, _, query = spec.partition("?")

@@ -1,7 +1,9 @@
 """Which records a recall may choose from, besides scopes and bands, and how far each may be trusted.
 
-Trust is decided by a record's origin, verdict, evidence and age. Everything but the age is one small number, the record's trust code, so that an index has one
-column for it. The ceiling of a record is the one of ``govern.policy``: the doubts that apply, multiplied and capped. Age is measured from a time that is handed in.
+Trust is decided by a record's origin, verdict, evidence and age. Everything but the age is one small number,
+the record's trust code, so that an index has one column for it. The ceiling of a record is the one of
+``govern.policy``: the doubts that apply, multiplied and capped. Age is measured from a time that is handed
+in.
 """
 
 from collections.abc import Mapping, Sequence
@@ -180,19 +182,22 @@ class Where(TypedDict, total=False):
 
 
 class Filter(Value, frozen=True, kw_only=True):
-    """Which records may be chosen: those for which everything that is given holds. Build one from a dict with ``of``.
+    """Which records may be chosen: those for which everything that is given holds.
+
+    Build one from a dict with ``of``.
 
     Args:
         tag: They have this tag.
         source_kind: Their source is of this kind, e.g. ``"doc"``.
         subject_prefix: Their subject begins with this.
         after: They are from this instant or later.
-        before: They are from before this instant. Records without a time match neither ``after`` nor ``before``.
+        before: They are from before this instant. Records without a time match neither ``after`` nor
+            ``before``.
         metadata: They have these fields with these values.
         session: They are part of this conversation.
         speaker: This speaker said them; case makes no difference.
-        least_origin: Their origin is at least this: ``"trusted"`` or ``"ordinary"``. Law has every origin. ``"untrusted"`` also
-            shows what is untrusted beside other matches, which is left out by default.
+        least_origin: Their origin is at least this: ``"trusted"`` or ``"ordinary"``. Law has every origin.
+            ``"untrusted"`` also shows what is untrusted beside other matches, which is left out by default.
     """
 
     tag: str | None = None
@@ -282,10 +287,13 @@ NO_FILTER: Final = Filter()
 
 
 class Choice(Value, frozen=True, kw_only=True):
-    """Which of the records that a snapshot shows in bands and scopes may be chosen. Statistics count all of them.
+    """Which of the records that a snapshot shows in bands and scopes may be chosen.
 
-    Untrusted records are chosen only in the scopes that were named, not below them. Records that wait for a person are chosen
-    only if they were asked for. Records that do not hold at the time ``now`` are not chosen.
+    Statistics count all of them.
+
+    Untrusted records are chosen only in the scopes that were named, not below them. Records that wait for a
+    person are chosen only if they were asked for. Records that do not hold at the time ``now`` are not
+    chosen.
     """
 
     scopes: tuple[str, ...] = (SHARED,)
@@ -304,7 +312,10 @@ class Choice(Value, frozen=True, kw_only=True):
 
 
 def validity_at(valid_from: str | None, valid_until: str | None, now: int) -> str:
-    """Why a record does not hold at a time, in a few words; empty if it does. A time that can't be read limits nothing."""
+    """Why a record does not hold at a time, in a few words; empty if it does.
+
+    A time that can't be read limits nothing.
+    """
     if now != MISSING:
         if valid_until is not None and MISSING != time_of(valid_until) <= now:
             return f"held until {valid_until[:10]}"

@@ -1,7 +1,8 @@
 """Segments of the index of ``lexical-v1`` as bytes: postings in blocks of terms, columns of rows, and keys.
 
-A segment holds the rows of one band for a range of snapshots, in the order of snapshot, checksum of the key, and key. Its content is decided by the
-records alone, however it came about, so that it can be compared with them. Every part carries a checksum over its name and its segment.
+A segment holds the rows of one band for a range of snapshots, in the order of snapshot, checksum of the key,
+and key. Its content is decided by the records alone, however it came about, so that it can be compared with
+them. Every part carries a checksum over its name and its segment.
 
     columns   the numbers of each row, in as few bytes as they need
     crc       the checksum of each key, to find a row by its key; read when one is looked for
@@ -54,7 +55,10 @@ COLUMNS: Final = (
     "size",
     "bounds",
 )
-"""What a segment says of each row in numbers. ``first`` and ``end`` are the snapshots between which it is shown."""
+"""What a segment says of each row in numbers.
+
+``first`` and ``end`` are the snapshots between which it is shown.
+"""
 KEYS_A_PART: Final = 64
 _BLOCK_BYTES: Final = 1 << 12
 _DIGEST_BYTES: Final = 8
@@ -77,7 +81,9 @@ class SegmentLost(Exception):
 
 
 class RowEnd(NamedTuple):
-    """A row of another segment is shown no more from a snapshot on: the one of a key that an earlier snapshot wrote."""
+    """A row of another segment is shown no more from a snapshot on: the one of a key that an earlier snapshot
+    wrote.
+    """
 
     previous: int
     place: str
@@ -215,7 +221,10 @@ def _decoded_columns(raw: bytes, rows: int) -> dict[str, Numbers]:
 
 
 def _block_bounds(terms: Sequence[str], lengths: Numbers) -> list[tuple[int, int]]:
-    """Which terms stand together in a block: as many as have some bytes together. A term with more stands alone."""
+    """Which terms stand together in a block: as many as have some bytes together.
+
+    A term with more stands alone.
+    """
     if not terms:
         return []
     sizes = 2 * lengths + np.array([len(term) for term in terms], dtype=np.int64)
@@ -227,7 +236,9 @@ def _block_bounds(terms: Sequence[str], lengths: Numbers) -> list[tuple[int, int
 
 
 class Block(NamedTuple):
-    """Some terms in order, with how many rows each has, the rows as steps from one to the next, and how often it is in each."""
+    """Some terms in order, with how many rows each has, the rows as steps from one to the next, and how often
+    it is in each.
+    """
 
     names: bytes
     """The terms, each behind a line feed, and one at the end."""
@@ -374,7 +385,9 @@ def _packed(block: Block) -> Numbers:
 
 
 def without(rows: SegmentRows, erased: Collection[tuple[str, int]]) -> SegmentRows:
-    """The rows but for some, each given by its key and first snapshot: what the records give once these are erased."""
+    """The rows but for some, each given by its key and first snapshot: what the records give once these are
+    erased.
+    """
     firsts = rows.columns["first"].tolist()
     is_kept = np.array([row not in erased for row in zip(rows.places, firsts, strict=True)], dtype=np.bool_)
     new_rows = np.cumsum(is_kept) - 1
@@ -439,7 +452,9 @@ def _merged_postings(segments: Sequence[SegmentRows], bases: Numbers) -> tuple[l
 def grouped_by_term(
     named: Sequence[Sequence[str]], packed: Numbers, lengths: Sequence[Numbers] = ()
 ) -> tuple[list[str], Numbers, Numbers]:
-    """Postings, by term: the terms in order, how many postings each has, and these. Rows stay in the order in which they come.
+    """Postings, by term: the terms in order, how many postings each has, and these.
+
+    Rows stay in the order in which they come.
 
     Args:
         named: The term of each posting, in any number of portions.

@@ -1,6 +1,8 @@
-"""Upkeep of the persisted index: makes segments of commits that none covers, merges small ones, compares them with the records.
+"""Upkeep of the persisted index: makes segments of commits that none covers, merges small ones, compares them
+with the records.
 
-Segments are derived: whatever is missing, damaged or of another version is made anew. Each is put in a transaction of its own, never in that of a commit.
+Segments are derived: whatever is missing, damaged or of another version is made anew. Each is put in a
+transaction of its own, never in that of a commit.
 """
 
 import threading
@@ -104,7 +106,10 @@ class SegmentDraft:
 
 
 PERSISTED_BANDS: Final = (Band.LEDGER.value, Band.VAULT.value)
-"""What recall reads unless told otherwise. The index of another band is made by each process that asks for it."""
+"""What recall reads unless told otherwise.
+
+The index of another band is made by each process that asks for it.
+"""
 Progress = Callable[[int, int], None]
 """Called with the number of snapshots indexed so far, and the number of all."""
 _LEVELS: Final = (MAX_SEGMENT_ROWS // MERGED_SEGMENTS, MAX_SEGMENT_ROWS)
@@ -236,7 +241,9 @@ class IndexUpkeep:
         return self.status()
 
     def hold(self, keys: Sequence[str]) -> None:
-        """Read the segments that will be dropped when these keys are erased, up to some bytes, so that ``put_back`` need not make them anew."""
+        """Read the segments that will be dropped when these keys are erased, up to some bytes, so that
+        ``put_back`` need not make them anew.
+        """
         at = self._store.head()
         snapshots: dict[str, list[int]] = {}
         for version in self._store.versions_under(self._namespace, keys):
@@ -270,7 +277,9 @@ class IndexUpkeep:
             self._store.segments.put(head, parts, replaces=(), at=at)
 
     def _erased_between(self, after: int, until: int) -> dict[str, set[tuple[str, int]]]:
-        """By band, the versions that commits after a snapshot erased, up to another one: place and snapshot of each. Others may be among them."""
+        """By band, the versions that commits after a snapshot erased, up to another one: place and snapshot
+        of each. Others may be among them.
+        """
         # Each of them has a newer version, which says that it is erased.
         written = self._store.versions_between(self._namespace, after, until, with_content=False)
         keys = {version.key for version in written}

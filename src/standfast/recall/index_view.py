@@ -1,6 +1,8 @@
-"""What a snapshot shows of a ``LexicalIndex`` in bands and scopes: the rows that every statistic counts, and how they lend to each other.
+"""What a snapshot shows of a ``LexicalIndex`` in bands and scopes: the rows that every statistic counts, and
+how they lend to each other.
 
-A view of a newer snapshot is made from an older one where it can be: only what changed, and the conversations that it is part of, is looked at again.
+A view of a newer snapshot is made from an older one where it can be: only what changed, and the conversations
+that it is part of, is looked at again.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
@@ -28,11 +30,15 @@ from standfast.recall.timestamps import MISSING, time_of
 from standfast.vocabulary import Band
 
 SIXTHS: Final = (6, 3, 2, 1)
-"""What a record, its direct neighbours, the next and the third ones contribute to its term frequency, in sixths."""
+"""What a record, its direct neighbours, the next and the third ones contribute to its term frequency, in
+sixths.
+"""
 REACH_WORDS: Final = 60
 """A neighbour lends only if no more than so many words are between it and the record."""
 _PAD: Final = len(SIXTHS) - 1
-"""Arrays of what is lent have so many zeros more at both ends, so that the first and the last have neighbours too."""
+"""Arrays of what is lent have so many zeros more at both ends, so that the first and the last have neighbours
+too.
+"""
 _DENSE_SHARE: Final = 32
 """A term in the texts of more than one of so many rows is scored in all rows."""
 _THREAD_BITS: Final = 32
@@ -49,7 +55,9 @@ class TermSlots(NamedTuple):
 
 
 class TermScores(NamedTuple):
-    """What a term is worth (its idf, None if it does not occur), and what it scores in slots: whole numbers below 2^24."""
+    """What a term is worth (its idf, None if it does not occur), and what it scores in slots: whole numbers
+    below 2^24.
+    """
 
     idf: int | None
     slots: Numbers | slice
@@ -59,7 +67,8 @@ class TermScores(NamedTuple):
 class _SlotColumns(NamedTuple):
     """The slots of a view in columns. They are in the order of their keys: by thread, then by position.
 
-    The keys of neighbours differ by as much as their positions do. ``lengths`` are those of the records alone.
+    The keys of neighbours differ by as much as their positions do. ``lengths`` are those of the records
+    alone.
     """
 
     rows: SmallNumbers
@@ -83,12 +92,14 @@ class _SlotColumns(NamedTuple):
 class IndexView:
     """The rows that one snapshot shows in the asked bands and scopes.
 
-    Each has a slot. The slots of a conversation follow each other by position, so that neighbours lend from slot to slot. A view is immutable: rows
-    that are added to the index later are not seen. Where VAULT is read too, a record of another band is hidden by one of VAULT with its id and scope.
+    Each has a slot. The slots of a conversation follow each other by position, so that neighbours lend from
+    slot to slot. A view is immutable: rows that are added to the index later are not seen. Where VAULT is
+    read too, a record of another band is hidden by one of VAULT with its id and scope.
 
     Args:
         scopes: The scopes, each with all below it; by default all.
-        earlier: A view of the same index, bands and scopes, of an older snapshot. Whoever has it made sure that nothing was erased since.
+        earlier: A view of the same index, bands and scopes, of an older snapshot. Whoever has it made sure
+            that nothing was erased since.
 
     Attributes:
         rows: The row of each slot.
@@ -198,7 +209,9 @@ class IndexView:
         return np.where(threads >= 0, threads << _THREAD_BITS | positions, -(rows + 1) << _THREAD_BITS)
 
     def _weights(self) -> list[SmallNumbers]:
-        """For each distance, what each slot and the one so far behind it lend each other: by the distance, or nothing."""
+        """For each distance, what each slot and the one so far behind it lend each other: by the distance, or
+        nothing.
+        """
         keys, words = self.columns.keys, self.columns.words
         same = keys[1:] == keys[:-1]
         # Two records at one position: neither lends or borrows.
@@ -267,14 +280,18 @@ class IndexView:
         return TermSlots(slots, np.minimum(sums[_PAD:][slots], MAX_FREQUENCY))
 
     def spread(self, values: Numbers, has: Flags) -> Numbers:
-        """Values of slots that have one, with those of their neighbours: a mean by what each lends, rounded down."""
+        """Values of slots that have one, with those of their neighbours: a mean by what each lends, rounded
+        down.
+        """
         own, weight = np.pad(np.where(has, values, 0), _PAD), np.pad(has.astype(np.int64), _PAD)
         total = (SIXTHS[0] * own + self._lent(own))[_PAD : _PAD + self.count]
         weights = (SIXTHS[0] * weight + self._lent(weight))[_PAD : _PAD + self.count]
         return np.where(has, total // np.maximum(1, weights), 0)
 
     def named_by(self, words: Sequence[str], prefix: str, rows: Rows) -> Flags:
-        """For each of some rows, whether its subject (or speaker, by the prefix) has words and all of them are among these."""
+        """For each of some rows, whether its subject (or speaker, by the prefix) has words and all of them
+        are among these.
+        """
         counts = np.zeros(len(rows), dtype=np.int64)
         postings = [self.index.postings(prefix + word).rows for word in dict.fromkeys(words)]
         for found in postings:
@@ -296,7 +313,9 @@ class IndexView:
         return self.index.column("trust")[rows]
 
     def sizes(self, rows: Rows) -> Numbers:
-        """The bytes of the rows' texts; 0 for those that hold only from or until some time, of which more has to be known."""
+        """The bytes of the rows' texts; 0 for those that hold only from or until some time, of which more has
+        to be known.
+        """
         return np.where(self.index.column("bounds")[rows] == 0, self.index.column("size")[rows], 0)
 
     def is_in(self, rows: Rows, scopes: Collection[str]) -> Flags:
@@ -352,7 +371,9 @@ class LexicalView(Protocol):
         ...
 
     def read(self, rows: Sequence[int]) -> list[tuple[str, IndexedRecord] | None]:
-        """The records of rows with the paths of their stores, in the order of the rows; None for one that was erased since."""
+        """The records of rows with the paths of their stores, in the order of the rows; None for one that was
+        erased since.
+        """
         ...
 
 

@@ -1,7 +1,8 @@
-"""JSONL files as sources: read-only, in blocks of bounded size, up to where the file ended when it was opened.
+"""JSONL files as sources: read-only, in blocks of bounded size, up to where the file ended when it was
+opened.
 
-A file is never locked and never written. What is appended after it was opened is not seen. A last line that is still
-being written is a bad line, because a JSON object that is cut short is not JSON.
+A file is never locked and never written. What is appended after it was opened is not seen. A last line that
+is still being written is a bad line, because a JSON object that is cut short is not JSON.
 """
 
 import errno
@@ -17,7 +18,8 @@ from standfast.limits import BLOCK_BYTES, MAX_VALUE_BYTES, READ_CHUNK_BYTES
 from standfast.recall.records import BadLine, Candidate, Fault, bad_line, read_block
 
 BYTE_ORDER_MARK: Final = b"\xef\xbb\xbf"
-# O_NONBLOCK refuses a named pipe instead of waiting for its writer. Flags that a platform lacks are not needed there.
+# O_NONBLOCK refuses a named pipe instead of waiting for its writer. Flags that a platform lacks are not
+# needed there.
 _FLAGS: Final = (
     os.O_RDONLY | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0) | getattr(os, "O_NONBLOCK", 0)
 )

@@ -1,8 +1,10 @@
-"""``lexical-v1``: windowed BM25 in whole numbers, boosts for subjects, speakers and dates, and trust; ``hybrid-v1``, which adds vectors; and the registry.
+"""``lexical-v1``: windowed BM25 in whole numbers, boosts for subjects, speakers and dates, and trust;
+``hybrid-v1``, which adds vectors; and the registry.
 
-``docs/controllers/`` has their formulas. A change of any number here changes packages and needs a new version.
-``lexical_scores`` is the scoring of words alone. ``RankedRows`` multiplies any scores by boosts and trust, leaves out what may not be chosen and orders the
-rest, so that another controller can bring scores of its own. ``packing`` makes the package. ``ControllerRegistry`` has all controllers by version.
+``docs/controllers/`` has their formulas. A change of any number here changes packages and needs a new
+version. ``lexical_scores`` is the scoring of words alone. ``RankedRows`` multiplies any scores by boosts and
+trust, leaves out what may not be chosen and orders the rest, so that another controller can bring scores of
+its own. ``packing`` makes the package. ``ControllerRegistry`` has all controllers by version.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -86,7 +88,8 @@ def lexical_scores(terms: Sequence[str], view: IndexView) -> tuple[dict[str, int
     """Score every slot of a view by the terms of a query.
 
     Returns:
-        The worth of each term that occurs at all (its idf), and a score for each slot: the best has ``BEST_SCORE``, those without a term 0.
+        The worth of each term that occurs at all (its idf), and a score for each slot: the best has
+        ``BEST_SCORE``, those without a term 0.
     """
     totals = np.zeros(view.count)
     weights: dict[str, int] = {}
@@ -114,7 +117,8 @@ def _term_scores(term: str, view: IndexView) -> TermScores:
 def _bm25(idf: int, sixths: SmallNumbers, norms: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
     """``idf · 22 · T6 · 1024 // (10240 · T6 + norm)`` for each number of sixths, and 0 where there are none.
 
-    Floats are faster, and exact: where numerator and denominator together are below 2^53, no quotient is rounded up to a whole number.
+    Floats are faster, and exact: where numerator and denominator together are below 2^53, no quotient is
+    rounded up to a whole number.
     """
     most, factor = int(sixths.max()), idf * 22 * 1024
     if factor * most + 10240 * most + int(norms.max()) >= 1 << 53:
@@ -159,15 +163,16 @@ class _ScoredRows:
 class RankedRows:
     """Rows that match and may be chosen, the best score first.
 
-    Only what is asked for is looked at: first the rows with the best scores before boosts, then more of them, as far as one that was not
-    looked at could come before one that was.
+    Only what is asked for is looked at: first the rows with the best scores before boosts, then more of them,
+    as far as one that was not looked at could come before one that was.
 
     Args:
         words: The words of the query, which may name subjects and speakers.
         dates: The dates in the query.
         base: A score for each slot of the view, before boosts; those with 0 do not match.
         now: The time that age is measured from, or ``MISSING``.
-        most_untrusted: Only so many of the best untrusted rows are kept, so that a flood of them crowds out nothing.
+        most_untrusted: Only so many of the best untrusted rows are kept, so that a flood of them crowds out
+            nothing.
     """
 
     def __init__(
@@ -259,9 +264,10 @@ class RankedRows:
             )
         scores = scores * (4 + quarters) // 4 * trust_tenths(codes) // 10
         scores = scores * ceilings(codes, view.times(rows), self._now) // FULL_CEILING
-        return _ScoredRows(
-            slots, rows, scores, named, quarters, is_untrusted(codes), view.sizes(rows)
-        ), left_out
+        return (
+            _ScoredRows(slots, rows, scores, named, quarters, is_untrusted(codes), view.sizes(rows)),
+            left_out,
+        )
 
     def _may_be_chosen(self, rows: SmallNumbers, codes: Numbers) -> tuple[Flags, dict[str, int]]:
         """Which of some rows may be chosen, each looked at alone; and how many may not, by reason."""
@@ -280,9 +286,11 @@ class RankedRows:
         return may_be_chosen, left_out
 
     def _untrusted_beside(self, rows: SmallNumbers, codes: Numbers, may_be_chosen: Flags) -> Flags:
-        """Untrusted rows that are left out because something else matches: those of scopes that hold anything else.
+        """Untrusted rows that are left out because something else matches: those of scopes that hold anything
+        else.
 
-        A scope that holds nothing else was named for what it holds. Whoever asks for ``least_origin="untrusted"`` gets all of them.
+        A scope that holds nothing else was named for what it holds. Whoever asks for
+        ``least_origin="untrusted"`` gets all of them.
         """
         untrusted = may_be_chosen & is_untrusted(codes)
         is_asked_for = self._choice.where.least_origin is not None
@@ -323,7 +331,10 @@ def _least_of_best(scores: Numbers, size: int) -> int:
 
 
 class LexicalController:
-    """``lexical-v1`` as a controller. ``tokens`` bounds the whole text, frames included, by the counter in use."""
+    """``lexical-v1`` as a controller.
+
+    ``tokens`` bounds the whole text, frames included, by the counter in use.
+    """
 
     version = LEXICAL_VERSION
 
@@ -420,8 +431,8 @@ class HybridController(LexicalController):
         vector = request.vector
         if vector is None:
             problem = (
-                f'{self.version} needs an embedder; open memory with embedder=StaticEmbedder(), or set embedder = "static" '
-                "in standfast.toml"
+                f"{self.version} needs an embedder; open memory with embedder=StaticEmbedder(), or set"
+                ' embedder = "static" in standfast.toml'
             )
             raise InvalidValue(what="embedder", problem=problem)
         vectors = view.vectors(vector.embedder)

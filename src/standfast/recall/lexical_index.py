@@ -1,8 +1,10 @@
-"""The index of ``lexical-v1``: which records have which words, for any set of snapshots, as arrays of whole numbers.
+"""The index of ``lexical-v1``: which records have which words, for any set of snapshots, as arrays of whole
+numbers.
 
-Rows are only ever added: first those of stored segments, then one by one those of newer commits. A row is shown from one snapshot to another, so one
-index answers as of every snapshot that it covers. Of segments only columns are in memory; postings and keys are read when they are asked for.
-``read_commits`` reads what to add; ``index_view.IndexView`` is what a snapshot shows of it in bands and scopes.
+Rows are only ever added: first those of stored segments, then one by one those of newer commits. A row is
+shown from one snapshot to another, so one index answers as of every snapshot that it covers. Of segments only
+columns are in memory; postings and keys are read when they are asked for. ``read_commits`` reads what to add;
+``index_view.IndexView`` is what a snapshot shows of it in bands and scopes.
 """
 
 import threading
@@ -80,7 +82,9 @@ class IndexedVersion(NamedTuple):
 def read_commits(
     store: Store, namespace: str, bands: Collection[str], after: int, until: int
 ) -> Iterator[list[IndexedVersion]]:
-    """Yield what each commit after a snapshot wrote in bands, up to another one, in the order that segments have."""
+    """Yield what each commit after a snapshot wrote in bands, up to another one, in the order that segments
+    have.
+    """
     size = 8
     while after < until:
         end = min(until, after + size)
@@ -198,7 +202,9 @@ class SizedCache(Generic[_T]):
 
 
 class LexicalIndex:
-    """Postings and columns of records. Its owner lets one thread at a time change it or make a view; views may be read meanwhile.
+    """Postings and columns of records.
+
+    Its owner lets one thread at a time change it or make a view; views may be read meanwhile.
 
     Args:
         read: Reads parts of the segments that are attached.
@@ -382,7 +388,10 @@ class LexicalIndex:
         return Postings(np.concatenate([stored.rows, rows]), np.concatenate([stored.counts, counts]))
 
     def fetch(self, terms: Collection[str]) -> dict[str, "Postings"]:
-        """The stored postings of terms. What is not in memory is read together, so that a block with several of them is read once."""
+        """The stored postings of terms.
+
+        What is not in memory is read together, so that a block with several of them is read once.
+        """
         known = {term: found for term in terms if (found := self._cached.get(term)) is not None}
         if missing := sorted(set(terms).difference(known)):
             read = {term: _joined(found) for term, found in self._read_postings(missing).items()}

@@ -1,7 +1,8 @@
-"""``memory.read``, controller ``phase6-v1``: open every store, rank what they hold, fit the budget, seal the package.
+"""``memory.read``, controller ``phase6-v1``: open every store, rank what they hold, fit the budget, seal the
+package.
 
-The same request over the same bytes gives the same package. No clock, network, environment or randomness is consulted, and
-nothing is written.
+The same request over the same bytes gives the same package. No clock, network, environment or randomness is
+consulted, and nothing is written.
 """
 
 import os
@@ -186,7 +187,9 @@ class _Dropped:
         return counts
 
     def items(self, ranked: list[RankedCandidate], chosen: Fit) -> Iterator[DroppedItem]:
-        """Everything that was dropped: bad lines and denied records in read order, then the rest in rank order."""
+        """Everything that was dropped: bad lines and denied records in read order, then the rest in rank
+        order.
+        """
         for fault in self.bad_lines:
             line = fault.line
             yield _dropped(line.memory_id, line.record_hash, fault.store_path, DropReason.INVALID)
@@ -213,7 +216,10 @@ def _explained(best: list[RankedCandidate], query: ScoredQuery, chosen: Fit) -> 
 
 
 class Phase6Controller:
-    """``phase6-v1`` as a controller. It bounds the excerpts, not the whole text, by the contract's estimate."""
+    """``phase6-v1`` as a controller.
+
+    It bounds the excerpts, not the whole text, by the contract's estimate.
+    """
 
     version = CONTROLLER_VERSION
 

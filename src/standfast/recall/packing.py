@@ -1,4 +1,5 @@
-"""Packing: takes ranked records best first while they fit the token budget, cuts excerpts of long ones, and explains what became of each.
+"""Packing: takes ranked records best first while they fit the token budget, cuts excerpts of long ones, and
+explains what became of each.
 
 ``tokens`` bounds the whole text, frames included. Every controller after ``phase6-v1`` packs with it.
 """
@@ -127,7 +128,8 @@ class Packing:
         self._asks_for_then = asks_for_then
         self._not_valid = 0
         self._is_estimate = is_estimate = isinstance(counter, EstimatedCounter)
-        # The estimate adds up exactly in bytes. A tokeniser's counts of parts do not, so the whole is counted at the end.
+        # The estimate adds up exactly in bytes. A tokeniser's counts of parts do not, so the whole is counted
+        # at the end.
         self._cost: Callable[[str], int] = _bytes_of if is_estimate else counter.count
         self._left = request.tokens * (BYTES_PER_TOKEN if is_estimate else 1)
         self._untrusted_left = self._left // UNTRUSTED_SHARE
@@ -182,9 +184,11 @@ class Packing:
                     yield Looked(placed, *record)
 
     def _may_fit(self, size: int) -> bool:
-        """Whether a record has to be read: it may fit, or only the record says whether it counts as looked at.
+        """Whether a record has to be read: it may fit, or only the record says whether it counts as looked
+        at.
 
-        The text of a record that needs no cut is its excerpt. If that is too large now, it stays so, because nothing is given back.
+        The text of a record that needs no cut is its excerpt. If that is too large now, it stays so, because
+        nothing is given back.
         """
         return not 0 < size <= self._whole_bytes or size + self._frame_bytes <= self._left
 
@@ -239,13 +243,19 @@ class Packing:
         return True
 
     def _form_of(self, looked: Looked) -> tuple[object, ...]:
-        """What a record and its repetitions have in common at least. What is untrusted never stands for what is not."""
+        """What a record and its repetitions have in common at least.
+
+        What is untrusted never stands for what is not.
+        """
         record = looked.record
         looked.gist = self._analyzer.gist_of(words_of(record.text))
         return looked.is_untrusted, record.subject or "", record.speaker or "", len(looked.gist)
 
     def package(self, version: str, matched: int) -> RecallPackage:
-        """The package of what was taken. The last excerpts are given back if the whole text is longer than its parts."""
+        """The package of what was taken.
+
+        The last excerpts are given back if the whole text is longer than its parts.
+        """
         request = self._request
         asked = PackageRequest(
             query=request.query,

@@ -1,7 +1,8 @@
 """Dates that a query names, and how well the date of a record fits them.
 
-Known are days, months and years ("7 May 2023", "May 7", "May 2023", "2023"), ISO dates, ranges of these ("from May to July 2023",
-"2021-2023"), and words such as "yesterday" and "last week" if the request says what time it is.
+Known are days, months and years ("7 May 2023", "May 7", "May 2023", "2023"), ISO dates, ranges of these
+("from May to July 2023", "2021-2023"), and words such as "yesterday" and "last week" if the request says what
+time it is.
 """
 
 import calendar
@@ -16,7 +17,8 @@ import numpy.typing as npt
 FULL_FIT: Final = 4
 PART_FIT: Final = 1
 DAYS_AFTER: Final = 7
-"""A record of up to so many days after a named day fits fully: people tell what happened in the days before."""
+"""A record of up to so many days after a named day fits fully: people tell what happened in the days before.
+"""
 NO_DAY: Final = -1
 
 _MONTHS: Final = {

@@ -1,12 +1,13 @@
 """Lines of a store: the candidate that each holds, or why it holds none.
 
-A line is one JSON object in UTF-8. Five of its fields are read: ``memory_id`` and ``text``, and ``ts_utc``, ``tags`` and
-``refs``, where null counts as absent. Each must occur at most once, have its type, and be a json-v1 value. Other fields
-are ignored as long as the line is JSON, at most 1 MiB long and at most 128 levels deep.
+A line is one JSON object in UTF-8. Five of its fields are read: ``memory_id`` and ``text``, and ``ts_utc``,
+``tags`` and ``refs``, where null counts as absent. Each must occur at most once, have its type, and be a
+json-v1 value. Other fields are ignored as long as the line is JSON, at most 1 MiB long and at most 128 levels
+deep.
 
-``read_line`` is the definition. ``read_block`` reads many lines with a typed decoder. The decoder accepts a little more
-than the rules allow (a key that occurs twice, for instance), so a block that could hold such a line is read by the
-definition.
+``read_line`` is the definition. ``read_block`` reads many lines with a typed decoder. The decoder accepts a
+little more than the rules allow (a key that occurs twice, for instance), so a block that could hold such a
+line is read by the definition.
 """
 
 import hashlib
@@ -57,7 +58,10 @@ _LINE_FAULTS: Final = frozenset(
 
 
 class Candidate(Struct, eq=False, gc=False):
-    """A record that may be selected. Fields are as the line has them; properties give the contract's normal form."""
+    """A record that may be selected.
+
+    Fields are as the line has them; properties give the contract's normal form.
+    """
 
     memory_id: str
     text: str
@@ -72,7 +76,10 @@ class Candidate(Struct, eq=False, gc=False):
 
     @property
     def ts_utc(self) -> str | None:
-        """The timestamp in json-v1's form. A string that is no timestamp stays as it is, and its time is missing."""
+        """The timestamp in json-v1's form.
+
+        A string that is no timestamp stays as it is, and its time is missing.
+        """
         return None if self.written_ts_utc in (None, UNSET) else normal_timestamp(self.written_ts_utc)
 
     @property
@@ -127,7 +134,8 @@ def read_block(block: bytes) -> Sequence[Candidate | Fault | None]:
     rest, results = iter(lines), list[Candidate | Fault | None]()
     while len(results) < len(lines):
         found: list[Candidate] = []
-        # A line that the decoder refuses ends a run. What was decoded before it is kept, and the next run starts after it.
+        # A line that the decoder refuses ends a run. What was decoded before it is kept, and the next run
+        # starts after it.
         with suppress(*_REFUSALS):
             found.extend(map(_decoder.decode, rest))
         results += _checked(found, lines[len(results) : len(results) + len(found)])
@@ -150,7 +158,10 @@ def _checked(found: list[Candidate], lines: list[bytes]) -> Sequence[Candidate |
 
 
 def _surely_obey_the_rules(found: list[Candidate], lines: list[bytes]) -> bool:
-    """Whether lines that were decoded surely break no rule that the decoder does not know. May raise ``_REFUSALS``."""
+    """Whether lines that were decoded surely break no rule that the decoder does not know.
+
+    May raise ``_REFUSALS``.
+    """
     size = sum(map(len, lines)) + len(lines)
     if size > _SHORT_BYTES:
         return False
@@ -160,8 +171,8 @@ def _surely_obey_the_rules(found: list[Candidate], lines: list[bytes]) -> bool:
     if first != lines[0]:
         compact_lines = list(map(_compact, lines))
         size = sum(map(len, compact_lines)) + len(lines)
-    # Lines that are no longer than what was decoded of them have no repeated key and no other field. The first line
-    # tells whether that is worth a try.
+    # Lines that are no longer than what was decoded of them have no repeated key and no other field. The
+    # first line tells whether that is worth a try.
     if len(_encode(found[0])) == len(first) and len(_encode(found)) - 1 == size:
         return all(_are_plain(found[row].written_refs, MAX_DEPTH_LEVELS - 1, _EXACT) for row in rows)
     most_brackets = sum(max(map(bytes.count, lines, repeat(bracket))) for bracket in (b"[", b"{"))
@@ -169,7 +180,8 @@ def _surely_obey_the_rules(found: list[Candidate], lines: list[bytes]) -> bool:
     if most_brackets > MAX_DEPTH_LEVELS or not _is_utf8(block):
         return False
     members = list(map(_decode_members, compact_lines))
-    # Lines that are no longer than their members have no repeated key. Keys with escapes are shorter once they are decoded.
+    # Lines that are no longer than their members have no repeated key. Keys with escapes are shorter once
+    # they are decoded.
     if len(_encode(members)) - 1 != size and not _names_occur_once(found, block):
         return False
     return all(
@@ -196,7 +208,9 @@ def _names_occur_once(found: list[Candidate], block: bytes) -> bool:
 
 
 def _repeats_no_key(refs: Raw) -> bool:
-    """Whether refs without white space surely have no repeated key: they are no longer than what is decoded of them."""
+    """Whether refs without white space surely have no repeated key: they are no longer than what is decoded
+    of them.
+    """
     return len(_encode(_verbatim_decoder.decode(refs))) == len(bytes(refs))
 
 
@@ -327,7 +341,8 @@ def _has_repeated_key(value: Any) -> bool:
 
 
 def _integer(digits: str) -> float:
-    # json-v1 has no numbers beyond 2^53 - 1. Infinity is refused as well, and costs nothing however many digits there are.
+    # json-v1 has no numbers beyond 2^53 - 1. Infinity is refused as well, and costs nothing however many
+    # digits there are.
     return int(digits) if len(digits) <= 17 else math.inf
 
 

@@ -1,7 +1,7 @@
 """The request of ``memory.read``: the contract's ``MemoryControllerInput``, checked before anything is read.
 
-Fields are checked in a fixed order (query, stores, budget, the rest), so a request with several faults always gets the
-same error.
+Fields are checked in a fixed order (query, stores, budget, the rest), so a request with several faults always
+gets the same error.
 """
 
 import os
@@ -39,7 +39,9 @@ def normal_text(text: str) -> str:
 
 
 def terms_of_query(query: str) -> tuple[str, ...]:
-    """The words of a query that have at least two characters, each once, in the order of their first appearance."""
+    """The words of a query that have at least two characters, each once, in the order of their first
+    appearance.
+    """
     return tuple(dict.fromkeys(word for word in normal_text(query).split(" ") if len(word) >= 2))
 
 

@@ -1,7 +1,7 @@
 """Which records are selected, by ``phase6-v1``: their scores, their order, and what fits the token budget.
 
-A score is a number of points: one for each term in the text, half a point for each term among the tags, and up to one
-for recency. Scores are counted in millionths, so sums and orders are exact.
+A score is a number of points: one for each term in the text, half a point for each term among the tags, and
+up to one for recency. Scores are counted in millionths, so sums and orders are exact.
 """
 
 from collections.abc import Sequence
@@ -108,7 +108,8 @@ class RankedCandidate:
 class Ranking:
     """The best candidates of all that were offered, in order.
 
-    The order is: score, then newest first, then store path, id and hash, so no two records that differ are equal.
+    The order is: score, then newest first, then store path, id and hash, so no two records that differ are
+    equal.
 
     Args:
         limit: How many are kept; None keeps all.

@@ -2,8 +2,9 @@
 
 The index is segments that are stored beside the records, and the newest commits in memory.
 
-A recall reads the columns of segments and the postings of its own words. Commits that no segment covers are read from the records and kept.
-Whatever is wrong with a segment, its snapshots are read from the records instead: an answer never depends on the state of the index.
+A recall reads the columns of segments and the postings of its own words. Commits that no segment covers are
+read from the records and kept. Whatever is wrong with a segment, its snapshots are read from the records
+instead: an answer never depends on the state of the index.
 """
 
 import logging
@@ -81,7 +82,8 @@ def band_sources(
     hiding: Collection[str] = (),
     choice: Choice | None = None,
 ) -> list[Source]:
-    """What a snapshot shows of a band in scopes with all below them, for ``phase6-v1``: one source for each scope that there is.
+    """What a snapshot shows of a band in scopes with all below them, for ``phase6-v1``: one source for each
+    scope that there is.
 
     Args:
         scopes: None of them is below another.
@@ -151,7 +153,10 @@ class _Loaded:
     """By snapshot, bands and scopes, those that were used last at the end."""
 
     def view(self, snapshot: int, bands: tuple[str, ...], scopes: tuple[str, ...]) -> IndexView:
-        """The view of a snapshot that is loaded. One of an earlier snapshot makes it cheap, and is not kept beside the newest."""
+        """The view of a snapshot that is loaded.
+
+        One of an earlier snapshot makes it cheap, and is not kept beside the newest.
+        """
         view = self.views.pop((snapshot, bands, scopes), None)
         if view is None:
             alike = [key for key in self.views if key[1:] == (bands, scopes) and key[0] < snapshot]
@@ -210,7 +215,8 @@ class StoreIndex:
         scopes: Sequence[str] = (SHARED,),
         head: int | None = None,
     ) -> StoreIndexView:
-        """The index of what a snapshot shows in bands and in scopes with all below them; by default the newest snapshot.
+        """The index of what a snapshot shows in bands and in scopes with all below them; by default the
+        newest snapshot.
 
         Args:
             head: The newest snapshot, if the caller has just looked it up.
@@ -264,7 +270,10 @@ class StoreIndex:
         return loaded
 
     def _usable(self, bands: frozenset[str], head: int) -> list[SegmentHead]:
-        """Segments that leave nothing open but the newest snapshots. What is missing is made, and stored if it may be."""
+        """Segments that leave nothing open but the newest snapshots.
+
+        What is missing is made, and stored if it may be.
+        """
         heads = self._known(bands)
         missing = _gaps(heads, bands, head)
         if self._may_write and any(band in PERSISTED_BANDS for _, band in missing):
@@ -321,14 +330,18 @@ class StoreIndex:
         return answer()
 
     def _forget_segment(self, error: SegmentLost) -> None:
-        """Leave a segment out that is damaged. One that is gone was merged or dropped, which is no problem."""
+        """Leave a segment out that is damaged.
+
+        One that is gone was merged or dropped, which is no problem.
+        """
         present = [one for one in self.upkeep.heads() if one.segment_id == error.segment_id]
         if not present:
             return
         self._lost.add(error.segment_id)
         (head,) = present
         self._warn(
-            f"The index of {head.band}, snapshots {head.first} to {head.last}, can't be used: {error}. Recall reads the records instead."
+            f"The index of {head.band}, snapshots {head.first} to {head.last}, can't be used: {error}. Recall"
+            " reads the records instead."
         )
         if self._may_write:
             self._quietly(lambda: self._store.segments.drop([error.segment_id]))
@@ -367,7 +380,9 @@ class StoreIndex:
             self._quietly(self.upkeep.fill)
 
     def close(self) -> None:
-        """Store what was held back; and what was committed since the last segment, if the next process would notice its absence."""
+        """Store what was held back; and what was committed since the last segment, if the next process would
+        notice its absence.
+        """
         is_much = self._new_rows >= MAX_TAIL_ROWS // 8
         with self._upkeep_lock:
             self._quietly(partial(self.upkeep.fill, whole=True) if is_much else self.upkeep.put_back)

@@ -1,8 +1,11 @@
-"""Timestamps of records, and how much recency weighs. Times are whole microseconds, so every order and sum is exact.
+"""Timestamps of records, and how much recency weighs.
 
-A timestamp is an ISO 8601 date, or date and time: ``2026-01-15``, ``2026-01-15T10:30``, ``2026-01-15 10:30:00.25Z``,
-``2026-01-15T12:30:00+02:00``. Without a zone it is in UTC. Digits beyond microseconds are cut off. Nothing else is a
-timestamp: ``datetime.fromisoformat`` accepts more, and more with each version of Python.
+Times are whole microseconds, so every order and sum is exact.
+
+A timestamp is an ISO 8601 date, or date and time: ``2026-01-15``, ``2026-01-15T10:30``, ``2026-01-15
+10:30:00.25Z``, ``2026-01-15T12:30:00+02:00``. Without a zone it is in UTC. Digits beyond microseconds are cut
+off. Nothing else is a timestamp: ``datetime.fromisoformat`` accepts more, and more with each version of
+Python.
 """
 
 import re
@@ -14,7 +17,10 @@ from typing import Final
 from standfast.canon import utc_text
 
 MISSING: Final = -1
-"""The time of a record without a timestamp. It is before every other, so it sorts last where the newest comes first."""
+"""The time of a record without a timestamp.
+
+It is before every other, so it sorts last where the newest comes first.
+"""
 
 POINT: Final = 1_000_000
 """One point of score. Scores are counted in millionths, because json-v1 has six decimals."""
@@ -24,7 +30,8 @@ _EPOCH: Final = datetime(1, 1, 1, tzinfo=UTC)
 DAY_MICROSECONDS: Final = 86_400_000_000
 _TIMESTAMP: Final = re.compile(
     r"([0-9]{4}-[0-9]{2}-[0-9]{2})"
-    r"(?:[Tt ]((?:[01][0-9]|2[0-3]):[0-5][0-9])(?:(:[0-5][0-9])(?:[.,]([0-9]+))?)?(Z|z|[+-][0-9]{2}(?::?[0-9]{2})?)?)?"
+    r"(?:[Tt"
+    r" ]((?:[01][0-9]|2[0-3]):[0-5][0-9])(?:(:[0-5][0-9])(?:[.,]([0-9]+))?)?(Z|z|[+-][0-9]{2}(?::?[0-9]{2})?)?)?"
 )
 _DECIMAL: Final = Context(prec=40)
 
@@ -34,7 +41,8 @@ _SECONDS: Final = {f":{second:02}": second * POINT for second in range(60)}
 
 def time_of(text: str) -> int:
     """Microseconds since the start of year 1, or ``MISSING`` if the text is no timestamp."""
-    # Nearly every timestamp has seconds and ends in Z. Its minute and its second are looked up, because they repeat.
+    # Nearly every timestamp has seconds and ends in Z. Its minute and its second are looked up, because they
+    # repeat.
     if len(text) == 20 and text[19] == "Z" and text[16:19] in _SECONDS:
         minute = _minute(text[:16])
         return minute if minute == MISSING else minute + _SECONDS[text[16:19]]
@@ -76,10 +84,11 @@ def normal_timestamp(text: str) -> str:
 
 
 def recency(time: int, now: int, half_life_days: int) -> int:
-    """``0.5 ** (age / half life)`` in millionths, rounded half to even; 0 without a timestamp, 1 for a future one.
+    """``0.5 ** (age / half life)`` in millionths, rounded half to even; 0 without a timestamp, 1 for a future
+    one.
 
-    The power function of the C library may be off in the last place, and platforms differ. Where that could change the
-    rounded number, the power is computed in decimal arithmetic, which is the same everywhere.
+    The power function of the C library may be off in the last place, and platforms differ. Where that could
+    change the rounded number, the power is computed in decimal arithmetic, which is the same everywhere.
     """
     if time == MISSING:
         return 0

@@ -19,7 +19,10 @@ class TokenCounter(Protocol):
 
     @property
     def name(self) -> str:
-        """Which tokeniser or estimate it is, with its version if it has several. It is shown beside every count."""
+        """Which tokeniser or estimate it is, with its version if it has several.
+
+        It is shown beside every count.
+        """
         ...
 
     @property
@@ -65,7 +68,10 @@ class BpeCounter:
 
 
 class EstimatedCounter:
-    """One token for every four bytes of UTF-8, rounded up: the contract's estimator. It needs no tokeniser."""
+    """One token for every four bytes of UTF-8, rounded up: the contract's estimator.
+
+    It needs no tokeniser.
+    """
 
     @property
     def name(self) -> str:

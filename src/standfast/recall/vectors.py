@@ -1,6 +1,8 @@
-"""The vectors of a namespace in memory: read once a process, then carried along commit by commit, and compared exactly.
+"""The vectors of a namespace in memory: read once a process, then carried along commit by commit, and
+compared exactly.
 
-A vector has its snapshots, so one set of arrays answers as of every snapshot. What is erased is gone from all of them.
+A vector has its snapshots, so one set of arrays answers as of every snapshot. What is erased is gone from all
+of them.
 """
 
 import threading
@@ -31,7 +33,8 @@ class Similarities:
     Attributes:
         has: Which slots have a vector.
         dots: The dot product of each slot's vector with the query's; 0 without a vector.
-        percents: The cosine of the two in percent, rounded down; 0 where it is negative or there is no vector.
+        percents: The cosine of the two in percent, rounded down; 0 where it is negative or there is no
+            vector.
         best: The number of the passage with that dot product.
     """
 
@@ -59,7 +62,9 @@ class VectorView(Protocol):
 
 
 class _VectorArrays:
-    """The vectors of one embedder in a namespace: the passages of all records in one matrix, and where each record's begin."""
+    """The vectors of one embedder in a namespace: the passages of all records in one matrix, and where each
+    record's begin.
+    """
 
     def __init__(self, dimensions: int) -> None:
         self.dimensions = dimensions
@@ -100,7 +105,8 @@ class _VectorArrays:
         return shown
 
     def compared(self, query: SignedBytes) -> tuple[Numbers, Numbers, Numbers]:
-        """The best dot product and cosine in percent of each record's passages, and the first passage with that dot product.
+        """The best dot product and cosine in percent of each record's passages, and the first passage with
+        that dot product.
 
         Exact: every sum stays below 2^24, so float32 holds it in any order of addition.
         """
@@ -162,7 +168,10 @@ class StoreVectors:
             return Similarities(has, *(np.where(has, one[rows], 0) for one in arrays.compared(query)))
 
     def _rows_for(self, index: IndexView, arrays: _VectorArrays, embedder: str, snapshot: int) -> Numbers:
-        """For each slot of a view the number of its vector, or -1. A view never changes, so it is found once."""
+        """For each slot of a view the number of its vector, or -1.
+
+        A view never changes, so it is found once.
+        """
         known = self._rows.get(index)
         if known is not None and known[0] == (embedder, snapshot, self._newest):
             return known[1]

@@ -1,1 +1,3 @@
-"""Memory over the network: the HTTP API, the web console and the MCP server, with keys, roles and an access log."""
+"""Memory over the network: the HTTP API, the web console and the MCP server, with keys, roles and an access
+log.
+"""

@@ -1,4 +1,5 @@
-"""The ASGI application that ``standfast serve`` runs, where it may listen, and uvicorn with limits on connections and time.
+"""The ASGI application that ``standfast serve`` runs, where it may listen, and uvicorn with limits on
+connections and time.
 
 The application joins the API, and the MCP endpoint and the console where they are installed.
 """
@@ -69,7 +70,8 @@ def is_loopback(host: str) -> bool:
 
 
 def check_bind(host: str, *, behind_tls: bool, has_keys: bool, host_names: Sequence[str] = ()) -> None:
-    """Refuse to serve beyond this machine unless a key exists, a proxy terminates TLS and the host names are known.
+    """Refuse to serve beyond this machine unless a key exists, a proxy terminates TLS and the host names are
+    known.
 
     A server on a loopback address behind a proxy is served beyond this machine too.
     """
@@ -78,20 +80,26 @@ def check_bind(host: str, *, behind_tls: bool, has_keys: bool, host_names: Seque
             return
         raise UnsafeBind(
             host=host,
-            problem="keys and memories would cross the network unencrypted. Put a proxy that terminates TLS in front and "
-            "pass --behind-tls, or serve on 127.0.0.1",
+            problem=(
+                "keys and memories would cross the network unencrypted. Put a proxy that terminates TLS in"
+                " front and pass --behind-tls, or serve on 127.0.0.1"
+            ),
         )
     if not has_keys:
         raise UnsafeBind(
             host=host,
-            problem="there is no API key yet, and a public server must not print its first key. Create one: "
-            "standfast keys create NAME --role operator --namespace '*'",
+            problem=(
+                "there is no API key yet, and a public server must not print its first key. Create one: "
+                "standfast keys create NAME --role operator --namespace '*'"
+            ),
         )
     if not host_names:
         raise UnsafeBind(
             host=host,
-            problem="the server must know the names it is reached by, to refuse requests for others. Pass --host-name "
-            "memory.example.com, or set host_names",
+            problem=(
+                "the server must know the names it is reached by, to refuse requests for others. Pass"
+                " --host-name memory.example.com, or set host_names"
+            ),
         )
 
 
@@ -99,7 +107,8 @@ def listening(host: str, port: int) -> socket.socket:
     """Open a listening socket. Port 0 means any free port."""
     try:
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
-        # asyncio sets TCP_NODELAY only on sockets that name their protocol. Without it every response takes 40 ms more.
+        # asyncio sets TCP_NODELAY only on sockets that name their protocol. Without it every response takes
+        # 40 ms more.
         bound = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
         bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         bound.bind((host, port))
@@ -120,9 +129,10 @@ def address_of(bound: socket.socket, host: str) -> str:
 class HeadDeadlines:
     """An ASGI application that closes connections whose next request head does not arrive in time.
 
-    uvicorn waits for a head without limit, so silent connections would use up its connection limit. This class only uses
-    public interfaces: ``protocol`` goes into ``uvicorn.Config(http=…)`` and wraps uvicorn's own protocol to see connections
-    and data; as an ASGI application it sees which connections have a request in progress.
+    uvicorn waits for a head without limit, so silent connections would use up its connection limit. This
+    class only uses public interfaces: ``protocol`` goes into ``uvicorn.Config(http=…)`` and wraps uvicorn's
+    own protocol to see connections and data; as an ASGI application it sees which connections have a request
+    in progress.
     """
 
     def __init__(self, app: ASGIApp, *, started: Callable[[], None] = lambda: None) -> None:
@@ -197,7 +207,9 @@ class _Connection(asyncio.Protocol):
         self._cancel()
 
     def request_ended(self) -> None:
-        """The response is complete. uvicorn closes idle connections; a part of the next head may be here already."""
+        """The response is complete. uvicorn closes idle connections; a part of the next head may be here
+        already.
+        """
         self._in_progress -= 1
         if self._in_progress == 0 and self._transport is not None:
             self._is_idle = True
@@ -273,7 +285,8 @@ class _Server(uvicorn.Server):
         self._stopping()
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, signal.SIG_DFL)
-        # Threads can't be interrupted, and the process waits for them. One that hangs in the store must not keep it alive.
+        # Threads can't be interrupted, and the process waits for them. One that hangs in the store must not
+        # keep it alive.
         # Ending it loses nothing: what was acknowledged is durable, and the rest is repeated by its clients.
         ending = threading.Timer(self._stop_seconds + CLOSE_SECONDS, os._exit, args=(1,))
         ending.daemon = True
@@ -291,8 +304,8 @@ def serve(
 
     Args:
         started: Called once requests are served.
-        stop_seconds: How long calls in progress may take after a signal. The rest are answered with 503 then. Some seconds
-            later the process ends in any case.
+        stop_seconds: How long calls in progress may take after a signal. The rest are answered with 503 then.
+            Some seconds later the process ends in any case.
     """
     # Malformed requests are answered and counted; a log line for each would let clients fill the log.
     logging.getLogger("uvicorn.error").setLevel(logging.ERROR)
@@ -306,8 +319,8 @@ def serve(
 def _signals_only_stop() -> Iterator[None]:
     """Let the first SIGTERM or SIGINT end the serving, but not the process.
 
-    uvicorn shuts down on a signal and then raises it again. SIGTERM would end the process before the access log is written
-    and the ledger's head is signed.
+    uvicorn shuts down on a signal and then raises it again. SIGTERM would end the process before the access
+    log is written and the ledger's head is signed.
     """
 
     def interrupt(_: int, __: object) -> None:
@@ -413,7 +426,8 @@ def build_full_app(
 
 
 class StoreRouter:
-    """Several stores behind one address: a request goes to the application of the host that it names, or to the main one.
+    """Several stores behind one address: a request goes to the application of the host that it names, or to
+    the main one.
 
     Nothing is shared between the stores but the process.
     """

@@ -1,8 +1,8 @@
 """Logs of the server: one line a record, as text or JSON, on standard error, written by a thread of its own.
 
-A record costs the thread that logs it one append to a bounded queue. Formatting a traceback and waiting for a slow
-terminal or disk happen in the writer thread, so that no log line ever stalls the event loop. Records that do not fit the
-queue are counted, and the count is logged once there is room.
+A record costs the thread that logs it one append to a bounded queue. Formatting a traceback and waiting for a
+slow terminal or disk happen in the writer thread, so that no log line ever stalls the event loop. Records
+that do not fit the queue are counted, and the count is logged once there is room.
 """
 
 import contextlib
@@ -31,7 +31,10 @@ class LogFormat(StrEnum):
 
 
 class LineFormatter(logging.Formatter):
-    """Formats a record as one line. A record's ``fields`` (given as ``extra={"fields": {...}}``) follow the message."""
+    """Formats a record as one line.
+
+    A record's ``fields`` (given as ``extra={"fields": {...}}``) follow the message.
+    """
 
     def __init__(self, log_format: LogFormat) -> None:
         super().__init__()
@@ -115,7 +118,8 @@ class _Listener(logging.handlers.QueueListener):
 def logging_to(
     stream: IO[str] | None = None, *, log_format: LogFormat = LogFormat.TEXT, requests: bool = False
 ) -> Iterator[None]:
-    """Send warnings and errors of the whole process to a stream (standard error by default) until the block ends.
+    """Send warnings and errors of the whole process to a stream (standard error by default) until the block
+    ends.
 
     Args:
         requests: Also log each request that the server answers.
@@ -142,7 +146,9 @@ def logging_to(
 
 @contextlib.contextmanager
 def handlers_kept() -> Iterator[None]:
-    """Keep a library from installing log handlers: ``logging.basicConfig`` does nothing where one is installed."""
+    """Keep a library from installing log handlers: ``logging.basicConfig`` does nothing where one is
+    installed.
+    """
     root, holder = logging.getLogger(), logging.NullHandler()
     level_before = root.level
     root.addHandler(holder)

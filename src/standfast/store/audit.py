@@ -1,7 +1,7 @@
 """Verification of a whole store: storage, ledger, checkpoints, commits and contents.
 
-The ledger says what must be there: which commits, with which fingerprints, and what was erased by which of them. Rows
-that differ from it, or that it does not mention, are problems.
+The ledger says what must be there: which commits, with which fingerprints, and what was erased by which of
+them. Rows that differ from it, or that it does not mention, are problems.
 """
 
 import re
@@ -51,7 +51,9 @@ _COMMIT_FIELDS: Final = ("memory_snapshot_id", "commit_id", "run_id", "commit_pa
 
 
 def verified(version: Version) -> Version:
-    """Return the version if its content matches its fingerprint or was lawfully erased; otherwise ``Corruption``."""
+    """Return the version if its content matches its fingerprint or was lawfully erased; otherwise
+    ``Corruption``.
+    """
     if version.content is not None and fingerprint_of_bytes(version.content) == version.fingerprint:
         return version
     if version.content is None:
@@ -118,7 +120,8 @@ def problems_of(
     rebuild_indexes: bool,
     progress: Progress | None = None,
 ) -> Iterator[str]:
-    """Yield one message per problem of a store and of the signed checkpoints of its ledger, the first break first.
+    """Yield one message per problem of a store and of the signed checkpoints of its ledger, the first break
+    first.
 
     Others may write and erase meanwhile. What was there when the ledger was read is checked.
     """
@@ -172,7 +175,10 @@ def _problems_of_commit(
     entries: list[Entry],
     erasures: "_ErasureReader",
 ) -> Iterator[str]:
-    """Check one commit. ``entries`` are those since the commit before it, up to the one that should be its own."""
+    """Check one commit.
+
+    ``entries`` are those since the commit before it, up to the one that should be its own.
+    """
     own = _EntryReader(entries.pop()) if entries and entries[-1].seq == applied.ledger_seq else None
     count = own.body.get("facts", 0) if own is not None else 0
     first = len(entries) - count if type(count) is int and 0 <= count <= len(entries) else 0
@@ -221,7 +227,9 @@ def _reasons_and_facts(entries: list[Entry]) -> tuple[dict[RecordKey, str], list
 
 
 def _fact_in(entry: Entry) -> Fact | None:
-    """The fact that an entry of a commit holds, cut out of its bytes without parsing them; None if they have another form."""
+    """The fact that an entry of a commit holds, cut out of its bytes without parsing them; None if they have
+    another form.
+    """
     start = _BEFORE_FACT.match(entry.content)
     end = _BEHIND_FACT.fullmatch(entry.content, entry.content.rfind(b'},"kind":"'))
     if start is None or end is None or end[1].decode() in (COMMIT_KIND, ERASURE_KIND, RESTORE_KIND):
@@ -290,7 +298,10 @@ class _ErasureReader:
 
 
 class _VersionReader:
-    """The versions that one commit after the other wrote. Those of small commits are read together: a query is a round trip."""
+    """The versions that one commit after the other wrote.
+
+    Those of small commits are read together: a query is a round trip.
+    """
 
     def __init__(self, storage: Storage) -> None:
         self._storage = storage
@@ -309,7 +320,9 @@ class _VersionReader:
         return self._ahead.pop(snapshot, [])
 
     def _has_read_ahead(self, snapshot: int) -> bool:
-        """Read the versions of some snapshots, unless they are many; the more snapshots the more often that went well."""
+        """Read the versions of some snapshots, unless they are many; the more snapshots the more often that
+        went well.
+        """
         if self._snapshots == 1:
             return False
         until = snapshot + self._snapshots - 1

@@ -25,9 +25,9 @@ from standfast.store.protocol import (
 def copy_store(source: Storage, target: Storage, *, progress: Progress | None = None) -> int:
     """Copy everything up to the present head, verified, while writers go on; return the head of the copy.
 
-    A target that holds an earlier copy of the same store is brought up to date; a target that holds anything else is
-    refused. Records, commits and the ledger are copied; the buffers of unfinished runs are not. The copy is intact
-    after each of its transactions, so an interrupted one can be continued.
+    A target that holds an earlier copy of the same store is brought up to date; a target that holds anything
+    else is refused. Records, commits and the ledger are copied; the buffers of unfinished runs are not. The
+    copy is intact after each of its transactions, so an interrupted one can be continued.
     """
     head, done = source.head(), target.head()
     tip = _shared_tip(source, target, done)
@@ -46,8 +46,8 @@ def copy_store(source: Storage, target: Storage, *, progress: Progress | None = 
 class _CopiedPage:
     """Snapshots that are copied in one transaction, in small portions.
 
-    A version whose content was erased names the commit that erased it. So the page grows until it holds each commit
-    that erased something in it, also one that was made while the page was copied.
+    A version whose content was erased names the commit that erased it. So the page grows until it holds each
+    commit that erased something in it, also one that was made while the page was copied.
     """
 
     def __init__(self, source: Storage, done: int, tip: Tip) -> None:
@@ -120,7 +120,10 @@ def _portions(source: Storage, snapshot: int) -> Iterator[list[Version]]:
 
 
 def _copy_facts_without_commit(source: Storage, target: Storage, tip: Tip) -> None:
-    """Copy the entries behind the last commit that belong to none. A commit made meanwhile is left for the next copy."""
+    """Copy the entries behind the last commit that belong to none.
+
+    A commit made meanwhile is left for the next copy.
+    """
     while page := source.entries(after=tip.seq, limit=SCAN_PAGE_RECORDS):
         facts = list(takewhile(lambda entry: "commit_id" not in entry.read()["body"], page))
         tip = check(facts, start=tip)

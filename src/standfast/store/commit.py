@@ -1,4 +1,6 @@
-"""Commits: the writes of a run, the facts that go into the ledger with them, and the ids and fingerprints of both."""
+"""Commits: the writes of a run, the facts that go into the ledger with them, and the ids and fingerprints of
+both.
+"""
 
 import hashlib
 from collections.abc import Callable, Iterable, Sequence
@@ -48,10 +50,10 @@ class Fact(Value, frozen=True, kw_only=True):
 class Write(Value, frozen=True, kw_only=True, gc=False):
     """One change of one record. Build it with ``of``, which stores the content as canonical bytes.
 
-    WRITE creates a record. MERGE adds a version to it and EXPIRE ends it; both are refused if the record changed since
-    the run's snapshot. ``erases`` is a reason to erase the content of all earlier versions as well: it goes into the
-    ledger, and fingerprints stay, so that everything can still be verified. An expired record can be expired again in
-    order to erase it.
+    WRITE creates a record. MERGE adds a version to it and EXPIRE ends it; both are refused if the record
+    changed since the run's snapshot. ``erases`` is a reason to erase the content of all earlier versions as
+    well: it goes into the ledger, and fingerprints stay, so that everything can still be verified. An expired
+    record can be expired again in order to erase it.
     """
 
     namespace: str
@@ -104,8 +106,9 @@ class Write(Value, frozen=True, kw_only=True, gc=False):
 class RecordVector(Value, frozen=True, kw_only=True):
     """The vector of a record that a commit stores, by one embedder.
 
-    ``of_snapshot`` names the version if it was written by an earlier commit; the vector is left out if that is no longer the newest one. Vectors
-    are no part of a commit's fingerprint, because a model need not give the same numbers twice.
+    ``of_snapshot`` names the version if it was written by an earlier commit; the vector is left out if that
+    is no longer the newest one. Vectors are no part of a commit's fingerprint, because a model need not give
+    the same numbers twice.
     """
 
     namespace: str
@@ -132,8 +135,9 @@ def no_extra_writes(snapshot: int, erased_keys: Sequence[str]) -> Sequence[Write
 class Commit(Value, frozen=True, kw_only=True):
     """Everything that a run wants to change, applied as a whole or not at all. Build it with ``of``, once.
 
-    ``commit_id`` identifies the attempt (run, start snapshot, policy set) and ``payload_fingerprint`` its content. The
-    same pair submitted again is the same commit; the same id with another fingerprint is refused.
+    ``commit_id`` identifies the attempt (run, start snapshot, policy set) and ``payload_fingerprint`` its
+    content. The same pair submitted again is the same commit; the same id with another fingerprint is
+    refused.
     """
 
     run_id: str
@@ -184,8 +188,8 @@ class Commit(Value, frozen=True, kw_only=True):
         self._require_whole("memory_snapshot_id", self.memory_snapshot_id, least=0)
         if not 0 < len(self.writes) <= MAX_COMMIT_WRITES:
             self._refuse(
-                f"run {self.run_id} has {len(self.writes)} writes, and a commit takes 1 to {MAX_COMMIT_WRITES}; "
-                "commit in several runs"
+                f"run {self.run_id} has {len(self.writes)} writes, and a commit takes 1 to"
+                f" {MAX_COMMIT_WRITES}; commit in several runs"
             )
         self._require(
             len(set(map(_record_key, self.writes))) == len(self.writes),
@@ -193,8 +197,8 @@ class Commit(Value, frozen=True, kw_only=True):
         )
         if len(self.facts) > MAX_COMMIT_FACTS:
             self._refuse(
-                f"run {self.run_id} has {len(self.facts)} facts, and a commit takes at most {MAX_COMMIT_FACTS}; "
-                "commit in several runs"
+                f"run {self.run_id} has {len(self.facts)} facts, and a commit takes at most"
+                f" {MAX_COMMIT_FACTS}; commit in several runs"
             )
 
     def as_bytes(self) -> bytes:
@@ -203,7 +207,10 @@ class Commit(Value, frozen=True, kw_only=True):
 
     @classmethod
     def from_bytes(cls, stored: bytes) -> Self:
-        """The commit that ``as_bytes`` gave. A ``ValueError`` if its ids or fingerprints do not match its content."""
+        """The commit that ``as_bytes`` gave.
+
+        A ``ValueError`` if its ids or fingerprints do not match its content.
+        """
         commit = msgspec.json.decode(stored, type=cls)
         recomputed = cls.of(
             run_id=commit.run_id,
@@ -223,10 +230,15 @@ class Commit(Value, frozen=True, kw_only=True):
 
 
 WriteLine: TypeAlias = tuple[str, str, ActionType, str | None, str | None]
-"""What a commit's fingerprint covers of a write: namespace, key, action, fingerprint of the content, reason to erase."""
+"""What a commit's fingerprint covers of a write: namespace, key, action, fingerprint of the content, reason
+to erase.
+"""
 
 VectorMaker = Callable[[Commit], Sequence[RecordVector]]
-"""Gives the vectors of the records that a commit writes. It raises nothing: a commit is not lost because a model fails."""
+"""Gives the vectors of the records that a commit writes.
+
+It raises nothing: a commit is not lost because a model fails.
+"""
 
 
 def commit_id_of(run_id: str, memory_snapshot_id: int, policy_set_id: str) -> str:
@@ -244,8 +256,8 @@ def payload_fingerprint_of(writes: Iterable[Write], facts: Iterable[Fact] = ()) 
 def payload_fingerprint(writes: Iterable[WriteLine], facts: Iterable[Fact]) -> str:
     """The fingerprint of writes and facts: one canonical line each.
 
-    A line holds the fingerprint of a content and not the content, so that a commit can still be verified after one of
-    its contents was lawfully erased.
+    A line holds the fingerprint of a content and not the content, so that a commit can still be verified
+    after one of its contents was lawfully erased.
     """
     digest = hashlib.sha256()
     for namespace, key, action, content, erases in writes:

@@ -1,7 +1,7 @@
 """Group commit: threads that submit at the same time share one transaction, and so one sync to the disk.
 
-A caller that finds nobody at work becomes the leader: it does the work for itself and for all that arrive meanwhile;
-the others wait for their answer. There is no background thread, and a lone caller pays nothing.
+A caller that finds nobody at work becomes the leader: it does the work for itself and for all that arrive
+meanwhile; the others wait for their answer. There is no background thread, and a lone caller pays nothing.
 """
 
 import threading
@@ -29,7 +29,10 @@ class _Waiter(Generic[Item, Answer]):
 
 
 class GroupCommit(Generic[Item, Answer]):
-    """Runs ``work`` over batches of what its callers submit. ``work`` returns one answer for each item, in order."""
+    """Runs ``work`` over batches of what its callers submit.
+
+    ``work`` returns one answer for each item, in order.
+    """
 
     def __init__(self, work: Callable[[Sequence[Item]], Sequence[Answer]]) -> None:
         self._work = work
@@ -69,7 +72,10 @@ class GroupCommit(Generic[Item, Answer]):
         return waiter
 
     def _withdraw(self, waiter: _Waiter[Item, Answer]) -> None:
-        """A waiting caller was interrupted. Nobody may wait for it, and if it was to lead, the next one does."""
+        """A waiting caller was interrupted.
+
+        Nobody may wait for it, and if it was to lead, the next one does.
+        """
         with self._lock:
             if waiter in self._waiting:
                 self._waiting.remove(waiter)
@@ -104,8 +110,8 @@ class GroupCommit(Generic[Item, Answer]):
     def _await_last_batch(self) -> None:
         """Give the callers of the last batch a moment to come back, so that they share this one too.
 
-        Otherwise the first to come back would pay for a sync alone while the others wait for the next one. The wait
-        ends as soon as all of them are here.
+        Otherwise the first to come back would pay for a sync alone while the others wait for the next one.
+        The wait ends as soon as all of them are here.
         """
         with self._lock:
             if len(self._waiting) + 1 >= self._last_batch_size:

@@ -95,9 +95,11 @@ class InMemoryStorage:
         for end in changes.vector_ends:
             record_key, ended = (end.namespace, end.key), end.memory_snapshot_id
             self._vectors[record_key] = [
-                msgspec.structs.replace(one, ended=ended)
-                if one.ended is None and one.memory_snapshot_id < ended
-                else one
+                (
+                    msgspec.structs.replace(one, ended=ended)
+                    if one.ended is None and one.memory_snapshot_id < ended
+                    else one
+                )
                 for one in self._vectors.get(record_key, [])
             ]
         for erasure in changes.erasures:

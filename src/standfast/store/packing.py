@@ -1,16 +1,17 @@
-"""How contents are stored: compressed with a dictionary of what most of them share, or as a reference to another row.
+"""How contents are stored: compressed with a dictionary of what most of them share, or as a reference to
+another row.
 
-What is hashed is always the canonical content; what is stored gives it back byte for byte. The first byte of what is
-stored tells its kind:
+What is hashed is always the canonical content; what is stored gives it back byte for byte. The first byte of
+what is stored tells its kind:
 
     0  the content as it is, because compressing would not make it shorter
     1  the content, deflated (RFC 1951) with the dictionary below
     2  nothing: the content of the row in LEDGER of the same name and snapshot, with another band
     3  what the row in LEDGER stored, which was erased since; again with another band
 
-An accepted fact is in two bands, LEDGER and ACTIVE, so that kind 2 halves it. A dictionary never changes: a better one
-would be a new kind, and old rows would still be read with theirs. The store holds a copy in its table ``dictionaries``, for
-readers without this package (docs/verify.md).
+An accepted fact is in two bands, LEDGER and ACTIVE, so that kind 2 halves it. A dictionary never changes: a
+better one would be a new kind, and old rows would still be read with theirs. The store holds a copy in its
+table ``dictionaries``, for readers without this package (docs/verify.md).
 """
 
 import zlib
@@ -44,15 +45,18 @@ DICTIONARY: Final = (
     b'{"at":"2026-","body":{"commit_id":"","memory_snapshot_id":,"told":{"writes":[{"band":"LEDGER","entry_hash":"'
     b'","entry_id":"m-","evidence_hash":"","reasons":[],"verdict":"SEAL","writer_id":"888_JUDGE"},{"band":"ACTIVE",'
     b'"entry_hash":"","reasons":[],"verdict":"SEAL","writer_id":"888_JUDGE"}]}},"kind":"audit","previous":"'
-    b" about because before could every going something their there think things which would your people really time"
+    b" about because before could every going something their there think things which would your people"
+    b" really time"
     b" have been just like know more when what they were them some that this then than from with will want"
-    b" and for the you not was but are his her had has our out she he it's I'm is to of in on at a it me my we so as"
+    b" and for the you not was but are his her had has our out she he it's I'm is to of in on at a it me my"
+    b" we so as"
     b'{"said":"","origin":"trusted","source":{"id":"","kind":"user"},"untrusted","source":{"id":"","kind":"tool"},'
     b'{"band":"LEDGER","evidence":{"floor_checks":[{"floor":"content","passed":true,"reason":"sha256:'
     b'","score":1},{"floor":"F1_Amanah","hard":false,"passed":true,"score":1,"threshold":0.5},'
     b'{"floor":"F2_Truth","hard":true,"passed":true,"score":1,"threshold":0.5},'
     b'{"floor":"F3_Witness","hard":false,"passed":true,"score":1,"threshold":0.25},'
-    b'{"floor":"F3_Witness","hard":false,"passed":true,"reason":"the agent\'s own word","score":0.25,"threshold":0.25},'
+    b'{"floor":"F3_Witness","hard":false,"passed":true,"reason":"the agent\'s own'
+    b' word","score":0.25,"threshold":0.25},'
     b'{"floor":"F4_Clarity","hard":true,"passed":true,"score":1,"threshold":0.5},'
     b'{"floor":"F5_Secrecy","hard":true,"passed":true,"score":1,"threshold":0.5},'
     b'{"floor":"F6_Injection","hard":true,"passed":true,"score":1,"threshold":0.5},'
@@ -96,7 +100,10 @@ def unpacked(stored: bytes) -> bytes:
 
 
 def packed_contents(versions: Sequence[Version]) -> list[bytes | None]:
-    """The contents of versions as they are stored. One in the second band refers to its equal in LEDGER, if that is among them."""
+    """The contents of versions as they are stored.
+
+    One in the second band refers to its equal in LEDGER, if that is among them.
+    """
     bases = {
         (one.namespace, one.key[len(_BASE_PREFIX) :], one.memory_snapshot_id): one.content
         for one in versions
@@ -117,7 +124,9 @@ def _packed_version(version: Version, bases: dict[tuple[str, str, int], bytes | 
 
 
 def borrowed_by(base: bytes) -> bytes | None:
-    """The content of the second band that is a record of LEDGER but for its band; None if it is no such record."""
+    """The content of the second band that is a record of LEDGER but for its band; None if it is no such
+    record.
+    """
     return _SECOND_START + base.removeprefix(_BASE_START) if base.startswith(_BASE_START) else None
 
 
@@ -127,7 +136,8 @@ def second_key(key: str) -> str | None:
 
 
 def references_to(versions: Sequence[Version]) -> list[tuple[str, str, int, bytes]]:
-    """What could refer to records of LEDGER that come without their equals in the second band, as it would be stored.
+    """What could refer to records of LEDGER that come without their equals in the second band, as it would be
+    stored.
 
     That happens in a copy that is made in portions: the other half of the pair is stored already.
     """

@@ -1,7 +1,8 @@
-"""Every decision of the commit pipeline, as pure functions: they take a view of the state and return the rows to append.
+"""Every decision of the commit pipeline, as pure functions: they take a view of the state and return the rows
+to append.
 
-There is no clock, storage or randomness in here. The same functions run over SQLite, PostgreSQL and memory, and in a
-simulation that plays thousands of schedules of crashes and paused workers against them.
+There is no clock, storage or randomness in here. The same functions run over SQLite, PostgreSQL and memory,
+and in a simulation that plays thousands of schedules of crashes and paused workers against them.
 
     buffer_open ──commit──> commit_applied            one transaction, if nothing can happen in between
     buffer_open ──stage───> commit_pending ──finish──> commit_applied
@@ -153,7 +154,10 @@ def _apply(view: StateView, changes: Changes, commit: Commit, at: str) -> Commit
 
 
 def _is_current(view: StateView, vector: RecordVector) -> bool:
-    """Whether a vector belongs to the newest version of its record. One that was changed or erased meanwhile gets none."""
+    """Whether a vector belongs to the newest version of its record.
+
+    One that was changed or erased meanwhile gets none.
+    """
     latest = view.latest.get((vector.namespace, vector.key))
     is_newest = latest is not None and vector.of_snapshot in (None, latest.memory_snapshot_id)
     return is_newest and latest is not None and latest.action is not ActionType.EXPIRE
@@ -239,7 +243,10 @@ def _conflict(view: StateView, commit: Commit) -> str | None:
 
 
 def _conflict_with(write: Write, latest: Version | None, start: int) -> str | None:
-    """Why a write conflicts with the newest version of its record, or None. ``start`` is the run's snapshot."""
+    """Why a write conflicts with the newest version of its record, or None.
+
+    ``start`` is the run's snapshot.
+    """
     live = latest is not None and latest.action is not ActionType.EXPIRE
     if write.action is ActionType.WRITE:
         if latest is None or not live or latest.fingerprint == write.fingerprint:
@@ -307,7 +314,10 @@ def decide_claims(view: StateView, *, worker: str) -> tuple[Changes, list[Buffer
 
 
 def _is_leased(view: StateView, buffer: Buffer) -> bool:
-    """Whether a lease runs. One that ends later than any honest one could was given out by a clock far ahead."""
+    """Whether a lease runs.
+
+    One that ends later than any honest one could was given out by a clock far ahead.
+    """
     return view.now < buffer.lease_until <= view.now + LEASE_SECONDS + MAX_CLOCK_SKEW_SECONDS
 
 
@@ -323,8 +333,8 @@ def decide_renewal(view: StateView, commit_id: str, fence: int) -> tuple[Changes
 def decide_discard(view: StateView, commit_id: str, fence: int) -> tuple[Changes, bool]:
     """Empty an open buffer, if the fence is still the current one. A settled buffer can only be aborted.
 
-    Its row stays with a fence that nobody holds: if the run were staged anew from fence 1, the fence of a late owner
-    would be valid again.
+    Its row stays with a fence that nobody holds: if the run were staged anew from fence 1, the fence of a
+    late owner would be valid again.
     """
     held = view.buffers.get(commit_id)
     if held is None or held.fence != fence or held.state is not BufferState.OPEN:
@@ -338,7 +348,9 @@ def decide_discard(view: StateView, commit_id: str, fence: int) -> tuple[Changes
 def decide_abort(
     view: StateView, buffer: Buffer, reason: AbortReason, problem: str
 ) -> tuple[Changes, StoreError]:
-    """Mark a pending commit as aborted, if the fence is still the current one and it was not applied meanwhile."""
+    """Mark a pending commit as aborted, if the fence is still the current one and it was not applied
+    meanwhile.
+    """
     held = view.buffers.get(buffer.commit_id)
     if held is None or held.fence != buffer.fence or held.state is BufferState.ABORTED:
         fence = held.fence if held else 0
@@ -439,11 +451,17 @@ TRANSITIONS: Final = (
         BufferState.PENDING, BufferState.ABORTED, "its owner or recovery finds that it can't be applied"
     ),
 )
-"""All steps there are. Nothing leaves ``commit_applied``; an aborted buffer is only forgotten, after a time, and never applied."""
+"""All steps there are.
+
+Nothing leaves ``commit_applied``; an aborted buffer is only forgotten, after a time, and never applied.
+"""
 
 
 class BufferStatus(Value, frozen=True, kw_only=True):
-    """What is known of a commit. ``reason_code`` and ``problem`` belong to an aborted one, ``memory_snapshot_id`` to an applied one."""
+    """What is known of a commit.
+
+    ``reason_code`` and ``problem`` belong to an aborted one, ``memory_snapshot_id`` to an applied one.
+    """
 
     commit_id: str
     commit_payload_fingerprint: str

@@ -1,7 +1,8 @@
 """The storage backend: the rows it keeps, the ten methods it implements, and what they promise.
 
-A backend knows nothing of commits, conflicts or leases. It loads the state that a decision needs, and appends the rows
-that ``pipeline.py`` decided on, in one transaction. So every rule is in one place, and a new backend is small. ``tests/store/test_contract.py`` is the suite that a backend has to pass.
+A backend knows nothing of commits, conflicts or leases. It loads the state that a decision needs, and appends
+the rows that ``pipeline.py`` decided on, in one transaction. So every rule is in one place, and a new backend
+is small. ``tests/store/test_contract.py`` is the suite that a backend has to pass.
 
 Backends build rows by position, so the columns of a table stand in the order of the struct's fields.
 """
@@ -24,7 +25,10 @@ PartName = tuple[str, str]
 
 
 class SegmentHead(msgspec.Struct, frozen=True):
-    """What a segment covers: the snapshots from ``first`` to ``last`` of one band. ``analysis`` says what made it."""
+    """What a segment covers: the snapshots from ``first`` to ``last`` of one band.
+
+    ``analysis`` says what made it.
+    """
 
     segment_id: str
     namespace: str
@@ -48,11 +52,13 @@ class SegmentTable(Protocol):
         ...
 
     def put(self, head: SegmentHead, parts: Mapping[str, bytes], *, replaces: Sequence[str], at: int) -> bool:
-        """Put a segment in the place of others, in one transaction. False, and nothing changed, if it may not be put.
+        """Put a segment in the place of others, in one transaction.
+
+        False, and nothing changed, if it may not be put.
 
         Args:
-            at: The newest snapshot when the records were read that it was made from. If something of the namespace was erased since,
-                the segment may hold it.
+            at: The newest snapshot when the records were read that it was made from. If something of the
+                namespace was erased since, the segment may hold it.
         """
         ...
 
@@ -68,7 +74,9 @@ class SegmentTable(Protocol):
 def may_put(
     head: SegmentHead, present: Sequence[SegmentHead], *, replaces: Sequence[str], at: int, last_erasure: int
 ) -> bool:
-    """Whether a segment may be put beside those that are present: nothing overlaps, all it replaces is there, nothing was erased since."""
+    """Whether a segment may be put beside those that are present: nothing overlaps, all it replaces is there,
+    nothing was erased since.
+    """
     known = {one.segment_id for one in present}
     others = (one for one in present if one.segment_id not in replaces and one.band == head.band)
     is_free = all(one.last < head.first or head.last < one.first for one in others)
@@ -91,7 +99,10 @@ class TemporaryRow(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class TemporaryRows(Protocol):
-    """The temporary rows of a store. A row whose time is over is as good as removed. Any thread may call any method."""
+    """The temporary rows of a store.
+
+    A row whose time is over is as good as removed. Any thread may call any method.
+    """
 
     def get(self, kind: str, row_id: str) -> TemporaryRow | None:
         """Return a row, or None if there is none."""
@@ -109,8 +120,8 @@ class TemporaryRows(Protocol):
             extra: Rows that are written whatever was there before.
 
         Returns:
-            False if another version is there. Then nothing was written. After a lost connection it may also be the
-            version that this very call wrote.
+            False if another version is there. Then nothing was written. After a lost connection it may also
+            be the version that this very call wrote.
         """
         ...
 
@@ -136,7 +147,8 @@ BEHIND_ALL_KEYS: Final = "\U0010ffff"
 class Version(msgspec.Struct, frozen=True, gc=False):
     """One version of one record. The commit that wrote it made the snapshot of that number.
 
-    A version never changes, except that a later commit may erase its content; ``erased_by`` is that commit's snapshot.
+    A version never changes, except that a later commit may erase its content; ``erased_by`` is that commit's
+    snapshot.
     """
 
     namespace: str
@@ -159,8 +171,8 @@ class Erasure(msgspec.Struct, frozen=True):
 class Vector(msgspec.Struct, frozen=True):
     """The vector of one version of a record, by one embedder. Signed bytes, with a checksum at the end.
 
-    Snapshots from ``since`` on show it, up to the one before ``ended``: it may have been added later than its version, and ends with it.
-    A vector is removed if its version's content is erased.
+    Snapshots from ``since`` on show it, up to the one before ``ended``: it may have been added later than its
+    version, and ends with it. A vector is removed if its version's content is erased.
     """
 
     namespace: str
@@ -193,10 +205,13 @@ class AppliedCommit(msgspec.Struct, frozen=True):
 
 
 class Buffer(msgspec.Struct, frozen=True):
-    """A staged commit that is not applied: open, pending or aborted. ``content`` is the commit; an aborted one has none.
+    """A staged commit that is not applied: open, pending or aborted.
 
-    ``fence`` grows by one with each owner, and only the holder of the current fence may act. ``lease_until`` (seconds
-    since 1970) only says when another worker may try to take over; if the buffer was aborted or discarded, when that was.
+    ``content`` is the commit; an aborted one has none.
+
+    ``fence`` grows by one with each owner, and only the holder of the current fence may act. ``lease_until``
+    (seconds since 1970) only says when another worker may try to take over; if the buffer was aborted or
+    discarded, when that was.
     """
 
     commit_id: str
@@ -218,7 +233,10 @@ class Buffer(msgspec.Struct, frozen=True):
 
 
 class StoreIdentity(Value, frozen=True, kw_only=True):
-    """Which store this is, and which branch of it. The branch is the store itself until a copy is restored."""
+    """Which store this is, and which branch of it.
+
+    The branch is the store itself until a copy is restored.
+    """
 
     store_id: str
     branch_id: str
@@ -230,7 +248,9 @@ class StateQuery(msgspec.Struct, frozen=True, kw_only=True):
     commit_ids: Sequence[str] = ()
     record_keys: Sequence[RecordKey] = ()
     abandoned: int = 0
-    """How many buffers with an expired lease to load, those that expired first. A lease that ends later than any honest
+    """How many buffers with an expired lease to load, those that expired first.
+
+    A lease that ends later than any honest
     one could has expired too: a clock that was far ahead gave it out."""
     ended_seconds: float | None = None
     """Load as many buffers that were aborted or discarded at least that long ago."""
@@ -251,7 +271,9 @@ class StateView(msgspec.Struct, kw_only=True):
 
 
 class Changes(msgspec.Struct, kw_only=True):
-    """The rows that a transaction appends, and the contents that it erases. Only buffers are ever replaced or dropped.
+    """The rows that a transaction appends, and the contents that it erases.
+
+    Only buffers are ever replaced or dropped.
 
     Branches are put in place by number, because a copy takes over the identity of its source.
     """
@@ -299,7 +321,8 @@ class VersionQuery(msgspec.Struct, frozen=True, kw_only=True):
     def as_sql(
         self, placeholder: str, *, snapshot: str = "memory_snapshot_id"
     ) -> tuple[str, list[str | int]]:
-        """The conditions (all but ``keys``, ``newest`` and ``limit``) as an SQL expression, and its parameters.
+        """The conditions (all but ``keys``, ``newest`` and ``limit``) as an SQL expression, and its
+        parameters.
 
         ``snapshot`` is the expression for the snapshot of a row.
         """
@@ -336,7 +359,10 @@ def _conditions(
 
 
 class VectorQuery(msgspec.Struct, frozen=True, kw_only=True):
-    """Which vectors to read. The conditions combine; rows come ordered by namespace, key, snapshot and embedder."""
+    """Which vectors to read.
+
+    The conditions combine; rows come ordered by namespace, key, snapshot and embedder.
+    """
 
     namespace: str | None = None
     after: tuple[str, str, int, str] = ("", "", 0, "")
@@ -376,11 +402,13 @@ class Transaction(Protocol):
 
 
 class Storage(Protocol):
-    """A backend: ten methods over append-only rows (versions, vectors, commits, ledger entries) and buffers, and temporary rows.
+    """A backend: ten methods over append-only rows (versions, vectors, commits, ledger entries) and buffers,
+    and temporary rows.
 
-    Reads see committed states only, never wait for a writer, and return rows in a total order. Any method may be
-    called from any thread. Driver errors never leave a backend: ``CannotOpen``, ``StoreBusy``, ``StoreFailed``
-    (nothing was changed), ``OutcomeUnknown`` (a commit may or may not have happened) and ``Corruption`` do.
+    Reads see committed states only, never wait for a writer, and return rows in a total order. Any method may
+    be called from any thread. Driver errors never leave a backend: ``CannotOpen``, ``StoreBusy``,
+    ``StoreFailed`` (nothing was changed), ``OutcomeUnknown`` (a commit may or may not have happened) and
+    ``Corruption`` do.
     """
 
     @property
@@ -440,7 +468,9 @@ class Storage(Protocol):
         ...
 
     def reset(self) -> None:
-        """After ``OutcomeUnknown``: reconnect and settle what was sent, so that the next ``load`` shows the truth."""
+        """After ``OutcomeUnknown``: reconnect and settle what was sent, so that the next ``load`` shows the
+        truth.
+        """
         ...
 
     def close(self) -> None:

@@ -1,7 +1,9 @@
-"""Records over rows: decode a row, find the keys of a record, its history, and the changes between two snapshots.
+"""Records over rows: decode a row, find the keys of a record, its history, and the changes between two
+snapshots.
 
-Keys are ``BAND/scope//memory_id``; ``scopes.py`` builds them and takes them apart. Two suffixes mark further versions of one record in the same band: ``~digest`` for one that
-was only logged, ``@epoch.number`` for one that a band with a byte budget holds next to others.
+Keys are ``BAND/scope//memory_id``; ``scopes.py`` builds them and takes them apart. Two suffixes mark further
+versions of one record in the same band: ``~digest`` for one that was only logged, ``@epoch.number`` for one
+that a band with a byte budget holds next to others.
 """
 
 import re
@@ -117,7 +119,9 @@ def keys_of(
 def keys_with_content_of(
     store: Store, namespace: str, memory_id: str, bands: Iterable[Band], *, scope: str = SHARED, at: int
 ) -> list[str]:
-    """Every key that still holds content of a record: in these bands, expired or not, and in the budgets' streams."""
+    """Every key that still holds content of a record: in these bands, expired or not, and in the budgets'
+    streams.
+    """
     in_bands = [
         key
         for key in keys_of(store, namespace, memory_id, bands, scope=scope, at=at)
@@ -161,9 +165,11 @@ def erased_since(
     head: int,
     scopes: Sequence[str] = (ALL_SCOPES,),
 ) -> ErasedSince | None:
-    """How many records that a snapshot showed in these bands and scopes were erased up to the head; None if none were.
+    """How many records that a snapshot showed in these bands and scopes were erased up to the head; None if
+    none were.
 
-    Costs nothing for the newest snapshot, the ledger since then for a recent one, and one read of the snapshot for an old one.
+    Costs nothing for the newest snapshot, the ledger since then for a recent one, and one read of the
+    snapshot for an old one.
     """
     if not 0 < at < head:
         return None

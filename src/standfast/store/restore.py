@@ -1,7 +1,8 @@
 """Restoring a store: putting a copy back, and telling the ledger that its end was left behind.
 
-A restore begins a new branch of the store. An entry of the ledger tells when, from which snapshot on, and how far the
-branch that was left is known to have gone. Checkpoints of what was left then no longer contradict the store.
+A restore begins a new branch of the store. An entry of the ledger tells when, from which snapshot on, and how
+far the branch that was left is known to have gone. Checkpoints of what was left then no longer contradict the
+store.
 """
 
 import os
@@ -121,8 +122,8 @@ def _copy(backup: str, url: str) -> None:
         try:
             if target.head() or next(target.entries(), None) is not None:
                 problem = (
-                    "it holds a store already; restore into an empty database, or put a dump back with the server's "
-                    "own tools and run 'standfast restore' without BACKUP"
+                    "it holds a store already; restore into an empty database, or put a dump back with the"
+                    " server's own tools and run 'standfast restore' without BACKUP"
                 )
                 raise CannotOpen(store=backup if is_file_url(url) else "the database", problem=problem)
             source.backup_to(target)
@@ -166,9 +167,12 @@ def accept_restored(
     clock: Clock | None = None,
     ids: IdSource | None = None,
 ) -> Restoration:
-    """Take a store as it is for the present state, and begin a branch there. Signs the new head if there is a notary.
+    """Take a store as it is for the present state, and begin a branch there.
 
-    The store may be behind what it acknowledged, or behind its checkpoints. Everything that is in it must be intact.
+    Signs the new head if there is a notary.
+
+    The store may be behind what it acknowledged, or behind its checkpoints. Everything that is in it must be
+    intact.
     """
     known = acknowledged_seq(url)
     store = open_store(url, create=False, clock=clock, ids=ids, recover=False, restored=True)

@@ -77,11 +77,17 @@ class Store:
         self._known_head = 0
         self._identity: StoreIdentity | None = None
         self.vector_makers: dict[str, VectorMaker] = {}
-        """What gives the records of a commit their vectors, by the embedder's identity. ``Memory`` adds its embedders."""
+        """What gives the records of a commit their vectors, by the embedder's identity.
+
+        ``Memory`` adds its embedders.
+        """
         self.on_commit: Callable[[float], None] | None = None
         """Told of each commit how many seconds it took."""
         self.before_commit: dict[str, Callable[[Commit], None]] = {}
-        """Called with each commit that writes in a namespace, before it is submitted. It raises nothing. Indexes watch there."""
+        """Called with each commit that writes in a namespace, before it is submitted.
+
+        It raises nothing. Indexes watch there.
+        """
         self._group: GroupCommit[Submission, CommitAnswer] = GroupCommit(self._commit_batch)
 
     @property
@@ -123,7 +129,8 @@ class Store:
         return self._known_head
 
     def read(self, namespace: str, keys: Sequence[str], *, at: int | None = None) -> dict[str, Version]:
-        """The records that a snapshot shows under these keys, verified; expired and unknown ones are left out.
+        """The records that a snapshot shows under these keys, verified; expired and unknown ones are left
+        out.
 
         Args:
             namespace: Where to look.
@@ -178,7 +185,10 @@ class Store:
     def versions_by_key(
         self, namespace: str, *, prefix: str = "", after: str = ""
     ) -> Iterator[list[Version]]:
-        """Every version of each record in a range of keys, by key; a record's oldest first. They are not verified."""
+        """Every version of each record in a range of keys, by key; a record's oldest first.
+
+        They are not verified.
+        """
         limit = SCAN_PAGE_RECORDS
         while True:
             query = VersionQuery(namespace=namespace, prefix=prefix, after=(namespace, after), limit=limit)
@@ -214,14 +224,18 @@ class Store:
     def versions_under(
         self, namespace: str, keys: Sequence[str], *, newest_at: int | None = None
     ) -> list[Version]:
-        """Every version of each of these keys, or the newest as of a snapshot, by key and snapshot, not verified."""
+        """Every version of each of these keys, or the newest as of a snapshot, by key and snapshot, not
+        verified.
+        """
         query = VersionQuery(namespace=namespace, keys=keys, at=newest_at, newest=newest_at is not None)
         return self._storage.versions(query)
 
     def versions_between(
         self, namespace: str, after: int, until: int, *, with_content: bool = True, bands: Sequence[str] = ()
     ) -> list[Version]:
-        """The versions that the commits after a snapshot wrote, in bands if any are given, up to another one, by snapshot and key, not verified."""
+        """The versions that the commits after a snapshot wrote, in bands if any are given, up to another one,
+        by snapshot and key, not verified.
+        """
         query = VersionQuery(
             namespace=namespace, since=after, at=until, with_content=with_content, bands=bands
         )
@@ -292,7 +306,10 @@ class Store:
         return receipt
 
     def _with_vectors(self, commit: Commit) -> Commit:
-        """The commit with the vectors of its records. They are made before the transaction, so that nobody waits for a model."""
+        """The commit with the vectors of its records.
+
+        They are made before the transaction, so that nobody waits for a model.
+        """
         if not self.vector_makers or commit.vectors:
             return commit
         vectors = [one for make in self.vector_makers.values() for one in make(commit)]
@@ -417,11 +434,12 @@ class Store:
     def recover(
         self, *, limit: int = MAX_GROUP_COMMITS, ended_days: float = DEFAULT_ENDED_DAYS
     ) -> list[CommitAnswer | None]:
-        """Finish what crashed workers left: apply or abort settled commits, discard open ones (answered by None).
+        """Finish what crashed workers left: apply or abort settled commits, discard open ones (answered by
+        None).
 
-        Only buffers with an expired lease are taken over, each under a higher fence. So at most one of two workers can
-        finish a buffer, and an owner that comes back can't. What was aborted or discarded more than ``ended_days`` ago
-        is forgotten.
+        Only buffers with an expired lease are taken over, each under a higher fence. So at most one of two
+        workers can finish a buffer, and an owner that comes back can't. What was aborted or discarded more
+        than ``ended_days`` ago is forgotten.
         """
         query = StateQuery(abandoned=limit, ended_seconds=ended_days * 86_400)
         claimed = self._transact(query, lambda view: pipeline.decide_claims(view, worker=self.worker_id))
@@ -482,13 +500,16 @@ class Store:
         rebuild_indexes: bool = False,
         progress: Progress | None = None,
     ) -> Iterator[str]:
-        """Check everything that is stored. Yields one message per problem; yields nothing if the store is intact.
+        """Check everything that is stored.
+
+        Yields one message per problem; yields nothing if the store is intact.
 
         Args:
             notes: Signed checkpoints; the ledger must be a later state of each.
             keys: The keys that may have signed them.
             rebuild_indexes: Rebuild the backend's indexes from its tables before the check.
-            progress: Called after each snapshot with its number and that of the newest. What it raises ends the check.
+            progress: Called after each snapshot with its number and that of the newest. What it raises ends
+                the check.
         """
         return audit.problems_of(
             self._storage, notes, keys, rebuild_indexes=rebuild_indexes, progress=progress
@@ -497,8 +518,8 @@ class Store:
     def backup_to(self, target: "Store", *, progress: Progress | None = None) -> int:
         """Copy everything up to the present head into another store, verified; return the head of the copy.
 
-        Writers may go on meanwhile. A target that holds an earlier copy of this store is brought up to date; a target
-        that holds anything else is refused with ``Corruption``.
+        Writers may go on meanwhile. A target that holds an earlier copy of this store is brought up to date;
+        a target that holds anything else is refused with ``Corruption``.
         """
         return copy_store(self._storage, target._storage, progress=progress)  # noqa: SLF001  # Of the same class.
 
@@ -514,10 +535,11 @@ def _or_raise(answer: _T | StoreError) -> _T:
 
 
 class Lease:
-    """Keeps a staged commit while something else happens: a thread renews its lease as long as the block lasts.
+    """Keeps a staged commit while something else happens: a thread renews its lease as long as the block
+    lasts.
 
-    If the lease is lost, ``lost`` holds the error. The fence still keeps a late owner out: another worker may finish
-    the commit now, and this one gets ``StaleFence``.
+    If the lease is lost, ``lost`` holds the error. The fence still keeps a late owner out: another worker may
+    finish the commit now, and this one gets ``StaleFence``.
     """
 
     def __init__(self, store: Store, buffer: Buffer, *, renew_seconds: float = LEASE_RENEW_SECONDS) -> None:
@@ -588,7 +610,9 @@ def _is_postgres(url: str) -> bool:
 
 def _storage_at(url: str, clock: Clock, ids: IdSource, *, restored: bool) -> Storage:
     if _is_postgres(url):
-        from standfast.store.postgres import PostgresStorage  # noqa: PLC0415  # Only its users pay for its import.
+        from standfast.store.postgres import (
+            PostgresStorage,
+        )  # noqa: PLC0415  # Only its users pay for its import.
 
         return PostgresStorage(url, clock=clock, ids=ids)
     if url == ":memory:":

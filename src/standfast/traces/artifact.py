@@ -1,11 +1,11 @@
 """The artifact: the one JSON file that a recorded run leaves, and the only thing that a claim is made from.
 
-The envelope says what ran: the run, its model (``ModelConfig``) and its tools (``ToolProfile``). The events say what was decided, in
-order; tool calls and retrievals belong to events. ``Trace.read`` accepts a text only if it fits the JSON Schema and its hash, and
-``Trace.as_bytes`` returns the json-v1 text.
+The envelope says what ran: the run, its model (``ModelConfig``) and its tools (``ToolProfile``). The events
+say what was decided, in order; tool calls and retrievals belong to events. ``Trace.read`` accepts a text only
+if it fits the JSON Schema and its hash, and ``Trace.as_bytes`` returns the json-v1 text.
 
-A tool's profile decides which fields of its arguments, results and side effects are compared. Request ids and latencies should be
-left out of it, so that two honest runs are comparable.
+A tool's profile decides which fields of its arguments, results and side effects are compared. Request ids and
+latencies should be left out of it, so that two honest runs are comparable.
 """
 
 from collections.abc import Iterable
@@ -40,7 +40,8 @@ EVERY_FIELD: Final = ("*",)
 NO_FIELDS: Final[tuple[str, ...]] = ()
 WHOLE_PROFILE_VERSION: Final = "whole-v1"
 
-# The length stands next to the pattern, because `$` also matches before a final line break in Python's dialect.
+# The length stands next to the pattern, because `$` also matches before a final line break in Python's
+# dialect.
 Digest = Annotated[str, Meta(pattern="^[0-9a-f]{64}$", min_length=64, max_length=64)]
 FieldNames = Annotated[tuple[Name, ...], Meta(max_length=MAX_TAGS)]
 Normalization = Literal["json-v1"]
@@ -57,8 +58,9 @@ Instant = Annotated[
 class ToolProfile(Value, frozen=True, kw_only=True):
     """Which fields of a tool's calls are compared, under a version. ``("*",)`` means the whole value.
 
-    If ``side_effect_fields`` is empty, the tool has no side effects in scope; otherwise every call must be recorded with what it
-    did. With ``keeps_result=False`` results are compared but not stored, so a replay needs the tool itself.
+    If ``side_effect_fields`` is empty, the tool has no side effects in scope; otherwise every call must be
+    recorded with what it did. With ``keeps_result=False`` results are compared but not stored, so a replay
+    needs the tool itself.
     """
 
     tool_name: Name
@@ -90,7 +92,9 @@ class ToolProfile(Value, frozen=True, kw_only=True):
 
     @classmethod
     def whole(cls, tool_name: str) -> "ToolProfile":
-        """Return the profile of a tool that has none of its own: all arguments and results count, and no side effects."""
+        """Return the profile of a tool that has none of its own: all arguments and results count, and no side
+        effects.
+        """
         return cls(tool_name=tool_name, tool_profile_version=WHOLE_PROFILE_VERSION)
 
     @property
@@ -100,7 +104,9 @@ class ToolProfile(Value, frozen=True, kw_only=True):
 
 
 def selected(fields: tuple[str, ...], value: object) -> object:
-    """Return the part of a value that these fields select. A missing field is left out, which differs from null.
+    """Return the part of a value that these fields select.
+
+    A missing field is left out, which differs from null.
 
     A value without fields, such as a text, is returned whole: dropping it would make all texts equal.
     """
@@ -118,8 +124,8 @@ def tool_runtime_profile_hash(profiles: Iterable[ToolProfile]) -> str:
 class ModelConfig(Value, frozen=True, kw_only=True):
     """The model that answered and its settings: everything that ``model_config_id`` covers.
 
-    ``stochastic_unseeded`` follows from the seed. A run without a seed can claim determinism only if its runtime
-    guarantees it (``deterministic_runtime``): greedy decoding on a fixed build, or a scripted model.
+    ``stochastic_unseeded`` follows from the seed. A run without a seed can claim determinism only if its
+    runtime guarantees it (``deterministic_runtime``): greedy decoding on a fixed build, or a scripted model.
     """
 
     provider_name: Name
@@ -154,9 +160,11 @@ def model_config_id(model: ModelConfig, profiles: Iterable[ToolProfile]) -> str:
 
 
 class ToolCall(Value, frozen=True, kw_only=True):
-    """One tool call: the arguments that its profile selects, and fingerprints of its result and its side effects.
+    """One tool call: the arguments that its profile selects, and fingerprints of its result and its side
+    effects.
 
-    ``result`` is the whole result. It is stored for replay and never compared; ``result_omitted`` says why it is missing.
+    ``result`` is the whole result. It is stored for replay and never compared; ``result_omitted`` says why it
+    is missing.
     """
 
     tool_name: Name
@@ -194,10 +202,11 @@ class SelectedRecord(Value, frozen=True, kw_only=True):
 
 
 def ranked(candidates: Iterable[tuple[str, str, str, float]]) -> tuple[SelectedRecord, ...]:
-    """Rank candidates, given as (id, type, record_hash, score), in the contract's order: score descending, then ``record_id`` ascending.
+    """Rank candidates, given as (id, type, record_hash, score), in the contract's order: score descending,
+    then ``record_id`` ascending.
 
-    For backends that return no order of their own. Scores are rounded as json-v1 rounds them before they are compared, so that the
-    last bits of an approximate index do not decide.
+    For backends that return no order of their own. Scores are rounded as json-v1 rounds them before they are
+    compared, so that the last bits of an approximate index do not decide.
     """
     rounded = [(name, kind, digest, round(score, FLOAT_DECIMALS)) for name, kind, digest, score in candidates]
     rounded.sort(key=lambda each: (-each[3], each[0], each[1], each[2]))
@@ -215,10 +224,12 @@ class RetrievalBudget(Value, frozen=True, kw_only=True):
 
 
 class Retrieval(Value, frozen=True, kw_only=True):
-    """One read of memory: the query, the policy, what bounded it, and the records that were returned, in order.
+    """One read of memory: the query, the policy, what bounded it, and the records that were returned, in
+    order.
 
-    ``store_id``, ``branch_id`` and ``package_hash`` are for audit and never compared: two stores may be seeded alike, and scores need
-    not match. ``erased_since`` is set if content that the snapshot showed had been erased before this read.
+    ``store_id``, ``branch_id`` and ``package_hash`` are for audit and never compared: two stores may be
+    seeded alike, and scores need not match. ``erased_since`` is set if content that the snapshot showed had
+    been erased before this read.
     """
 
     retrieval_event_id: Name
@@ -302,7 +313,10 @@ class Trace(Value, frozen=True, kw_only=True):
 
     @classmethod
     def read(cls, text: bytes | str) -> Self:
-        """Parse and verify an artifact. Raises ``InvalidTrace``, ``ForeignTraceVersion`` or ``DamagedTrace``."""
+        """Parse and verify an artifact.
+
+        Raises ``InvalidTrace``, ``ForeignTraceVersion`` or ``DamagedTrace``.
+        """
         try:
             plain = parse(text, limit_bytes=MAX_TRACE_BYTES)
         except NotCanonical as error:
@@ -319,7 +333,8 @@ class Trace(Value, frozen=True, kw_only=True):
             if found != expected:
                 raise ForeignTraceVersion(field=field, found=f"{found!r:.80}", expected=expected)
         try:
-            # json-v1 writes 1.0 as 1, so a float with an integer value is accepted where the schema has an integer.
+            # json-v1 writes 1.0 as 1, so a float with an integer value is accepted where the schema has an
+            # integer.
             normal = orjson.loads(canonical_bytes(plain, limit_bytes=MAX_TRACE_BYTES))
             trace = msgspec.convert(normal, cls)
         except (msgspec.ValidationError, InvalidValue, NotCanonical) as error:

@@ -1,10 +1,12 @@
-"""Equivalence: whether two recorded runs did the same, and if not, every difference in the order in which it happened.
+"""Equivalence: whether two recorded runs did the same, and if not, every difference in the order in which it
+happened.
 
-``shortfalls`` checks the trace contract: what an artifact must hold before a claim is made from it. An artifact can fit its schema
-and still prove nothing, for example because it is truncated or its model had no seed. Each such reason has a code.
+``shortfalls`` checks the trace contract: what an artifact must hold before a claim is made from it. An
+artifact can fit its schema and still prove nothing, for example because it is truncated or its model had no
+seed. Each such reason has a code.
 
-``compare`` is pure and total. It compares structure and behaviour, and ignores scores and ids that only link. If either side falls
-short of the contract, the claim is rejected, whatever else is equal.
+``compare`` is pure and total. It compares structure and behaviour, and ignores scores and ids that only link.
+If either side falls short of the contract, the claim is rejected, whatever else is equal.
 """
 
 from collections.abc import Iterator, Sequence
@@ -123,7 +125,10 @@ def _check_model(trace: Trace) -> _Findings:
         problem = "it is not the id of model_config with tool_profiles"
         yield ShortfallCode.MODEL_CONFIG_MISMATCH, "model_config_id", problem
     if not model.is_reproducible:
-        problem = "the model had no seed; set one, or set deterministic_runtime if its runtime guarantees equal answers"
+        problem = (
+            "the model had no seed; set one, or set deterministic_runtime if its runtime guarantees equal"
+            " answers"
+        )
         yield ShortfallCode.STOCHASTIC_MODEL, "model_config", problem
 
 
@@ -252,8 +257,9 @@ class ReasonCode(StrEnum):
 class ClaimVerdict(StrEnum):
     """The result of comparing two traces.
 
-    ``erased`` means that the runs diverged where one of them read memory from which content had been erased meanwhile. Erasure wins over
-    replay, so nothing can be claimed about the runs, and nobody did anything wrong.
+    ``erased`` means that the runs diverged where one of them read memory from which content had been erased
+    meanwhile. Erasure wins over replay, so nothing can be claimed about the runs, and nobody did anything
+    wrong.
     """
 
     EQUIVALENT = "equivalent"
@@ -273,7 +279,10 @@ class Difference(Value, frozen=True, kw_only=True):
 
 
 class Comparison(Value, frozen=True, kw_only=True):
-    """The result. Differences are in the order in which they happened; the first is where the runs diverged."""
+    """The result.
+
+    Differences are in the order in which they happened; the first is where the runs diverged.
+    """
 
     verdict: ClaimVerdict
     left_run_id: str | None
@@ -299,7 +308,10 @@ def compare(left: Trace, right: Trace) -> Comparison:
 
 
 def compare_artifacts(left: bytes | str, right: bytes | str) -> Comparison:
-    """Compare the contents of two artifact files. A file that is not a trace makes the claim rejected; it raises nothing."""
+    """Compare the contents of two artifact files.
+
+    A file that is not a trace makes the claim rejected; it raises nothing.
+    """
     left_trace, left_shortfalls = _examined(left)
     right_trace, right_shortfalls = _examined(right)
     return _compared(left_trace, right_trace, left_shortfalls, right_shortfalls)
@@ -337,7 +349,10 @@ def _compared(
 
 
 def verdict_of(first: Difference) -> ClaimVerdict:
-    """Return the verdict on two runs that first diverged like this. Everything after it may follow from it."""
+    """Return the verdict on two runs that first diverged like this.
+
+    Everything after it may follow from it.
+    """
     return ClaimVerdict.ERASED if first.code is ReasonCode.ERASED_SINCE else ClaimVerdict.DIFFERENT
 
 

@@ -1,8 +1,9 @@
 """A folder of trace artifacts: one file per run, written atomically and kept for at least fourteen days.
 
-A run that goes on has a journal in its subfolder ``open``: what its recorder notes, line by line. A run that ends stores its trace and removes
-its journal. A journal whose process is gone becomes a trace with the gap ``killed``, from which no claim is made. The owner holds a
-lock on the file, which the system releases when the process ends.
+A run that goes on has a journal in its subfolder ``open``: what its recorder notes, line by line. A run that
+ends stores its trace and removes its journal. A journal whose process is gone becomes a trace with the gap
+``killed``, from which no claim is made. The owner holds a lock on the file, which the system releases when
+the process ends.
 """
 
 import fcntl
@@ -44,7 +45,10 @@ _PROBLEM: Final = (
 
 
 class TraceJournal:
-    """Appends lines to a file of its own. The file is created with the first line; failures never reach the run."""
+    """Appends lines to a file of its own.
+
+    The file is created with the first line; failures never reach the run.
+    """
 
     def __init__(self, folder: Path, name: str) -> None:
         self._folder = folder
@@ -100,7 +104,9 @@ class TraceJournal:
 
 
 def abandoned(folder: Path) -> Iterator[tuple[Path, Trace | None]]:
-    """Yield the journals whose process is gone, each with its trace, or None if it holds no run. The caller removes them.
+    """Yield the journals whose process is gone, each with its trace, or None if it holds no run.
+
+    The caller removes them.
 
     While one is yielded it is locked, so that two processes never take the same one.
     """
@@ -199,10 +205,12 @@ class TraceFolder:
 
     Args:
         retention_days: After how many days ``expire`` removes a trace; at least fourteen.
-        max_bytes: How much the folder may hold. When it is full, traces past the retention period are removed; if there are none,
-            new ones are not stored.
-        synced: Whether a stored trace survives a power cut. Without it, a trace survives the death of its process only.
-        only_named_runs: Whether runs that ``Memory.run`` opened are stored, but not single calls such as ``memory.remember``.
+        max_bytes: How much the folder may hold. When it is full, traces past the retention period are
+            removed; if there are none, new ones are not stored.
+        synced: Whether a stored trace survives a power cut. Without it, a trace survives the death of its
+            process only.
+        only_named_runs: Whether runs that ``Memory.run`` opened are stored, but not single calls such as
+            ``memory.remember``.
     """
 
     def __init__(
@@ -232,7 +240,8 @@ class TraceFolder:
         retention_days: float = MIN_TRACE_RETENTION_DAYS,
         max_bytes: int = DEFAULT_TRACES_BYTES,
     ) -> Self | None:
-        """The folder that a store's traces are in by default: next to its file, or in ``standfast-traces`` for a server.
+        """The folder that a store's traces are in by default: next to its file, or in ``standfast-traces``
+        for a server.
 
         It has its own ids, so that tracing changes nothing about a run. A store in memory has none.
         """
@@ -270,7 +279,9 @@ class TraceFolder:
         return recovered
 
     def put(self, trace: Trace) -> Path:
-        """Store a trace and return its file. Storing it again changes nothing; that of a killed attempt is replaced.
+        """Store a trace and return its file.
+
+        Storing it again changes nothing; that of a killed attempt is replaced.
 
         Raises:
             TraceExists: The folder holds a different trace of the same run.
@@ -308,7 +319,10 @@ class TraceFolder:
         self._bytes = (self._bytes or 0) + len(text)
 
     def _require_room(self, more_bytes: int, *, now: datetime) -> None:
-        """Make sure that a trace fits. The size is counted when a process stores its first trace, and again when it is full."""
+        """Make sure that a trace fits.
+
+        The size is counted when a process stores its first trace, and again when it is full.
+        """
         if self._bytes is None:
             self._bytes = self._counted_bytes()
         if self._bytes + more_bytes > self._max_bytes:
@@ -321,7 +335,9 @@ class TraceFolder:
         return sum(file.stat().st_size for file in self.run_files())
 
     def keep(self, trace: Trace, journal: TraceJournal | None, *, replayed: bool) -> TraceError | None:
-        """Store the trace of a run that has ended, and remove its journal. Returns what went wrong, if anything did.
+        """Store the trace of a run that has ended, and remove its journal.
+
+        Returns what went wrong, if anything did.
 
         Args:
             replayed: Whether the run repeated one that was committed before, whose trace then stays.
@@ -361,10 +377,11 @@ class TraceFolder:
         return self.sweep(now=now, older_than_days=self._retention_days, rehearse=rehearse)
 
     def sweep(self, *, now: datetime, older_than_days: float, rehearse: bool = False) -> TraceSweep:
-        """Remove traces older than ``older_than_days`` (at least fourteen), and files that crashed writers left.
+        """Remove traces older than ``older_than_days`` (at least fourteen), and files that crashed writers
+        left.
 
-        The age of a trace is that of its run's end or of its file, whichever is younger; if it can't be read, that of its file.
-        With ``rehearse=True`` nothing is removed.
+        The age of a trace is that of its run's end or of its file, whichever is younger; if it can't be read,
+        that of its file. With ``rehearse=True`` nothing is removed.
         """
         _check_retention(older_than_days)
         # The calendar ends at year 1; nothing is older than that.
@@ -402,7 +419,9 @@ def _was_killed(text: bytes) -> bool:
 
 
 def read_artifact(file: Path) -> bytes:
-    """Read an artifact's file, at most one byte more than an artifact may have, which shows that it is too large."""
+    """Read an artifact's file, at most one byte more than an artifact may have, which shows that it is too
+    large.
+    """
     try:
         with file.open("rb") as opened:
             return opened.read(MAX_TRACE_BYTES + 1)

@@ -1,7 +1,8 @@
 """The recorder: notes what a run does while it goes on, and builds the artifact at its end.
 
-Recording never changes a run. What can't be recorded becomes a gap in the trace, from which then no claim is made; the tool's own
-result or error goes back to the agent unchanged. Only calls that are wrong in themselves raise, such as an empty name.
+Recording never changes a run. What can't be recorded becomes a gap in the trace, from which then no claim is
+made; the tool's own result or error goes back to the agent unchanged. Only calls that are wrong in themselves
+raise, such as an empty name.
 """
 
 import inspect
@@ -72,8 +73,9 @@ def _size_bytes(profile: ToolProfile) -> int:
 class Recorder:
     """Records one run. Every method may be called from any thread.
 
-    Calls, retrievals and guardrails belong to the event that is open in this thread or task; outside of any event they get one of
-    their own. Threads that record in parallel need a ``lane`` each; without one, events are in the order in which they came.
+    Calls, retrievals and guardrails belong to the event that is open in this thread or task; outside of any
+    event they get one of their own. Threads that record in parallel need a ``lane`` each; without one, events
+    are in the order in which they came.
     """
 
     def __init__(
@@ -125,12 +127,17 @@ class Recorder:
                 self._note("profile", profile.as_json())
 
     def lane(self) -> Lane:
-        """Create a lane for parallel work: call this where the work starts, and enter it (``with lane:``) in the worker."""
+        """Create a lane for parallel work: call this where the work starts, and enter it (``with lane:``) in
+        the worker.
+        """
         return position_of(self._key, self._root).lane.branch()
 
     @contextmanager
     def event(self, *, role: str, interceptor: str, decision_type: str | None = None) -> Iterator[EventDraft]:
-        """Record an event for as long as the block lasts. ``event.decide(...)`` may name the decision later."""
+        """Record an event for as long as the block lasts.
+
+        ``event.decide(...)`` may name the decision later.
+        """
         position = position_of(self._key, self._root)
         draft = EventDraft(role=role, interceptor=interceptor, decision_type=decision_type)
         self._opened(position.lane, draft)
@@ -159,7 +166,8 @@ class Recorder:
     ) -> Any:
         """Make a call and record it. The call's result is returned, and its error raised, unchanged.
 
-        ``effects`` extracts the side effects from the result, if the profile has some in scope; the default is the result itself.
+        ``effects`` extracts the side effects from the result, if the profile has some in scope; the default
+        is the result itself.
         """
         return self._performed(self._begin_call(profile, args), call, effects)
 
@@ -179,8 +187,8 @@ class Recorder:
     ) -> Callable[[Callable[_P, _R]], Callable[_P, _R]]:
         """Return a decorator that records each call of a function, which may be an ``async def``.
 
-        Arguments are recorded by name, with defaults filled in. In a replay the function is not called; its recorded result is
-        returned instead.
+        Arguments are recorded by name, with defaults filled in. In a replay the function is not called; its
+        recorded result is returned instead.
 
         Args:
             profile: Which fields are compared. By default all arguments and the whole result.
@@ -415,7 +423,8 @@ class Recorder:
             self._close_call(call, entry)
 
     def _close_call(self, call: CallDraft, entry: dict[str, Any]) -> None:
-        # The trace may be finished already and say that the call is not; its caller gets the result all the same.
+        # The trace may be finished already and say that the call is not; its caller gets the result all the
+        # same.
         with self._lock:
             if self._trace is None and call.event is not None:
                 self._note("call", call.event.number, entry)
@@ -436,7 +445,9 @@ class Recorder:
         return True
 
     def _note(self, *line: object) -> None:
-        """Write what was just recorded into the journal, if there is one; the first line says which run it is."""
+        """Write what was just recorded into the journal, if there is one; the first line says which run it
+        is.
+        """
         if self.journal is None:
             return
         with self._lock:
@@ -457,7 +468,10 @@ class Recorder:
 def _argument_names(
     function: Callable[..., Any],
 ) -> Callable[[tuple[Any, ...], dict[str, Any]], dict[str, Any]]:
-    """Return what maps a call's arguments to their names. A call that does not fit raises the function's ``TypeError``."""
+    """Return what maps a call's arguments to their names.
+
+    A call that does not fit raises the function's ``TypeError``.
+    """
     signature = inspect.signature(function)
     parameters = signature.parameters.values()
     is_simple = all(parameter.kind is parameter.POSITIONAL_OR_KEYWORD for parameter in parameters)
@@ -478,7 +492,9 @@ def _argument_names(
 
 
 class RecordingRun:
-    """The part of a run that goes into its trace and not into memory: events, lanes, tool calls, guardrails and the output."""
+    """The part of a run that goes into its trace and not into memory: events, lanes, tool calls, guardrails
+    and the output.
+    """
 
     recorder: Recorder
 
@@ -495,7 +511,9 @@ class RecordingRun:
     def tool(
         self, *, profile: ToolProfile | None = None, effects: Callable[[Any], object] | None = None
     ) -> Callable[[Callable[_P, _R]], Callable[_P, _R]]:
-        """Return a decorator that records each call of a function, which may be an ``async def``; see ``Recorder.tool``."""
+        """Return a decorator that records each call of a function, which may be an ``async def``; see
+        ``Recorder.tool``.
+        """
         return self.recorder.tool(profile=profile, effects=effects)
 
     def guardrail(self, guardrail_id: str) -> None:

@@ -1,8 +1,8 @@
 """A trace in the making: events in lanes, with their calls and retrievals, and how they become the artifact.
 
-The order of events comes from the program, not from the timing of threads. A lane is a sequence of events and of further lanes.
-Code that starts parallel work creates the lanes in program order and hands one to each worker. Read depth first, the lanes give
-the same order in every run.
+The order of events comes from the program, not from the timing of threads. A lane is a sequence of events and
+of further lanes. Code that starts parallel work creates the lanes in program order and hands one to each
+worker. Read depth first, the lanes give the same order in every run.
 """
 
 import threading
@@ -56,10 +56,14 @@ class CallDraft:
         self.entry: dict[str, Any] | None = None
 
     def returned(self, result: object, side_effects: object, *, max_result_bytes: int) -> dict[str, Any]:
-        """Build the entry of a call that returned. Results larger than ``max_result_bytes`` are only fingerprinted."""
+        """Build the entry of a call that returned.
+
+        Results larger than ``max_result_bytes`` are only fingerprinted.
+        """
         profile = self.profile
         canonical = canonical_bytes(result, limit_bytes=MAX_TRACE_BYTES)
-        # Fields are selected from the canonical form, so that the fingerprint can be checked from the result that is kept.
+        # Fields are selected from the canonical form, so that the fingerprint can be checked from the result
+        # that is kept.
         whole = orjson.loads(canonical)
         part = selected(profile.tool_result_fields, whole)
         counted = canonical if part is whole else canonical_bytes(part, limit_bytes=MAX_TRACE_BYTES)
@@ -77,7 +81,10 @@ class CallDraft:
         return entry
 
     def raised(self, error: BaseException) -> dict[str, Any]:
-        """Build the entry of a call that failed. The error's type is compared; its message, with paths and times, is not."""
+        """Build the entry of a call that failed.
+
+        The error's type is compared; its message, with paths and times, is not.
+        """
         kind = type(error)
         module = "" if kind.__module__ == "builtins" else f"{kind.__module__}."
         name = f"{module}{kind.__qualname__}"
@@ -185,7 +192,9 @@ POSITION: ContextVar[Position | None] = ContextVar("standfast_trace_position", d
 
 
 def position_of(owner: object, root: Lane) -> Position:
-    """Return where this thread or task records for ``owner``: at the root, unless it entered a lane or an event."""
+    """Return where this thread or task records for ``owner``: at the root, unless it entered a lane or an
+    event.
+    """
     position = POSITION.get()
     while position is not None and position.owner is not owner:
         position = position.outer
@@ -238,7 +247,10 @@ class Recording:
             self.gaps.append((code, event, shortened(problem)))
 
     def finish(self, *, finished_at: str) -> Trace:
-        """Build the artifact. If it would be too large, the last events are dropped and the artifact says so."""
+        """Build the artifact.
+
+        If it would be too large, the last events are dropped and the artifact says so.
+        """
         config_id = self._model_config_id()
         if self.output is None:
             self.gap("no_output", None, "the run recorded no output")

@@ -1,7 +1,8 @@
-"""Replay: a recorded run is run again, with recorded tool results and memory as of its snapshot, and compared with the record.
+"""Replay: a recorded run is run again, with recorded tool results and memory as of its snapshot, and compared
+with the record.
 
-The agent's code really runs; its tools do not. A replay therefore has no side effects, costs nothing and needs no network. A call
-that the recorded run never made raises ``ReplayDiverged``.
+The agent's code really runs; its tools do not. A replay therefore has no side effects, costs nothing and
+needs no network. A call that the recorded run never made raises ``ReplayDiverged``.
 """
 
 import builtins
@@ -28,7 +29,10 @@ from standfast.vocabulary import Band, JsonScalar, Remembered, RunIdentity
 
 
 class ReplayMemory(Protocol):
-    """Memory as of one snapshot. ``recall`` returns the same package for the same query, whenever it is called."""
+    """Memory as of one snapshot.
+
+    ``recall`` returns the same package for the same query, whenever it is called.
+    """
 
     def recall(self, query: str, *, tokens: int) -> Any:
         """Return what memory holds on a query, within a token budget."""
@@ -37,7 +41,10 @@ class ReplayMemory(Protocol):
     def retrieval_facts(
         self, package: Any, *, bands: Sequence[Band | str] | None = None
     ) -> Mapping[str, Any]:
-        """Return the keyword arguments of ``Recorder.retrieval`` that describe a package. ``bands`` are those asked for, if any were."""
+        """Return the keyword arguments of ``Recorder.retrieval`` that describe a package.
+
+        ``bands`` are those asked for, if any were.
+        """
         ...
 
 
@@ -51,7 +58,8 @@ class RedactingMemory(Protocol):
 
 
 class ReplayingRecorder(Recorder):
-    """A recorder that answers tool calls from a recorded run: same tool, same arguments, at most as often as then.
+    """A recorder that answers tool calls from a recorded run: same tool, same arguments, at most as often as
+    then.
 
     ``tools`` are called by keyword where the recorded result was not kept.
     """
@@ -147,7 +155,9 @@ class ReplayingRecorder(Recorder):
 
 
 class ReplayedRun(RecordingRun):
-    """The run that an agent gets in a replay. It has the agent's part of ``standfast.Run`` and answers from the record.
+    """The run that an agent gets in a replay.
+
+    It has the agent's part of ``standfast.Run`` and answers from the record.
 
     ``recall`` reads ``memory``. ``remember`` and ``forget`` return what was recorded and change nothing.
     """
@@ -173,7 +183,10 @@ class ReplayedRun(RecordingRun):
         least_origin: str | None = None,
         include_unreviewed: bool = False,
     ) -> Any:
-        """Read memory as of the run's snapshot, and record what was returned. None leaves an option to ``memory``."""
+        """Read memory as of the run's snapshot, and record what was returned.
+
+        None leaves an option to ``memory``.
+        """
         if self._memory is None:
             self._needs_memory()
         within = recalled_scopes(scope, scopes, default=self.scope)
@@ -246,13 +259,18 @@ class ReplayedRun(RecordingRun):
 
     def _needs_memory(self) -> NoReturn:
         run = self.recorder.run
-        problem = f"the agent uses memory; pass memory as of snapshot {run.memory_snapshot_id} (memory=…, or --store)"
+        problem = (
+            f"the agent uses memory; pass memory as of snapshot {run.memory_snapshot_id} (memory=…, or"
+            " --store)"
+        )
         raise NotReplayable(run_id=run.run_id, problem=problem)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Replay:
-    """A replayed run: its new trace, how it compares with the record, and the agent's error, if it raised one."""
+    """A replayed run: its new trace, how it compares with the record, and the agent's error, if it raised
+    one.
+    """
 
     trace: Trace
     comparison: Comparison
@@ -260,7 +278,9 @@ class Replay:
 
     @property
     def verdict(self) -> ClaimVerdict:
-        """The comparison's verdict; but if the agent failed after it diverged, the verdict is that of the first difference."""
+        """The comparison's verdict; but if the agent failed after it diverged, the verdict is that of the
+        first difference.
+        """
         if self.error is not None and (first := self.comparison.first) is not None:
             return verdict_of(first)
         return self.comparison.verdict
@@ -273,7 +293,9 @@ def replay(
     *,
     memory: ReplayMemory | None = None,
 ) -> Replay:
-    """Run an agent again on what a recorded run saw, and compare the two. Time stands still at the recorded start.
+    """Run an agent again on what a recorded run saw, and compare the two.
+
+    Time stands still at the recorded start.
 
     Args:
         tools: Functions by tool name, for tools whose results were not kept.
@@ -312,7 +334,9 @@ def _calls(trace: Trace) -> Iterator[ToolCall]:
 
 
 def _recorded_error(answer: ToolCall) -> Exception:
-    """Rebuild a built-in error, so that the agent handles it as it did then; any other is a ``RecordedFailure``."""
+    """Rebuild a built-in error, so that the agent handles it as it did then; any other is a
+    ``RecordedFailure``.
+    """
     recorded: dict[str, str] = answer.result if isinstance(answer.result, dict) else {}
     name, message = str(recorded.get("error", "")), str(recorded.get("message", ""))
     kind = getattr(builtins, name, None)

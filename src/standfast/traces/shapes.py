@@ -1,7 +1,8 @@
 """Output shapes: the structure of an output without its words. Equivalent runs have equal shape hashes.
 
-A shape is plain JSON with a ``type``; each type has a schema. An agent builds the shape itself (``TextShape(sections=…)``) or derives
-it: ``text_shape`` from Markdown, ``code_patch_shape`` from a unified diff, ``json_shape`` from a value.
+A shape is plain JSON with a ``type``; each type has a schema. An agent builds the shape itself
+(``TextShape(sections=…)``) or derives it: ``text_shape`` from Markdown, ``code_patch_shape`` from a unified
+diff, ``json_shape`` from a value.
 """
 
 import re
@@ -139,7 +140,9 @@ def text_shape(markdown: str) -> TextShape:
 
 
 def json_shape(value: object) -> JsonShape:
-    """Return the shape of a JSON value: kinds for scalars, keys for objects, the distinct kinds of an array's members."""
+    """Return the shape of a JSON value: kinds for scalars, keys for objects, the distinct kinds of an array's
+    members.
+    """
     return JsonShape(structure=_structure(parse(canonical_bytes(value))))
 
 
@@ -153,7 +156,9 @@ def _structure(value: Any) -> Any:
 
 
 def code_patch_shape(unified_diff: str) -> CodePatchShape:
-    """Return the shape of a unified diff: files by path, with the position and size of each run of changed lines."""
+    """Return the shape of a unified diff: files by path, with the position and size of each run of changed
+    lines.
+    """
     files: dict[str, list[ShapeChange]] = {}
     old_path, changes = "/dev/null", list[ShapeChange]()
     lines = iter(unified_diff.splitlines())

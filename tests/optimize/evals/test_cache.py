@@ -1,4 +1,6 @@
-"""The result cache: the first grade stays, damage is as good as nothing, and keys cover all that decides a result."""
+"""The result cache: the first grade stays, damage is as good as nothing, and keys cover all that decides a
+result.
+"""
 
 from collections.abc import Callable, Iterator
 from pathlib import Path

@@ -247,7 +247,8 @@ def test_promptfoo_test_cases_are_read_and_graded(tmp_path: Path) -> None:
 
 def test_promptfoo_columns_are_read(tmp_path: Path) -> None:
     (tmp_path / "t.csv").write_text(
-        'question,__expected,__expected2,__description\nA?,yes,not-contains:no,x\nB?,"contains-any: b, c",,y\n'
+        'question,__expected,__expected2,__description\nA?,yes,not-contains:no,x\nB?,"contains-any: b,'
+        ' c",,y\n'
     )
     first, second = read_dataset(tmp_path / "t.csv")
 

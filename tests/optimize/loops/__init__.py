@@ -1,1 +1,3 @@
-"""Tests of the loops: workers, the gate, strategies, optimisations whole, and three processes that are killed."""
+"""Tests of the loops: workers, the gate, strategies, optimisations whole, and three processes that are
+killed.
+"""

@@ -1,7 +1,8 @@
-"""A small harness with an agent whose every need is known: which words its prompt must hold, for which samples.
+"""A small harness with an agent whose every need is known: which words its prompt must hold, for which
+samples.
 
-The script answers a sample right only if the prompt holds what that sample needs, so that a test can say beforehand which
-edits do harm.
+The script answers a sample right only if the prompt holds what that sample needs, so that a test can say
+beforehand which edits do harm.
 """
 
 import re

@@ -1,4 +1,5 @@
-"""An agent over a memory in a file that kills itself when its answer is committed and nobody has been told yet.
+"""An agent over a memory in a file that kills itself when its answer is committed and nobody has been told
+yet.
 
 ``python -m tests.optimize.loops.killed_agent URL FILE``
 """

@@ -1,4 +1,6 @@
-"""The document's own examples, as they are written there, apart from package names and what stands for ``...``."""
+"""The document's own examples, as they are written there, apart from package names and what stands for
+``...``.
+"""
 
 import threading
 from collections.abc import Iterator
@@ -28,7 +30,10 @@ prompt = PromptTemplate(
         Section(
             key="role",
             title="Role",
-            body="You are a reviewer who looks at code with great care and who is always friendly to its author.",
+            body=(
+                "You are a reviewer who looks at code with great care and who is always friendly to its"
+                " author."
+            ),
         ),
         Section(key="task", title="Task", body="Review: ${input}"),
     ),

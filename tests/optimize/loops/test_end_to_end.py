@@ -1,4 +1,6 @@
-"""Three processes on one Redis, killed and restarted at random: the same report as undisturbed, and nothing left over."""
+"""Three processes on one Redis, killed and restarted at random: the same report as undisturbed, and nothing
+left over.
+"""
 
 import random
 import subprocess

@@ -1,4 +1,6 @@
-"""A shorter prompt commits to the same: numbers, negations, modals, comparisons and names, sentence by sentence, in every claimed language."""
+"""A shorter prompt commits to the same: numbers, negations, modals, comparisons and names, sentence by
+sentence, in every claimed language.
+"""
 
 import msgspec
 import pytest
@@ -19,7 +21,10 @@ from tests.optimize.loops.harness import COUNTER
 # For each language: sentences that are harmless to shorten, and what must never become of them.
 TEXTS = {
     "English": {
-        "text": "Never share passwords. Refund within 30 days. Ship within 5 days. You must greet people. Ask Ada about bills. Reply before noon.",
+        "text": (
+            "Never share passwords. Refund within 30 days. Ship within 5 days. You must greet people. Ask Ada"
+            " about bills. Reply before noon."
+        ),
         "comparison flipped": ("Reply before", "Reply after"),
         "negation removed": ("Never share passwords", "Share passwords"),
         "negation moved": ("Never share passwords. Refund", "Share passwords. Never refund"),
@@ -30,7 +35,10 @@ TEXTS = {
         "name changed": ("Ask Ada", "Ask Bob"),
     },
     "German": {
-        "text": "Teile nie Passwörter. Erstatte binnen 30 Tagen. Versende binnen 5 Tagen. Du musst Leute grüßen. Frag zu Rechnungen Ada. Antworte vor Mittag.",
+        "text": (
+            "Teile nie Passwörter. Erstatte binnen 30 Tagen. Versende binnen 5 Tagen. Du musst Leute grüßen."
+            " Frag zu Rechnungen Ada. Antworte vor Mittag."
+        ),
         "comparison flipped": ("Antworte vor", "Antworte nach"),
         "negation removed": ("Teile nie Passwörter", "Teile Passwörter"),
         "negation moved": ("Teile nie Passwörter. Erstatte", "Teile Passwörter. Erstatte nie"),
@@ -41,7 +49,10 @@ TEXTS = {
         "name changed": ("Rechnungen Ada", "Rechnungen Bob"),
     },
     "French": {
-        "text": "Ne partage jamais les clés. Rembourse sous 30 jours. Expédie sous 5 jours. Tu dois saluer les gens. Demande à Ada pour les factures. Réponds avant midi.",
+        "text": (
+            "Ne partage jamais les clés. Rembourse sous 30 jours. Expédie sous 5 jours. Tu dois saluer les"
+            " gens. Demande à Ada pour les factures. Réponds avant midi."
+        ),
         "comparison flipped": ("Réponds avant", "Réponds après"),
         "negation removed": ("Ne partage jamais les clés", "Partage les clés"),
         "negation moved": ("Ne partage jamais les clés. Rembourse", "Partage les clés. Ne rembourse jamais"),
@@ -52,7 +63,10 @@ TEXTS = {
         "name changed": ("à Ada", "à Bob"),
     },
     "Spanish": {
-        "text": "Nunca compartas claves. Reembolsa en 30 días. Envía en 5 días. Debes saludar a la gente. Pregunta a Ada sobre facturas. Responde antes de mediodía.",
+        "text": (
+            "Nunca compartas claves. Reembolsa en 30 días. Envía en 5 días. Debes saludar a la gente."
+            " Pregunta a Ada sobre facturas. Responde antes de mediodía."
+        ),
         "comparison flipped": ("Responde antes", "Responde después"),
         "negation removed": ("Nunca compartas", "Compartas"),
         "negation moved": ("Nunca compartas claves. Reembolsa", "Compartas claves. Nunca reembolsa"),
@@ -144,7 +158,10 @@ def test_what_says_the_same_passes(before: str, after: str) -> None:
 
 
 def test_rewritings_change_no_meaning() -> None:
-    text = "Please note that Ada is able to help within 3 days. In order to win, you must not guess, at all times."
+    text = (
+        "Please note that Ada is able to help within 3 days. In order to win, you must not guess, at all"
+        " times."
+    )
 
     assert plain_words(text) != text
     assert meaning_change(sentences_of(text), sentences_of(plain_words(text))) is None

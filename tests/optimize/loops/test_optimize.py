@@ -171,7 +171,10 @@ def test_held_out_samples_that_have_decided_prove_less_each_time(tmp_path: Path)
 
 
 def test_a_use_that_could_prove_nothing_is_not_run(tmp_path: Path) -> None:
-    """70 samples are enough for one test. Another candidate on the same held-out samples would be the second."""
+    """70 samples are enough for one test.
+
+    Another candidate on the same held-out samples would be the second.
+    """
     first = Harness(tmp_path, agent(), Planted(("role", SHORT_ROLE)))
     assert first.optimize(dataset(70)).has_modifications
     provider = agent()
@@ -366,7 +369,9 @@ def test_nothing_temporary_is_left_and_the_report_is_the_same_again(tmp_path: Pa
 
 
 def test_baseline_and_candidate_run_alternately(tmp_path: Path) -> None:
-    """But for the probe that finds out whether the baseline passes anything; what drifts meanwhile meets both sides."""
+    """But for the probe that finds out whether the baseline passes anything; what drifts meanwhile meets both
+    sides.
+    """
     asked: list[tuple[str, int, str]] = []
 
     class Watched(EvalLoop[Any, Any]):

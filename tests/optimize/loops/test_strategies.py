@@ -142,11 +142,16 @@ def test_what_is_said_twice_stays_once_across_sections() -> None:
 
 
 def test_what_differs_in_a_number_or_a_negation_is_no_duplicate() -> None:
-    rest = "of the purchase when they ask for it in writing and send the parcel back to the address on the label of the box that it came in"
+    rest = (
+        "of the purchase when they ask for it in writing and send the parcel back to the address on the label"
+        " of the box that it came in"
+    )
     prompt = _prompt(
         f"Refund every customer within 14 days {rest}.\n\nRefund every customer within 30 days {rest}.",
-        f"We always tell customers about the delay {rest}.\n\nWe never tell customers about the delay {rest}.",
-        f"Please thank every customer within a day {rest}.\n\nKindly thank every customer within a day {rest}.",
+        f"We always tell customers about the delay {rest}.\n\nWe never tell customers about the delay"
+        f" {rest}.",
+        f"Please thank every customer within a day {rest}.\n\nKindly thank every customer within a day"
+        f" {rest}.",
     )
     edits = DuplicateRemoval().propose(prompt, adapter=None, session=SESSION)
 

@@ -1,4 +1,6 @@
-"""What the agent's loop did is in its trace: the same request again is proved equivalent, one thing changed is caught."""
+"""What the agent's loop did is in its trace: the same request again is proved equivalent, one thing changed
+is caught.
+"""
 
 import json
 from collections.abc import Sequence

@@ -118,7 +118,9 @@ def test_a_handler_that_is_asked_to_stop_gives_its_request_back(requests: AnyMai
 def test_a_lease_is_kept_while_the_handler_is_at_work(
     requests: AnyMailbox, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The handler goes on until its lease was extended for longer than it lasts; nobody else gets the request meanwhile."""
+    """The handler goes on until its lease was extended for longer than it lasts; nobody else gets the request
+    meanwhile.
+    """
     seen: list[int] = []
     extended = threading.Semaphore(0)
     extend = Message.extend_visibility

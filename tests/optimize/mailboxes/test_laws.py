@@ -1,4 +1,6 @@
-"""The laws of a mailbox, for both backends: any sequence of calls, held against a model that knows every message's state."""
+"""The laws of a mailbox, for both backends: any sequence of calls, held against a model that knows every
+message's state.
+"""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -83,7 +85,8 @@ class Laws(RuleBasedStateMachine):
         """The oldest come first, each once, as many as are wanted."""
         self._surface()
         expected: list[str] = []
-        # Undecodable messages are taken with the others and buried; a full batch of them would ask again at once.
+        # Undecodable messages are taken with the others and buried; a full batch of them would ask again at
+        # once.
         while self.queue and len(expected) < max_messages:
             message_id = self.queue.pop(0)
             one = self.known[message_id]

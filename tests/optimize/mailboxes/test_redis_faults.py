@@ -162,10 +162,13 @@ def _one_life(mailbox: Box) -> None:
 
 
 def test_a_connection_that_is_cut_anywhere_does_every_call_once(redis_url: str, figures: Figures) -> None:
-    """The cut comes after so many bytes, in either direction, so that every call and every answer is once cut in two."""
+    """The cut comes after so many bytes, in either direction, so that every call and every answer is once cut
+    in two.
+    """
     with CuttingProxy(redis_url) as proxy:
         url = f"redis://127.0.0.1:{urlsplit(proxy.url).port}/0"
-        # The first life also carries the scripts themselves to the server; the second is like all that follow.
+        # The first life also carries the scripts themselves to the server; the second is like all that
+        # follow.
         for name in ("first", "second"):
             proxy.passed_bytes = {TO_SERVER: 0, TO_CLIENT: 0}
             with _box(url, name) as mailbox:
@@ -178,7 +181,8 @@ def test_a_connection_that_is_cut_anywhere_does_every_call_once(redis_url: str, 
                 with _box(url, f"life-{len(lives)}") as mailbox:
                     proxy.cut_after(direction, cut_at, late=cut_at % 2 == 1)
                     _one_life(mailbox)
-        # What was on its way when the connection was cut arrives in the end, after it was repeated and answered.
+        # What was on its way when the connection was cut arrives in the end, after it was repeated and
+        # answered.
         time.sleep(LATE_SECONDS * 2)
     figures("cut mailbox connections", cuts=proxy.cuts)
 

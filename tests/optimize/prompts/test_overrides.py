@@ -1,4 +1,6 @@
-"""One contract for the three overrides stores: versions, compare-and-set, expiry, and what a killed writer leaves."""
+"""One contract for the three overrides stores: versions, compare-and-set, expiry, and what a killed writer
+leaves.
+"""
 
 import subprocess
 import sys

@@ -64,7 +64,9 @@ class ProtocolServer:
         return f"http://127.0.0.1:{self._http.server_address[1]}"
 
     def answer(self, path: str, body: dict[str, Any]) -> dict[str, Any]:
-        """A proper answer: the last thing that was said, backwards; or the call of a tool that is planned or must be made."""
+        """A proper answer: the last thing that was said, backwards; or the call of a tool that is planned or
+        must be made.
+        """
         forced = body.get("tool_choice", {}).get("name")
         if forced:
             self.tool_call = {"name": forced, "arguments": {"sum": 4}}

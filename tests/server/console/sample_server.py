@@ -1,4 +1,5 @@
-"""A server with content for every page: records with a history, proposals, traces, benchmark results, prompts.
+"""A server with content for every page: records with a history, proposals, traces, benchmark results,
+prompts.
 
 ``payload`` is put into every field that a caller can store, so that a test can look for it on every page.
 """

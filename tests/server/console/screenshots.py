@@ -1,6 +1,7 @@
 """Takes pictures of the console: `python -m tests.server.console.screenshots FOLDER [PAGE …]`.
 
-Without pages it writes those that the docs show. With pages (or `all`) it takes each at three widths, light and dark, to be looked at.
+Without pages it writes those that the docs show. With pages (or `all`) it takes each at three widths, light
+and dark, to be looked at.
 """
 
 import sys

@@ -11,7 +11,8 @@ from tests.govern import openssh
 from tests.server.console.browser import VARIABLE, browser, chromium, serving, sign_in
 from tests.server.console.sample_server import SampleServer, sample_server
 
-# It ends attributes, elements, templates and comments. The template expression gives a text that no hash contains by chance.
+# It ends attributes, elements, templates and comments. The template expression gives a text that no hash
+# contains by chance.
 PAYLOAD = (
     "<script>planted=1</script>\"'><img src=x onerror=planted=1><svg onload=planted=1>"
     "</title></textarea>--><b onmouseover=planted=1>{{'7'*7}}"
@@ -34,15 +35,17 @@ if chromium() is None:
 
     def test_the_browser_tests_need_chromium() -> None:
         pytest.skip(
-            f"THE BROWSER TESTS OF THE CONSOLE DID NOT RUN: there is no chromium. Install it (Debian: apt-get install "
-            f"chromium) or name one in {VARIABLE}"
+            "THE BROWSER TESTS OF THE CONSOLE DID NOT RUN: there is no chromium. Install it (Debian: apt-get"
+            f" install chromium) or name one in {VARIABLE}"
         )
 
 else:
 
     @pytest.fixture(scope="module")
     def hostile(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SampleServer]:
-        """A harness with payload in every field that can be stored, its namespace and its keys' names among them."""
+        """A harness with payload in every field that can be stored, its namespace and its keys' names among
+        them.
+        """
         folder = tmp_path_factory.mktemp("hostile")
         with sample_server(folder, payload=PAYLOAD, namespace=f"space{PAYLOAD}") as built:
             yield built
@@ -195,7 +198,9 @@ else:
         page.get_by_role("heading", name="Memory", exact=True).wait_for()
 
     def test_what_happens_elsewhere_appears_by_itself(tmp_path: Path, chrome: Browser) -> None:
-        """On the list of activity as a line, on other pages as a notice; texts from events never become markup."""
+        """On the list of activity as a line, on other pages as a notice; texts from events never become
+        markup.
+        """
         hostile = "<img src=x onerror=planted=1>"
         with sample_server(tmp_path, memory_only=True) as harness, serving(harness) as served:
             page = chrome.new_page()

@@ -1,4 +1,6 @@
-"""The pages of a user: everything of one, export, forget after a rehearsal; add, correct and forget a fact with a reason."""
+"""The pages of a user: everything of one, export, forget after a rehearsal; add, correct and forget a fact
+with a reason.
+"""
 
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,4 +1,6 @@
-"""The page that explains every word: bands, verdicts, floors, roles, and the headings of all tables and lists."""
+"""The page that explains every word: bands, verdicts, floors, roles, and the headings of all tables and
+lists.
+"""
 
 import re
 
@@ -17,7 +19,9 @@ EVERYDAY = {"from", "to", "valid until"}
 
 
 def _is_explained(heading: str) -> bool:
-    """Whether the words of a heading are explained: as a whole, in the singular, or by the words that it is made of."""
+    """Whether the words of a heading are explained: as a whole, in the singular, or by the words that it is
+    made of.
+    """
     words = heading.lower().strip()
     forms = {words, words.removesuffix("s"), words.removeprefix("in ")}
     parts = [part for part in re.split(r"\W+", words) if part not in ("in", "of", "")]

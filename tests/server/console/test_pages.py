@@ -118,7 +118,9 @@ def test_a_page_has_its_text_and_headers(operator: BrowserClient, harness: Sampl
 def test_a_page_is_accessible_and_has_nothing_inline(
     operator: BrowserClient, harness: SampleServer, name: str
 ) -> None:
-    """One heading, labelled fields, a token in every form that changes something, nothing inline or from another site."""
+    """One heading, labelled fields, a token in every form that changes something, nothing inline or from
+    another site.
+    """
     answer = operator.get(harness.pages()[name])
     elements = elements_of(answer)
     labelled = {attributes.get("for") for tag, attributes in elements if tag == "label"}

@@ -1,9 +1,9 @@
 """Episodes from conversations: each message is a step, in the order in which it was said.
 
-Reads JSON, or JSON lines: a list of messages, an object with ``messages`` (or ``utterances`` or ``turns``), or a list of such
-objects. A message has a ``role`` (or ``speaker``) and a ``content`` (or ``text``). A conversation may have ``questions``, each with
-the ``evidence`` that answers it: the positions of messages, from 0, or their ids. A message's kind is the first of these that
-applies:
+Reads JSON, or JSON lines: a list of messages, an object with ``messages`` (or ``utterances`` or ``turns``),
+or a list of such objects. A message has a ``role`` (or ``speaker``) and a ``content`` (or ``text``). A
+conversation may have ``questions``, each with the ``evidence`` that answers it: the positions of messages,
+from 0, or their ids. A message's kind is the first of these that applies:
 
     cited          a question names it as evidence
     acknowledged   it only greets, thanks or agrees
@@ -33,14 +33,18 @@ _IDS: Final = ("id", "message_id", "dia_id")
 ACKNOWLEDGED_WORDS: Final = 8
 
 _CORRECTED: Final = re.compile(
-    r"\b(?:actually|instead|change(?:d)? (?:my|that|it)|i meant|scratch that|on second thought|never ?mind|correction)\b"
+    r"\b(?:actually|instead|change(?:d)? (?:my|that|it)|i meant|scratch that|on second thought|never"
+    r" ?mind|correction)\b"
     r"|\bno,? (?:i (?:said|want|need)|make it|not)\b|\brather than\b",
     re.IGNORECASE,
 )
 _STATED: Final = re.compile(
-    r"\b(?:i|we) (?:am|was|were|have (?:a|an|the|no|some|two|\d)|had|prefer|like|love|hate|need|want|live|work|usually|always|never|"
-    r"decided|booked|ordered|chose|would (?:like|love|prefer))\b|\b(?:i|we)['’](?:m|d|ve) (?!sorry|confirmed|sent|entered)|"
-    r"\bi['’]ll (?:take|have|get|go|buy|try)\b|\bmy \w+(?: \w+)? (?:is|are|was)\b|\bcall me\b|\bremind me\b|\bremember\b",
+    r"\b(?:i|we) (?:am|was|were|have"
+    r" (?:a|an|the|no|some|two|\d)|had|prefer|like|love|hate|need|want|live|work|usually|always|never|"
+    r"decided|booked|ordered|chose|would (?:like|love|prefer))\b|\b(?:i|we)['’](?:m|d|ve)"
+    r" (?!sorry|confirmed|sent|entered)|"
+    r"\bi['’]ll (?:take|have|get|go|buy|try)\b|\bmy \w+(?: \w+)? (?:is|are|was)\b|\bcall me\b|\bremind"
+    r" me\b|\bremember\b",
     re.IGNORECASE,
 )
 # Asked for, or refused: a fact even if it is put as a question.

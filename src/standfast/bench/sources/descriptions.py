@@ -1,14 +1,15 @@
 """Operations of OpenAPI and AsyncAPI descriptions, and objects of a JSON Schema; as JSON or YAML.
 
 OpenAPI 3 and Swagger 2: of each operation, what a caller depends on: the names of query and cookie
-parameters and of the top-level properties of the body, which of them are required, whether the operation is deprecated, and the
-values of enumerated fields in the request and in the first successful response (there also one level inside a list). Path and
-header parameters are ignored. A body with alternatives (``oneOf``, ``anyOf``) has the properties of all of them; required is what
-every alternative requires, and a field is enumerated if it is in every alternative that has it.
+parameters and of the top-level properties of the body, which of them are required, whether the operation is
+deprecated, and the values of enumerated fields in the request and in the first successful response (there
+also one level inside a list). Path and header parameters are ignored. A body with alternatives (``oneOf``,
+``anyOf``) has the properties of all of them; required is what every alternative requires, and a field is
+enumerated if it is in every alternative that has it.
 
-AsyncAPI 2 and 3: each channel that is published or subscribed to (2), and each operation (3), is one; its parameters are the top
-fields of the messages' payloads. JSON Schema: each object with properties is one, by its place in the document; its parameters
-are its properties, with their types.
+AsyncAPI 2 and 3: each channel that is published or subscribed to (2), and each operation (3), is one; its
+parameters are the top fields of the messages' payloads. JSON Schema: each object with properties is one, by
+its place in the document; its parameters are its properties, with their types.
 """
 
 import json
@@ -311,7 +312,10 @@ def read_json_schema(content: bytes, path: str, prefix: str) -> dict[str, ApiOpe
 
 
 def _objects(schema: Any, place: str, depth: int) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yield all objects with properties inside a schema, definitions included. References are not followed."""
+    """Yield all objects with properties inside a schema, definitions included.
+
+    References are not followed.
+    """
     if not isinstance(schema, dict) or depth > MAX_DEPTH:
         return
     if isinstance(schema.get("properties"), dict):

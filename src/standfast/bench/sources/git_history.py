@@ -1,4 +1,6 @@
-"""The versions of a file, or of the files below a folder, along the history of a git repository; or as files on disk."""
+"""The versions of a file, or of the files below a folder, along the history of a git repository; or as files
+on disk.
+"""
 
 import os
 import subprocess
@@ -25,7 +27,9 @@ def no_progress(done: int, total: int) -> None:
 
 
 class SourceVersion(msgspec.Struct, frozen=True, kw_only=True):
-    """One version of a source: its label, the content of its files by path, and whether they are the files of a folder."""
+    """One version of a source: its label, the content of its files by path, and whether they are the files of
+    a folder.
+    """
 
     label: str
     files: dict[str, bytes]
@@ -49,7 +53,8 @@ def git_versions(
         repository: A repository on disk, with or without a work tree.
         path: A file or a folder in it; ``.`` is the whole repository.
         suffixes: How the names of files below a folder end; others are ignored.
-        most: How many versions to use; if there are more, they are chosen evenly, the first and the last included.
+        most: How many versions to use; if there are more, they are chosen evenly, the first and the last
+            included.
         skipped: Receives each version that is left out, and why.
         progress: Receives how far the import is.
 

@@ -1,8 +1,9 @@
 """Types of a GraphQL schema, and messages and services of protobuf files.
 
-GraphQL: each object, interface, input, enum and union is one operation of the interface, its parameters are its fields, values or
-members; a field with arguments is one of its own. Protobuf: each message and enum is one, and each method of a service. Types
-are compared without an outer ``!``; an input's non-null field without a default is required, and so is proto2's ``required``.
+GraphQL: each object, interface, input, enum and union is one operation of the interface, its parameters are
+its fields, values or members; a field with arguments is one of its own. Protobuf: each message and enum is
+one, and each method of a service. Types are compared without an outer ``!``; an input's non-null field
+without a default is required, and so is proto2's ``required``.
 """
 
 import re
@@ -43,7 +44,10 @@ class _Tokens:
         token = self.next
         if not token or (expected and token != expected):
             wanted = repr(expected) if expected else "more"
-            problem = f"it can't be read: {wanted} expected at {' '.join(self.words[self.at - 5 : self.at + 1])!r:.80}"
+            problem = (
+                f"it can't be read: {wanted} expected at"
+                f" {' '.join(self.words[self.at - 5 : self.at + 1])!r:.80}"
+            )
             raise BadFile(file=self._name, problem=problem)
         self.at += 1
         return token

@@ -1,7 +1,8 @@
-"""Interfaces that change: what callers depend on, how two versions differ, and the stream of changes as an episode.
+"""Interfaces that change: what callers depend on, how two versions differ, and the stream of changes as an
+episode.
 
-Every format is read into the same shape: operations (of an API), types (of GraphQL), messages (of protobuf) or objects (of a JSON
-Schema) with named parameters. One rule says what changed, whatever the format.
+Every format is read into the same shape: operations (of an API), types (of GraphQL), messages (of protobuf)
+or objects (of a JSON Schema) with named parameters. One rule says what changed, whatever the format.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -30,7 +31,9 @@ class ApiOperation(msgspec.Struct, frozen=True, kw_only=True):
     required: frozenset[str]
     deprecated: bool
     enums: dict[str, frozenset[str]]
-    """Allowed values by field, in lower case; ``in.`` fields are of the request, ``out.`` fields of the response."""
+    """Allowed values by field, in lower case; ``in.`` fields are of the request, ``out.`` fields of the
+    response.
+    """
     types: dict[str, str] = {}
     """The types of parameters, in formats whose callers depend on them."""
     deprecated_params: frozenset[str] = frozenset()
@@ -118,7 +121,9 @@ def _accepts(old: ApiOperation, new: ApiOperation, name: str) -> bool:
 
 
 class InterfaceVersion(msgspec.Struct, frozen=True, kw_only=True):
-    """One version of an interface: its label, and its operations by an identity that stays when a placeholder is renamed."""
+    """One version of an interface: its label, and its operations by an identity that stays when a placeholder
+    is renamed.
+    """
 
     label: str
     operations: dict[str, ApiOperation]
@@ -143,7 +148,8 @@ def interface_versions(
         read: Reads one file.
         source: The prefix of the operations' names.
         by_file: Whether names begin with the file's path if a version is a folder.
-        skipped: Receives each file that can't be read, and why; it counts as unchanged. Without it, that is an error.
+        skipped: Receives each file that can't be read, and why; it counts as unchanged. Without it, that is
+            an error.
     """
     parsed: dict[str, tuple[bytes, dict[str, ApiOperation]]] = {}
     begun = False
@@ -189,9 +195,9 @@ def interface_episode(
 ) -> Episode:
     """Return what changed from version to version as one stream.
 
-    Each changed operation is one step that shows its new state, not the difference. The stream starts with some unchanged
-    operations of the first version, one for every five changes. A version with fewer than 60 % of the last one's operations
-    is considered broken; it is skipped and reported.
+    Each changed operation is one step that shows its new state, not the difference. The stream starts with
+    some unchanged operations of the first version, one for every five changes. A version with fewer than 60 %
+    of the last one's operations is considered broken; it is skipped and reported.
 
     Args:
         versions: The versions, oldest first.
@@ -232,7 +238,10 @@ class _Stream:
             self._names = {identity: operation.name for identity, operation in new.items()}
             return
         if len(new) < BROKEN_SHARE * len(self._last):
-            why = f"it has {len(new)} operations, the version before it {len(self._last)}; it is considered broken"
+            why = (
+                f"it has {len(new)} operations, the version before it {len(self._last)}; it is considered"
+                " broken"
+            )
             self._skipped(version.label, why)
             return
         self._number += 1

@@ -1,14 +1,16 @@
 """How steps are labelled: one mechanical rule for generated and imported streams.
 
-Each step has the kinds of change that it shows. The highest class among them is the step's class, which determines its utility,
-whether it is critical, and whether it counts as drift. A state that a later step of the same endpoint replaces has half the
-utility. ``priority`` is half the utility (scaled to 0 to 1) and half a hash of the step's position, so that it is only a hint;
-only the privileged track sees it.
+Each step has the kinds of change that it shows. The highest class among them is the step's class, which
+determines its utility, whether it is critical, and whether it counts as drift. A state that a later step of
+the same endpoint replaces has half the utility. ``priority`` is half the utility (scaled to 0 to 1) and half
+a hash of the step's position, so that it is only a hint; only the privileged track sees it.
 
-How far the rule agrees with a hand is measured on a sample that ships as ids and labels, without texts (``data/hand_labels.jsonl``). An id is
-the start of the fingerprint of a step's observation. Each row has the hand's label, those of a second and of a blind pass where there were, what the rule
-said when the sample was drawn (``rule_before``), and what it said after it was mended on the development half (``rule``).
-``docs/bench-labels.md`` has the guideline and how to make the episodes again, from which the rule's answers can be computed anew.
+How far the rule agrees with a hand is measured on a sample that ships as ids and labels, without texts
+(``data/hand_labels.jsonl``). An id is the start of the fingerprint of a step's observation. Each row has the
+hand's label, those of a second and of a blind pass where there were, what the rule said when the sample was
+drawn (``rule_before``), and what it said after it was mended on the development half (``rule``).
+``docs/bench-labels.md`` has the guideline and how to make the episodes again, from which the rule's answers
+can be computed anew.
 """
 
 import os
@@ -122,7 +124,9 @@ def ignore_skipped(what: str, why: str) -> None:
 
 
 class DriftEvent(msgspec.Struct, frozen=True, kw_only=True):
-    """An observation from a source, the kinds of change in it, and the versions since the endpoint was last observed."""
+    """An observation from a source, the kinds of change in it, and the versions since the endpoint was last
+    observed.
+    """
 
     observation: dict[str, Any]
     kinds: tuple[str, ...]
@@ -226,7 +230,10 @@ class HandLabel(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Agreement(msgspec.Struct, frozen=True, kw_only=True):
-    """How far two labellings agree. Precision, recall and kappa are those of *critical*; intervals are 95 % bootstraps over steps."""
+    """How far two labellings agree.
+
+    Precision, recall and kappa are those of *critical*; intervals are 95 % bootstraps over steps.
+    """
 
     steps: int
     critical: int
@@ -302,11 +309,13 @@ def _binary_kappas(left: npt.NDArray[np.bool_], right: npt.NDArray[np.bool_]) ->
 def label_report(
     sample: Sequence[HandLabel], answers: Mapping[str, DriftClass] | None = None, *, before: bool = False
 ) -> dict[str, Agreement]:
-    """Return the agreement of the rule with the hand: for all, by half, by format; and of the passes of the hand.
+    """Return the agreement of the rule with the hand: for all, by half, by format; and of the passes of the
+    hand.
 
     Args:
         sample: The hand's labels.
-        answers: The rule's answers by id; steps without one are left out. Without it, the answers that the sample has.
+        answers: The rule's answers by id; steps without one are left out. Without it, the answers that the
+            sample has.
         before: With the sample's own answers, those before the rule was mended.
     """
     rule = {one.id: one.rule_before if before else one.rule for one in sample} if answers is None else answers

@@ -1,7 +1,8 @@
-"""Episodes from Markdown: the notes of a changelog, or the sections of a documentation that change from version to version.
+"""Episodes from Markdown: the notes of a changelog, or the sections of a documentation that change from
+version to version.
 
-In a changelog, a release is a heading with a version number. A section is a deeper heading, a line in bold, or a note that only
-introduces deeper ones. A note's kind is the first of these that applies:
+In a changelog, a release is a heading with a version number. A section is a deeper heading, a line in bold,
+or a note that only introduces deeper ones. A note's kind is the first of these that applies:
 
     breaking      it carries a mark: a warning sign, "**Breaking", "[BREAKING]", or "Breaking:" at its start
     as headed     the nearest heading that names a kind decides: Breaking, Security, Deprecated, Removed, Fixed, Added, Internal, Docs
@@ -19,7 +20,8 @@ Words in quotes or in code, and negated words ("no breaking changes", "is not re
 
 The same text in the same section again is a duplicate.
 
-In a documentation, a section is the text under a heading; its name is the page and the heading's anchor. Its kinds are:
+In a documentation, a section is the text under a heading; its name is the page and the heading's anchor. Its
+kinds are:
 
     section_added      it is new
     section_removed    it was removed
@@ -61,9 +63,14 @@ INTRODUCTION_CHARS: Final = 60
 
 _KIND_WORDS: Final = {
     "deprecation": r"\bdeprecat",
-    "relaxed": r"\b(?:remov|drop)\w*\b[^.]{0,60}\b(?:requirements?|required|restrictions?|limitations?|beta|broken|unused|unnecessary|redundant)\b",
-    "behaviour": r"\bchang(?:e|es|ed|ing)\b[^.]{0,40}\b(?:types?|formats?|defaults?|behaviou?rs?)\b|\bto be required\b|\bnow requires?\b"
-    r"|\bminimum\b[^.]{0,30}\bversions?\b",
+    "relaxed": (
+        r"\b(?:remov|drop)\w*\b[^.]{0,60}\b(?:requirements?|required|restrictions?|limitations?|beta|broken|unused|unnecessary|redundant)\b"
+    ),
+    "behaviour": (
+        r"\bchang(?:e|es|ed|ing)\b[^.]{0,40}\b(?:types?|formats?|defaults?|behaviou?rs?)\b|\bto be"
+        r" required\b|\bnow requires?\b"
+        r"|\bminimum\b[^.]{0,30}\bversions?\b"
+    ),
     "removal": r"\bremov(?:e|es|ed|al|ing)\b|\bdrop(?:s|ped|ping)?\b|\bno longer\b|\bdelet(?:e|ed|es)\b",
     "fix": r"\bfix(?:e[sd])?\b|\bbugs?\b|\bcorrect(?:ed|s)?\b",
     "internal": r"\brefactor|\bCI\b|\btest(?:s|ing)?\b|\bchore\b|\binternal|\blint|\bbump\b",
@@ -80,7 +87,8 @@ _BREAKING: Final = re.compile(r"\bbreaking changes?\b", re.IGNORECASE)
 _SECURITY: Final = re.compile(r"\bCVE-\d|\bvulnerabilit|\bsecurity\b", re.IGNORECASE)
 _QUOTED: Final = re.compile(r"`[^`]*`|\"[^\"]*\"|“[^”]*”|‘[^’]*’|(?<!\w)'[^']*'(?!\w)")
 _NEGATED: Final = re.compile(
-    r"(?:\bnot|\bnever|n['’]t|\bwithout|\bno longer|\bno|\bnon|\bun)[\s-]+(?:(?:a|an|any|be|been|being|yet|longer)\s+)*"  # As people type it.
+    r"(?:\bnot|\bnever|n['’]t|\bwithout|\bno"
+    r" longer|\bno|\bnon|\bun)[\s-]+(?:(?:a|an|any|be|been|being|yet|longer)\s+)*"  # As people type it.
     r"(?:deprecat\w*|remov\w*|drop\w*|delet\w*|breaking(?: changes?)?|vulnerab\w*)",
     re.IGNORECASE,
 )
@@ -133,7 +141,8 @@ def changelog_episode(
 ) -> Episode:
     """Return the notes of a changelog as one stream, oldest release first.
 
-    Notes that belong to no release with a version number, such as those under "Unreleased", are left out and reported.
+    Notes that belong to no release with a version number, such as those under "Unreleased", are left out and
+    reported.
     """
     found = list(read_notes(content))
     notes = [note for note in found if note.version]
@@ -202,7 +211,10 @@ def kind_of_note(note: ChangelogNote) -> str:
 
 
 def read_notes(content: str) -> Iterator[ChangelogNote]:
-    """Yield the notes of a changelog in the order of the text. Notes before the first release have an empty version."""
+    """Yield the notes of a changelog in the order of the text.
+
+    Notes before the first release have an empty version.
+    """
     lines = content.splitlines()
     release_level = _release_level(lines)
     version, date, sections = "", None, ""
@@ -234,7 +246,9 @@ def read_notes(content: str) -> Iterator[ChangelogNote]:
 
 
 def _release_level(lines: Sequence[str]) -> int:
-    """Return the deepest level of a heading that is a release: 2, or the first level at which headings name versions."""
+    """Return the deepest level of a heading that is a release: 2, or the first level at which headings name
+    versions.
+    """
     headings = [heading for line in lines if (heading := _HEADING.match(line)) is not None]
     return max(
         2, min((len(one[1]) for one in headings if _VERSION.search(_ISO_DATE.sub("", one[2]))), default=2)
@@ -287,7 +301,9 @@ def _newest_first(notes: list[ChangelogNote]) -> bool:
 def docs_episode(
     versions: Iterable[SourceVersion], *, source: str, skipped: ReportSkipped = ignore_skipped
 ) -> Episode:
-    """Return what changed between versions, oldest first, as one stream. Each step shows a section's new state.
+    """Return what changed between versions, oldest first, as one stream.
+
+    Each step shows a section's new state.
 
     A page that can't be read in a version is reported to ``skipped`` and counts as unchanged there.
     """

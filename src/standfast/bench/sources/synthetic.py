@@ -1,7 +1,8 @@
 """Synthetic streams of drifting APIs. The same settings give the same bytes on every machine.
 
-A stream observes endpoints and documentation sections. Between two observations an entity may drift: lose or gain a parameter,
-be deprecated or be rewritten; a breaking change may be followed by a migration guide. The regime determines when:
+A stream observes endpoints and documentation sections. Between two observations an entity may drift: lose or
+gain a parameter, be deprecated or be rewritten; a breaking change may be followed by a migration guide. The
+regime determines when:
 
     default             drift at a steady rate
     bursts              drift mostly in short windows, like releases
@@ -82,7 +83,10 @@ class DriftSettings(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def generate(settings: DriftSettings, episode: int) -> Episode:
-    """Return the episode of that number. Each has random numbers of its own, so they can be made in any order."""
+    """Return the episode of that number.
+
+    Each has random numbers of its own, so they can be made in any order.
+    """
     world = DriftingWorld(settings, episode)
     return world.as_episode([world.next(t) for t in range(settings.steps)])
 
@@ -234,7 +238,9 @@ def synthetic_name(settings: DriftSettings, episodes: int, against: str | None =
 
 
 def default_files(out: str, *, seed: int = 0) -> list[str]:
-    """Return files with synthetic episodes of three lengths in four regimes; missing ones are made below ``out``."""
+    """Return files with synthetic episodes of three lengths in four regimes; missing ones are made below
+    ``out``.
+    """
     files = []
     for regime in Regime:
         if regime is Regime.ADVERSARIAL:
@@ -257,10 +263,11 @@ def generate_against(
 ) -> Episode:
     """Return the episode of that number, made against this policy under this budget.
 
-    The stream is made in segments of ten steps. Before each segment, an adversary tries every attack on a copy of the policy and its
-    store, and uses the one after which the policy has lost most: critical steps that it did not store or that it expired. The
-    adversary is deterministic, so the stream can be made again. A policy that is not shipped runs in a process of its own; a copy of it
-    is a new process that is shown the stream so far.
+    The stream is made in segments of ten steps. Before each segment, an adversary tries every attack on a
+    copy of the policy and its store, and uses the one after which the policy has lost most: critical steps
+    that it did not store or that it expired. The adversary is deterministic, so the stream can be made again.
+    A policy that is not shipped runs in a process of its own; a copy of it is a new process that is shown the
+    stream so far.
     """
     if settings.regime is not Regime.ADVERSARIAL:
         raise InvalidValue(
@@ -304,7 +311,10 @@ class _Duel:
         self._max_bytes = max_bytes
 
     def fork(self) -> "_Duel":
-        """Return an independent copy. A policy in a process of its own is started anew and shown the same stream."""
+        """Return an independent copy.
+
+        A policy in a process of its own is started anew and shown the same stream.
+        """
         if isinstance(self.policy, IsolatedPolicy):
             fork = _Duel(copy.deepcopy(self.world), self.entrant, self._max_bytes)
             try:

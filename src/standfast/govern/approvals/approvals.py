@@ -1,11 +1,12 @@
-"""Approvals are signatures: the proposal that waits for a human, the statement that the human signs, and the check of both.
+"""Approvals are signatures: the proposal that waits for a human, the statement that the human signs, and the
+check of both.
 
-Section 8 of the document names four operations that always need a human. Their content waits as a ``Proposal``. A human signs a
-``Statement`` about it (SSHSIG, namespace ``standfast-seal``), and ``check_approval`` verifies that the signature decides the
-proposal. There is no boolean that approves.
+Section 8 of the document names four operations that always need a human. Their content waits as a
+``Proposal``. A human signs a ``Statement`` about it (SSHSIG, namespace ``standfast-seal``), and
+``check_approval`` verifies that the signature decides the proposal. There is no boolean that approves.
 
-A statement names its proposal by an id that is a hash over everything that the human was shown, so that a signature cannot be
-used for another place, operation or author.
+A statement names its proposal by an id that is a hash over everything that the human was shown, so that a
+signature cannot be used for another place, operation or author.
 """
 
 import re
@@ -45,8 +46,8 @@ _WHAT_DIFFERS: Final = {
 }
 _NONCE: Final = re.compile("[0-9a-f]{32}")
 _KEY_FINGERPRINT: Final = re.compile("SHA256:[A-Za-z0-9+/]{43}")
-# Control characters, invisible ones, and those that reverse the reading direction. A fixed list, because what Python calls
-# printable grows with each Unicode version, and a proposal must read the same everywhere.
+# Control characters, invisible ones, and those that reverse the reading direction. A fixed list, because what
+# Python calls printable grows with each Unicode version, and a proposal must read the same everywhere.
 _UNSEEN: Final = re.compile(
     "[\x00-\x09\x0b-\x1f\x7f-\x9f\xad\u061c\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\ud800-\udfff"
     "\ufeff\ufff9-\ufffb\U000e0000-\U000e0fff]"
@@ -80,7 +81,9 @@ assert set(STATE_AFTER) == set(Decision)
 
 
 class Proposal(Value, frozen=True, kw_only=True):
-    """Content that waits for a human. Build it with ``of``: ``proposal_id`` is a hash over all fields but the state.
+    """Content that waits for a human.
+
+    Build it with ``of``: ``proposal_id`` is a hash over all fields but the state.
 
     The hash covers the summary's fingerprint, so that the id stays valid after the summary was erased.
     """
@@ -166,10 +169,12 @@ class Proposal(Value, frozen=True, kw_only=True):
 
 
 class Statement(Value, frozen=True, kw_only=True, omit_defaults=True):
-    """What a human signs. It decides one proposal, once, before it expires: its nonce is never accepted again.
+    """What a human signs.
 
-    ``replaces`` is the content fingerprint of the record that the decision would replace, if there is one. If another record takes its
-    place before the decision, the signature no longer fits.
+    It decides one proposal, once, before it expires: its nonce is never accepted again.
+
+    ``replaces`` is the content fingerprint of the record that the decision would replace, if there is one. If
+    another record takes its place before the decision, the signature no longer fits.
     """
 
     proposal_id: str
@@ -229,7 +234,9 @@ class Statement(Value, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Approval(Value, frozen=True, kw_only=True, omit_defaults=True):
-    """A signed statement and its signer. It proves nothing by itself; ``check_approval`` verifies it each time.
+    """A signed statement and its signer.
+
+    It proves nothing by itself; ``check_approval`` verifies it each time.
 
     ``signed_list`` has the fingerprints of all statements that the signature covers, if it covers several.
     """
@@ -250,7 +257,9 @@ class Approval(Value, frozen=True, kw_only=True, omit_defaults=True):
         at: datetime,
         signed_list: Sequence[str] = (),
     ) -> Self:
-        """The approval made by this signature, if an allowed signer made it for this statement, or for a list that has it."""
+        """The approval made by this signature, if an allowed signer made it for this statement, or for a list
+        that has it.
+        """
         _require_listed(statement, signed_list)
         public_key = verify(armored, _signed_bytes(statement, signed_list), SEAL_NAMESPACE)
         return cls(
@@ -316,10 +325,13 @@ def check_approval(
     replaces: str | None = None,
     agents: AbstractSet[str] = frozenset(),
 ) -> Proposal:
-    """The proposal after this approval, approved or rejected. Raises the error that says why it decides nothing.
+    """The proposal after this approval, approved or rejected.
 
-    ``replaces`` is the content fingerprint of what the decision replaces. ``author`` is who proposed it as far as the caller knows. Neither that author, nor the one in the proposal, nor any of the
-    ``agents`` may sign. Two callers may both see a nonce as unused: whoever stores it must refuse the second one in its
+    Raises the error that says why it decides nothing.
+
+    ``replaces`` is the content fingerprint of what the decision replaces. ``author`` is who proposed it as
+    far as the caller knows. Neither that author, nor the one in the proposal, nor any of the ``agents`` may
+    sign. Two callers may both see a nonce as unused: whoever stores it must refuse the second one in its
     transaction.
     """
     _require_signed(approval)
@@ -328,7 +340,10 @@ def check_approval(
     principal = signers.who_signed(public_key, now)
     if (principal, public_key.fingerprint) != (approval.principal, approval.key_fingerprint):
         raise BadSignature(
-            problem=f"it was made by {principal}, not by {approval.principal} with the key that the approval names"
+            problem=(
+                f"it was made by {principal}, not by {approval.principal} with the key that the approval"
+                " names"
+            )
         )
     _refuse_self_approval(principal, proposal, author, agents)
     for field, problem in _WHAT_DIFFERS.items():
@@ -377,8 +392,8 @@ def _refuse_self_approval(principal: str, proposal: Proposal, author: str, agent
 def address_of(name: str) -> str:
     """The address in a name, in the form in which two names of one person are equal.
 
-    ``Ada Byron <Ada+work@Example.com>``, ``mailto:ada@example.com`` and ``ada@example.com`` are one person. A name without
-    an address is only compared without its case.
+    ``Ada Byron <Ada+work@Example.com>``, ``mailto:ada@example.com`` and ``ada@example.com`` are one person. A
+    name without an address is only compared without its case.
     """
     found = _ADDRESS.search(name)
     if found is None:

@@ -1,9 +1,11 @@
 """The approval queue: proposals wait here for a human, and a signature decides them.
 
-A proposal waits in the PHOENIX band. Deciding it is one commit: the proposal leaves PHOENIX, its decision is stored under
-``decision/``, it is logged in LEDGER (without its content if it was rejected), its nonce is used up for ever, the list of signers that it was checked against is stored, and the record is written to
-VAULT if it was approved, or to LEDGER and ACTIVE if it was accepted as ordinary memory. The ledger gets the statement and the signature, so that anybody can check them again. If two
-people decide at once, one of them gets a ``NotPending`` error.
+A proposal waits in the PHOENIX band. Deciding it is one commit: the proposal leaves PHOENIX, its decision is
+stored under ``decision/``, it is logged in LEDGER (without its content if it was rejected), its nonce is used
+up for ever, the list of signers that it was checked against is stored, and the record is written to VAULT if
+it was approved, or to LEDGER and ACTIVE if it was accepted as ordinary memory. The ledger gets the statement
+and the signature, so that anybody can check them again. If two people decide at once, one of them gets a
+``NotPending`` error.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -51,7 +53,9 @@ _BAND_AFTER: Final = {Decision.APPROVE: Band.VAULT, Decision.ACCEPT: Band.LEDGER
 
 
 class Spent(Protocol):
-    """What byte budgets decided about records: those that are kept, rows of their own, keys to expire, and facts for the ledger."""
+    """What byte budgets decided about records: those that are kept, rows of their own, keys to expire, and
+    facts for the ledger.
+    """
 
     @property
     def records(self) -> tuple[Record, ...]:
@@ -151,7 +155,10 @@ class ApprovalQueue:
             return _read(found[decided], DecidedProposal)
         if len(proposal_id) < MIN_PROPOSAL_PREFIX_CHARS:
             raise NoSuchProposal(
-                problem=f"no proposal has the id {proposal_id!r:.80}; give at least its first {MIN_PROPOSAL_PREFIX_CHARS} digits"
+                problem=(
+                    f"no proposal has the id {proposal_id!r:.80}; give at least its first"
+                    f" {MIN_PROPOSAL_PREFIX_CHARS} digits"
+                )
             )
         begins: list[WaitingProposal | DecidedProposal] = [
             *(
@@ -185,7 +192,9 @@ class ApprovalQueue:
     def decide(
         self, approval: Approval, *, signers: Signers, agents: AbstractSet[str] = frozenset()
     ) -> Receipt:
-        """Approves, accepts or rejects a proposal by a human's signature. Nothing else puts content into VAULT.
+        """Approves, accepts or rejects a proposal by a human's signature.
+
+        Nothing else puts content into VAULT.
 
         Raises the errors of ``check_approval``: each reason to refuse has a class of its own.
         """
@@ -325,7 +334,9 @@ class _DecisionCommit(msgspec.Struct, frozen=True, kw_only=True):
         return {"principal": self.approval.principal, "proposal_id": self.decided.proposal_id}
 
     def _put(self, record: Record, *, erases: str | None = None) -> Write:
-        """The write of a record, which replaces the present one, if there is one, and erases it for this reason."""
+        """The write of a record, which replaces the present one, if there is one, and erases it for this
+        reason.
+        """
         require_write(Role.HUMAN, record.band)
         present = self.store.read(self.namespace, [record.key], at=self.head)
         action = ActionType.MERGE if present else ActionType.WRITE
@@ -341,7 +352,9 @@ class _DecisionCommit(msgspec.Struct, frozen=True, kw_only=True):
         ]
 
     def _accepted(self, now: datetime) -> tuple[list[Write], list[Fact]]:
-        """Writes the record to LEDGER and ACTIVE, within their byte budgets, and ends the copy that was only logged."""
+        """Writes the record to LEDGER and ACTIVE, within their byte budgets, and ends the copy that was only
+        logged.
+        """
         record = accepted_record(self.found.record, **self._decided_by, now=now)
         placed = [msgspec.structs.replace(record, band=band) for band in (Band.LEDGER, Band.ACTIVE)]
         logged = logged_record(self.found.record).key
@@ -366,7 +379,9 @@ class _DecisionCommit(msgspec.Struct, frozen=True, kw_only=True):
         return writes + self._ended(sorted(expired), keeping=[*rows]), facts
 
     def _refused(self, now: datetime) -> list[Write]:
-        """Erases the logged copies, keeps in LEDGER that it was rejected, and notes the content's fingerprint so that it is recognised if it comes back."""
+        """Erases the logged copies, keeps in LEDGER that it was rejected, and notes the content's fingerprint
+        so that it is recognised if it comes back.
+        """
         reading = TextReading(self.found.record.text).fingerprint
         own = logged_record(self.found.record)
         reason = f"rejected by {self.approval.principal}"

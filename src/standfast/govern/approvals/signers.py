@@ -2,10 +2,10 @@
 
     alice@example.com namespaces="standfast-seal",valid-after="20260101Z",valid-before="20270101Z" ssh-ed25519 AAAA… note
 
-Every list that is accepted here means the same to ``ssh-keygen -Y verify``. The reverse does not hold, because some of what
-ssh-keygen accepts leaves open who signed, or when. Refused are: several principals or patterns on a line (a seal names one
-person), a key on two lines, a line without namespaces, times without Z (they depend on the machine's time zone), certificate
-authorities, and unknown options.
+Every list that is accepted here means the same to ``ssh-keygen -Y verify``. The reverse does not hold,
+because some of what ssh-keygen accepts leaves open who signed, or when. Refused are: several principals or
+patterns on a line (a seal names one person), a key on two lines, a line without namespaces, times without Z
+(they depend on the machine's time zone), certificate authorities, and unknown options.
 """
 
 import re
@@ -40,7 +40,10 @@ _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class Signer(Value, frozen=True, kw_only=True):
-    """One key of one person, its namespaces and its time of validity. Both ends belong to it, to the second."""
+    """One key of one person, its namespaces and its time of validity.
+
+    Both ends belong to it, to the second.
+    """
 
     principal: str
     public_key: PublicKey
@@ -51,7 +54,8 @@ class Signer(Value, frozen=True, kw_only=True):
     def __post_init__(self) -> None:
         self._require(
             isinstance(self.principal, str) and _PRINCIPAL.fullmatch(self.principal) is not None,
-            f"a principal must be one name such as alice@example.com, without patterns, not {self.principal!r:.80}",
+            "a principal must be one name such as alice@example.com, without patterns, not"
+            f" {self.principal!r:.80}",
         )
         self._require(isinstance(self.public_key, PublicKey), "public_key must be a PublicKey")
         self._require(
@@ -64,7 +68,8 @@ class Signer(Value, frozen=True, kw_only=True):
         for field, instant in (("valid_after", self.valid_after), ("valid_before", self.valid_before)):
             self._require(
                 instant is None or _openssh_instant(instant) is not None,
-                f"{field} must be a whole second after 1970, such as 2026-01-01T00:00:00.000000Z, not {instant!r:.80}",
+                f"{field} must be a whole second after 1970, such as 2026-01-01T00:00:00.000000Z, not"
+                f" {instant!r:.80}",
             )
         if self.valid_after is not None and self.valid_before is not None:
             self._require(self.valid_after < self.valid_before, "valid-before must come after valid-after")
@@ -80,14 +85,19 @@ class Signer(Value, frozen=True, kw_only=True):
 
 
 class Signers(Value, frozen=True, kw_only=True):
-    """Everyone who may sign, and the revoked keys. Build it with ``parse``; the order of lines makes no difference."""
+    """Everyone who may sign, and the revoked keys.
+
+    Build it with ``parse``; the order of lines makes no difference.
+    """
 
     allowed: tuple[Signer, ...] = ()
     revoked: tuple[PublicKey, ...] = ()
 
     @classmethod
     def parse(cls, allowed: str, revoked: str = "") -> Self:
-        """Parses the texts of an ``allowed_signers`` file and of a file of revoked keys, one public key per line."""
+        """Parses the texts of an ``allowed_signers`` file and of a file of revoked keys, one public key per
+        line.
+        """
         signers: dict[PublicKey, Signer] = {}
         for number, line in _lines(_ALLOWED, allowed):
             try:
@@ -121,7 +131,10 @@ class Signers(Value, frozen=True, kw_only=True):
 
     @property
     def fingerprint(self) -> str:
-        """A hash over the meaning of the lists, for the ledger. Comments, spaces and order make no difference."""
+        """A hash over the meaning of the lists, for the ledger.
+
+        Comments, spaces and order make no difference.
+        """
         return fingerprint(
             ["signers/v1", [signer.line for signer in self.allowed], [key.text for key in self.revoked]]
         )
@@ -191,8 +204,10 @@ def _signer(line: str) -> Signer:
     if fields is None or end != len(fields[2]) or "namespaces" not in options:
         raise InvalidValue(
             what="Signer",
-            problem='it must be: principal namespaces="standfast-seal" ssh-ed25519 AAAA…; the only other options '
-            "are valid-after and valid-before, each once and separated by a comma",
+            problem=(
+                'it must be: principal namespaces="standfast-seal" ssh-ed25519 AAAA…; the only other options '
+                "are valid-after and valid-before, each once and separated by a comma"
+            ),
         )
     return Signer(
         principal=fields[1],

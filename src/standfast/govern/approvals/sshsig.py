@@ -1,9 +1,10 @@
-"""SSH signatures as OpenSSH's PROTOCOL.sshsig describes them, so that ``ssh-keygen -Y verify`` can check a seal.
+"""SSH signatures as OpenSSH's PROTOCOL.sshsig describes them, so that ``ssh-keygen -Y verify`` can check a
+seal.
 
-Parsing is strict. Accepted are version 1, SHA-256 and SHA-512, and Ed25519 keys, plain (``ssh-ed25519``) or in hardware
-(``sk-ssh-ed25519@openssh.com``, which must have been touched). Refused, though ssh-keygen accepts some of it, are RSA, DSA and
-ECDSA keys, certificates, a reserved field that is not empty, keys of small order (anyone can sign for those), trailing bytes,
-and base64 or carriage returns that ssh-keygen would not write.
+Parsing is strict. Accepted are version 1, SHA-256 and SHA-512, and Ed25519 keys, plain (``ssh-ed25519``) or
+in hardware (``sk-ssh-ed25519@openssh.com``, which must have been touched). Refused, though ssh-keygen accepts
+some of it, are RSA, DSA and ECDSA keys, certificates, a reserved field that is not empty, keys of small order
+(anyone can sign for those), trailing bytes, and base64 or carriage returns that ssh-keygen would not write.
 
 ``cryptography`` is loaded on first use, because loading it takes 50 ms or more.
 """
@@ -38,8 +39,8 @@ _ARMOR: Final = re.compile(
     r"-----BEGIN SSH SIGNATURE-----\n((?:[A-Za-z0-9+/=]{1,76}\n)+)-----END SSH SIGNATURE-----\n?"
 )
 _ARMOR_COLUMNS: Final = 70
-# The y coordinates of all points of small order, in both encodings where there are two. With such a key, one signature
-# fits every message.
+# The y coordinates of all points of small order, in both encodings where there are two. With such a key, one
+# signature fits every message.
 _SMALL_ORDER: Final = frozenset(
     bytes.fromhex(y)
     for y in (
@@ -154,8 +155,12 @@ class SshSignature(Value, frozen=True, kw_only=True):
 
     def check(self, message: bytes) -> None:
         """Raises ``BadSignature`` unless the key signed exactly this message, for this namespace."""
-        from cryptography.exceptions import InvalidSignature  # noqa: PLC0415  # As the module's docstring says.
-        from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey  # noqa: PLC0415  # As above.
+        from cryptography.exceptions import (
+            InvalidSignature,
+        )  # noqa: PLC0415  # As the module's docstring says.
+        from cryptography.hazmat.primitives.asymmetric.ed25519 import (
+            Ed25519PublicKey,
+        )  # noqa: PLC0415  # As above.
 
         signed = _to_be_signed(message, self.namespace, self.hash_algorithm)
         kind = self.public_key.kind
@@ -203,8 +208,12 @@ def sign(
 def load_private_key(key_file: bytes, passphrase: Callable[[], str] | None = None) -> "Ed25519PrivateKey":
     """Loads an OpenSSH private key file. ``passphrase`` is called only if the key is encrypted."""
     from cryptography.exceptions import InvalidTag, UnsupportedAlgorithm  # noqa: PLC0415  # As above.
-    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey  # noqa: PLC0415  # As above.
-    from cryptography.hazmat.primitives.serialization import load_ssh_private_key  # noqa: PLC0415  # As above.
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import (
+        Ed25519PrivateKey,
+    )  # noqa: PLC0415  # As above.
+    from cryptography.hazmat.primitives.serialization import (
+        load_ssh_private_key,
+    )  # noqa: PLC0415  # As above.
 
     if len(key_file) > MAX_KEY_FILE_BYTES:
         raise SigningFailed(problem=f"a private key file has at most {MAX_KEY_FILE_BYTES} bytes")

@@ -1,8 +1,8 @@
 """The judge and its floors: named checks that decide whether a text may be remembered, and where.
 
-``claim.py`` has what floors judge, ``judge.py`` turns their findings into a verdict, ``floors.py``, ``secrecy.py``
-and ``injection.py`` are the nine floors that ship. The other files read texts for them: ``text_reading.py``,
-``similarity.py``, ``phrases.py``, ``secrets.py``, and tables of words and phrases.
+``claim.py`` has what floors judge, ``judge.py`` turns their findings into a verdict, ``floors.py``,
+``secrecy.py`` and ``injection.py`` are the nine floors that ship. The other files read texts for them:
+``text_reading.py``, ``similarity.py``, ``phrases.py``, ``secrets.py``, and tables of words and phrases.
 """
 
 from standfast.govern.judge.claim import Claim, Finding, Floor, JudgingContext

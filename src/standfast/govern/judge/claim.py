@@ -55,8 +55,9 @@ OVERLONG: Final = Finding(0.0, f"longer than the {READ_CHARS} characters that ca
 class Floor(Protocol):
     """One named check. It passes if its score reaches the threshold.
 
-    A hard floor that fails makes the verdict VOID, a soft one PARTIAL. ``check`` must be deterministic and read only its
-    arguments. A floor that raises, or scores outside 0 to 1, has failed; it never stops the judge.
+    A hard floor that fails makes the verdict VOID, a soft one PARTIAL. ``check`` must be deterministic and
+    read only its arguments. A floor that raises, or scores outside 0 to 1, has failed; it never stops the
+    judge.
     """
 
     @property
@@ -169,7 +170,10 @@ class JudgingContext:
     scope: str = SHARED
 
     def in_scope(self, scope: str, *, patterns: tuple[Record, ...] = ()) -> Self:
-        """The same law for the claims of a scope that has no law of its own. What was computed about the law is shared."""
+        """The same law for the claims of a scope that has no law of its own.
+
+        What was computed about the law is shared.
+        """
         return self._changed(
             ("_given", "attack_days"), scope=scope, patterns=patterns, related=(), _accepted=None
         )
@@ -193,7 +197,10 @@ class JudgingContext:
         forgotten: frozenset[str] = frozenset(),
         today: str = "",
     ) -> Self:
-        """The context with other ``refused`` and ``recalled`` content. Everything else that was computed is shared."""
+        """The context with other ``refused`` and ``recalled`` content.
+
+        Everything else that was computed is shared.
+        """
         if (refused, recalled, forgotten, today) == (self.refused, self.recalled, self.forgotten, self.today):
             return self
         return self._changed(
@@ -214,7 +221,8 @@ class JudgingContext:
     def similar_to(self, claim: Claim) -> list[KnownText]:
         """Known records that already say what the claim says, ordered by id.
 
-        Of the claim's own record, only one with the very same text does: any other text is a new version of it.
+        Of the claim's own record, only one with the very same text does: any other text is a new version of
+        it.
         """
         # Several floors ask for the same claim, one after the other.
         asked: tuple[Claim, list[KnownText]] | None = self.__dict__.get("_asked")
@@ -239,7 +247,10 @@ class JudgingContext:
         )
 
     def _changed(self, outdated: Sequence[str], **fields: object) -> Self:
-        """A copy with other fields. What was computed is shared, but for what is outdated and for the last answer."""
+        """A copy with other fields.
+
+        What was computed is shared, but for what is outdated and for the last answer.
+        """
         changed = object.__new__(type(self))
         values = changed.__dict__
         values.update(self.__dict__)
@@ -343,7 +354,10 @@ def _known_text(record: Record, claim: Claim | None = None) -> KnownText:
 
 
 def _is_own_word(source: object) -> bool:
-    """Whether a source is just the name of the agent or user. Such a name says nothing, and must not be read as words for a reader."""
+    """Whether a source is just the name of the agent or user.
+
+    Such a name says nothing, and must not be read as words for a reader.
+    """
     if not isinstance(source, dict) or source.keys() != {"kind", "id"}:
         return False
     name = source["id"]
@@ -351,7 +365,9 @@ def _is_own_word(source: object) -> bool:
 
 
 def source_key(source: object) -> str:
-    """Kind and id without the place inside the document: two pages of one handbook, or of one site, are one source."""
+    """Kind and id without the place inside the document: two pages of one handbook, or of one site, are one
+    source.
+    """
     if not isinstance(source, Mapping):
         return ""
     kind, source_id = source.get("kind"), source.get("id")
@@ -373,7 +389,9 @@ def _named_source(kind: str, source_id: str) -> str:
 
 
 def _registered_name(host: str) -> str:
-    """The part of a host name that somebody registered, because whoever has it can make any number of names below it."""
+    """The part of a host name that somebody registered, because whoever has it can make any number of names
+    below it.
+    """
     labels = host.strip(".").split(".")
     if labels[-1].isdigit():
         return host
@@ -382,7 +400,10 @@ def _registered_name(host: str) -> str:
 
 
 def _was_rejected_for_what_it_says(record: Record) -> bool:
-    """Whether a VOID record is more than a duplicate. A duplicate must not block the record that it repeats."""
+    """Whether a VOID record is more than a duplicate.
+
+    A duplicate must not block the record that it repeats.
+    """
     if record.evidence is None:
         return True
     failed = {

@@ -10,7 +10,8 @@
     F8_Novelty     NoveltyFloor        hard   it is short enough and was not rejected before
     F9_Authority   AuthorityFloor      hard   it does not claim to be law
 
-All are deterministic. They compare words and forms, not meaning; each docstring says what its floor does not catch.
+All are deterministic. They compare words and forms, not meaning; each docstring says what its floor does not
+catch.
 """
 
 import re
@@ -64,8 +65,9 @@ _PLACEHOLDER_SOURCE: Final = "placeholder instead of a source. Give an id that c
 class ProvenanceFloor:
     """The source has a kind and an id, and both name something.
 
-    Without a source, a text is the agent's own word. That is accepted with a lower score, and fails only what is meant as law.
-    Set the threshold to 0.75 to require a source of everything. It does not look the source up, so an invented one passes.
+    Without a source, a text is the agent's own word. That is accepted with a lower score, and fails only what
+    is meant as law. Set the threshold to 0.75 to require a source of everything. It does not look the source
+    up, so an invented one passes.
     """
 
     name: str = "F1_Amanah"
@@ -96,12 +98,14 @@ def _problem_of_source(source: object) -> str | None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TruthFloor:
-    """Does not contradict sealed memory of the same subject: no other number, date, weekday or month, no negation, no opposite.
+    """Does not contradict sealed memory of the same subject: no other number, date, weekday or month, no
+    negation, no opposite.
 
-    Two texts of one subject that share most words, but for one or two in each, contradict each other as well. Otherwise the
-    claim adds to the subject and passes with a lower score. Without a subject, the claim is compared with everything sealed,
-    and must be closer to contradict it. A proposal to amend the sealed text (meant for PHOENIX, or for VAULT by a human)
-    passes, because a human decides it. Words are compared, not meaning: a contradiction in other words passes.
+    Two texts of one subject that share most words, but for one or two in each, contradict each other as well.
+    Otherwise the claim adds to the subject and passes with a lower score. Without a subject, the claim is
+    compared with everything sealed, and must be closer to contradict it. A proposal to amend the sealed text
+    (meant for PHOENIX, or for VAULT by a human) passes, because a human decides it. Words are compared, not
+    meaning: a contradiction in other words passes.
     """
 
     name: str = "F2_Truth"
@@ -129,7 +133,9 @@ class TruthFloor:
 
 
 def _sharing_words(text: TextReading, context: JudgingContext) -> list[KnownText]:
-    """Sealed records that may be about the same thing: they share a word even without the most common shared ones."""
+    """Sealed records that may be about the same thing: they share a word even without the most common shared
+    ones.
+    """
     by_word = context.sealed_by_word
     shared = sorted((len(by_word[word]), word) for word in text.topic if word in by_word)
     rarest = shared[: max(0, len(shared) - MIN_WORDS_WITHOUT_SUBJECT + 1)]
@@ -171,11 +177,12 @@ _WITNESSES: Final = {1: Finding(0.5, "one source"), 2: Finding(0.75, "two indepe
 class CorroborationFloor:
     """Independent sources support the claim: its own source and refs, and those of records that say the same.
 
-    The agent's own word scores 0.25, one source 0.5, two 0.75, three or more 1. What is meant as law needs a source, and so does
-    what comes from a source with a pattern of attacks: another source than that one. Pages of one document or site are one
-    source; the agent, a model and memory itself are none. An untrusted source is none for its own site, nor for what others say.
-    Soft; set the threshold to 0.5 to require a source, to 0.75 for two. It
-    counts names, so two names for one source count twice, and it does not read the sources.
+    The agent's own word scores 0.25, one source 0.5, two 0.75, three or more 1. What is meant as law needs a
+    source, and so does what comes from a source with a pattern of attacks: another source than that one.
+    Pages of one document or site are one source; the agent, a model and memory itself are none. An untrusted
+    source is none for its own site, nor for what others say. Soft; set the threshold to 0.5 to require a
+    source, to 0.75 for two. It counts names, so two names for one source count twice, and it does not read
+    the sources.
     """
 
     name: str = "F3_Witness"
@@ -199,8 +206,9 @@ class CorroborationFloor:
             named = source.replace(" ", ":", 1)
             return Finding(
                 0.0,
-                f"{ATTACKS_OF_A_PATTERN} or more writes from {named} were rejected as injections (since {since}). Confirm it "
-                f"from another source, or lift the pattern: standfast patterns lift {named}",
+                f"{ATTACKS_OF_A_PATTERN} or more writes from {named} were rejected as injections (since"
+                f" {since}). Confirm it from another source, or lift the pattern: standfast patterns lift"
+                f" {named}",
             )
         if is_untrusted:
             own = sites_of(claim.record)
@@ -267,7 +275,8 @@ _FLAG: Final = re.compile(
     "|\U000e0077\U000e006c\U000e0073)\U000e007f"
 )
 _TAG: Final = re.compile("[\U000e0000-\U000e007f]")
-# One selector belongs to the character before it. A row of them, or one after a Latin letter, carries hidden bytes.
+# One selector belongs to the character before it. A row of them, or one after a Latin letter, carries hidden
+# bytes.
 _SELECTORS: Final = re.compile(
     "[\ufe00-\ufe0f\U000e0100-\U000e01ef]{2}|[\x20-\x7e][\ufe00-\ufe0d\U000e0100-\U000e01ef]"
 )
@@ -299,9 +308,9 @@ _MIN_MEASURED_CHARS: Final = 60
 class ClarityFloor:
     """Rejects control characters, hidden or reordered text, broken encoding, and noise instead of words.
 
-    Zero-width joiners in emoji and in Indic and Arabic scripts, right-to-left marks, balanced isolates in right-to-left
-    text and regional flags pass. Text, subject, tags, source and refs are all checked. It does not tell sense from
-    nonsense: random words pass.
+    Zero-width joiners in emoji and in Indic and Arabic scripts, right-to-left marks, balanced isolates in
+    right-to-left text and regional flags pass. Text, subject, tags, source and refs are all checked. It does
+    not tell sense from nonsense: random words pass.
     """
 
     name: str = "F4_Clarity"
@@ -362,7 +371,10 @@ def _texture(claim: Claim) -> Finding:
 
 
 def _has_long_run(text: str) -> bool:
-    """Whether a run of characters is longer than any word. Links may be long: images and diagrams are written into them."""
+    """Whether a run of characters is longer than any word.
+
+    Links may be long: images and diagrams are written into them.
+    """
     return any(len(run) > _MAX_UNBROKEN_CHARS and "://" not in run[:200] for run in text.split())
 
 
@@ -375,28 +387,31 @@ def _word_share(reading: TextReading) -> float:
 
 # Words that allow no exception, folded.
 _ABSOLUTE: Final = word_set(
-    "always never guaranteed guarantees guarantee impossible certainly undoubtedly definitely unquestionably absolutely "
-    "infallible flawless undeniable irrefutable everyone nobody everybody forever perfectly invariably unbreakable "
-    "unhackable bulletproof proven immer niemals garantiert unmoglich zweifellos definitiv jeder niemand unfehlbar "
-    "toujours jamais garanti garantie impossible certainement indubitablement infaillible siempre nunca garantizado "
-    "imposible indudablemente sempre mai garantito impossibile sicuramente nessuno garantido impossivel altijd nooit "
-    "gegarandeerd onmogelijk всегда никогда гарантированно невозможно دائما أبدا مستحيل"
+    "always never guaranteed guarantees guarantee impossible certainly undoubtedly definitely unquestionably"
+    " absolutely infallible flawless undeniable irrefutable everyone nobody everybody forever perfectly"
+    " invariably unbreakable unhackable bulletproof proven immer niemals garantiert unmoglich zweifellos"
+    " definitiv jeder niemand unfehlbar toujours jamais garanti garantie impossible certainement"
+    " indubitablement infaillible siempre nunca garantizado imposible indudablemente sempre mai garantito"
+    " impossibile sicuramente nessuno garantido impossivel altijd nooit gegarandeerd onmogelijk всегда"
+    " никогда гарантированно невозможно دائما أبدا مستحيل"
 )
 _ABSOLUTE_UNSPACED: Final = re.compile("总是|永远|绝对|从不|保证|不可能|必ず|絶対|決して|항상|절대")
 _HUNDRED_PERCENT: Final = re.compile(r"(?<![\d.,])100(?:[.,]0+)? ?(?:%|percent|prozent)")
 # After one of these, an absolute word is not absolute.
 _HEDGES: Final = word_set(
-    "not almost nearly virtually practically hardly seldom rarely usually isn't aren't wasn't doesn't don't won't can't "
-    "nicht fast beinahe presque pas casi no quasi quase bijna не почти"
+    "not almost nearly virtually practically hardly seldom rarely usually isn't aren't wasn't doesn't don't"
+    " won't can't nicht fast beinahe presque pas casi no quasi quase bijna не почти"
 )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CalibrationFloor:
-    """Absolute words (always, never, guaranteed, 100 %) need a source other than the agent, where they are meant as law.
+    """Absolute words (always, never, guaranteed, 100 %) need a source other than the agent, where they are
+    meant as law.
 
-    Anywhere else they only lower the score. Soft. It knows the words of some European languages, Chinese, Japanese, Korean and Arabic. It does not check whether the
-    source really says so, and does not recognise certainty in other words.
+    Anywhere else they only lower the score. Soft. It knows the words of some European languages, Chinese,
+    Japanese, Korean and Arabic. It does not check whether the source really says so, and does not recognise
+    certainty in other words.
     """
 
     name: str = "F7_Humility"
@@ -404,7 +419,9 @@ class CalibrationFloor:
     hard: bool = False
 
     def check(self, claim: Claim, context: JudgingContext) -> Finding:  # noqa: ARG002  # The Floor protocol.
-        """1 without absolute words, 0.9 with a source for them, 0.6 without, 0.4 or less without in a proposal of law."""
+        """1 without absolute words, 0.9 with a source for them, 0.6 without, 0.4 or less without in a
+        proposal of law.
+        """
         count = _count_absolutes(claim)
         if not count:
             return CLEAN
@@ -439,10 +456,11 @@ def _count_absolutes(claim: Claim) -> int:
 class NoveltyFloor:
     """Short enough for one memory, not rejected before; and if it is known already, it says by which record.
 
-    What is known is no violation. A claim is known if it adds nothing to a record (see ``similarity.py``) of its own subject and
-    with its tags, or consists of what this run recalled. Content that was rejected before is recognised by its fingerprint
-    (through changes of case, spacing, punctuation, accents and lookalike letters), and by similarity while the rejected record
-    exists; a human may submit it again. Words are compared: a paraphrase or a translation is new.
+    What is known is no violation. A claim is known if it adds nothing to a record (see ``similarity.py``) of
+    its own subject and with its tags, or consists of what this run recalled. Content that was rejected before
+    is recognised by its fingerprint (through changes of case, spacing, punctuation, accents and lookalike
+    letters), and by similarity while the rejected record exists; a human may submit it again. Words are
+    compared: a paraphrase or a translation is new.
     """
 
     name: str = NOVELTY_FLOOR
@@ -501,7 +519,8 @@ def _is_refused(claim: Claim, refused: frozenset[str]) -> bool:
 
 
 def _covers(known: KnownText, claim: Claim) -> bool:
-    """Whether a known record is found wherever the claim would be: under its subject, if it has one, and all of its tags.
+    """Whether a known record is found wherever the claim would be: under its subject, if it has one, and all
+    of its tags.
 
     A record that is trusted less does not, or poison could keep a fact out by saying it first.
     """
@@ -514,21 +533,23 @@ def _covers(known: KnownText, claim: Claim) -> bool:
 
 # Tags and kinds of sources that only a human's seal gives.
 _SEALS: Final = word_set(
-    "vault sealed seal law canon canonical constitution constitutional constitutional-law policy-authority authority "
-    "authoritative human-approved approved-by-human binding immutable-law verdict:seal verdict/seal verdict-seal "
-    "band:vault band/vault 999_seal 888_judge admin-override root-authority superuser ratified enacted"
+    "vault sealed seal law canon canonical constitution constitutional constitutional-law policy-authority"
+    " authority authoritative human-approved approved-by-human binding immutable-law verdict:seal"
+    " verdict/seal verdict-seal band:vault band/vault 999_seal 888_judge admin-override root-authority"
+    " superuser ratified enacted"
 )
 
 # Subjects and tags under which agents keep what they are to do from now on.
 _STANDING: Final = word_set(
-    "preference preferences instruction instructions rule rules directive directives standing-order persona system-prompt"
+    "preference preferences instruction instructions rule rules directive directives standing-order persona"
+    " system-prompt"
 )
 _AUTHORITY_BOOK: Final = Phrasebook(*AUTHORITY_PHRASES)
 _STANDING_BOOK: Final = Phrasebook(*STANDING_PHRASES)
 _STANDING_FROM_OUTSIDE: Final = NeedsReview(
     0.3,
-    "a standing preference from an untrusted source. If the user confirms it, remember it again with the user as the source; "
-    "otherwise reject it",
+    "a standing preference from an untrusted source. If the user confirms it, remember it again with the user"
+    " as the source; otherwise reject it",
 )
 
 
@@ -538,9 +559,9 @@ class AuthorityFloor:
 
     What an untrusted source says about how to treat the user from now on needs a human, too.
 
-    An agent that wants something sealed proposes it for PHOENIX. A human's claim passes, because it still takes a signature to
-    seal it. In words it recognises phrases, mostly English ones. It relies on the role that it is given; checking the role is
-    the server's work.
+    An agent that wants something sealed proposes it for PHOENIX. A human's claim passes, because it still
+    takes a signature to seal it. In words it recognises phrases, mostly English ones. It relies on the role
+    that it is given; checking the role is the server's work.
     """
 
     name: str = "F9_Authority"
@@ -548,7 +569,9 @@ class AuthorityFloor:
     hard: bool = True
 
     def check(self, claim: Claim, context: JudgingContext) -> Finding:  # noqa: ARG002  # The Floor protocol.
-        """0 for claiming a band or a verdict, 0.1 for a tag or source, 0.2 for words, 0.3 for a standing preference from outside."""
+        """0 for claiming a band or a verdict, 0.1 for a tag or source, 0.2 for words, 0.3 for a standing
+        preference from outside.
+        """
         if claim.is_human:
             return CLEAN
         if claim.is_overlong:

@@ -1,7 +1,8 @@
 """F6_Injection: a claim states a fact, and does not tell the model that reads it what to do.
 
-Three things are looked for: phrases that give orders (tables in ``injection_phrases.py`` and ``reader_phrases.py``), markup that
-breaks out of a prompt or a page, and both of them under disguises that a model reads without effort.
+Three things are looked for: phrases that give orders (tables in ``injection_phrases.py`` and
+``reader_phrases.py``), markup that breaks out of a prompt or a page, and both of them under disguises that a
+model reads without effort.
 """
 
 import base64
@@ -21,7 +22,8 @@ from standfast.govern.judge.phrases import spoken
 from standfast.govern.judge.text_reading import TextReading, word_set
 from standfast.origins import Origin
 
-# Signs further apart than two passages have nothing to do with each other; a long text has some of each by chance.
+# Signs further apart than two passages have nothing to do with each other; a long text has some of each by
+# chance.
 _PASSAGE_CHARS: Final = 600
 _WINDOW_WORDS: Final = 9
 _WINDOW_BACK_WORDS: Final = 7
@@ -35,13 +37,14 @@ _MIN_SQUEEZED_CHARS: Final = 14
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InjectionFloor:
-    """Gives no orders to the model that will read the memory: to drop its rules, play a role, call tools, leak or conceal.
+    """Gives no orders to the model that will read the memory: to drop its rules, play a role, call tools,
+    leak or conceal.
 
-    It recognises phrases (discarding instructions in some twenty languages, the rest mostly in English), prompt markup, hidden
-    HTML and leaking links, also under lookalike letters, leet, spaced-out letters, base64, hex, escapes, ROT13 and backwards
-    text. Text, subject, tags, source and refs are all checked. An order among words about attacks counts as a quotation. It
-    does not recognise orders in new words: a polite, indirect or translated wish passes, and so does an attack that calls
-    itself an example of one.
+    It recognises phrases (discarding instructions in some twenty languages, the rest mostly in English),
+    prompt markup, hidden HTML and leaking links, also under lookalike letters, leet, spaced-out letters,
+    base64, hex, escapes, ROT13 and backwards text. Text, subject, tags, source and refs are all checked. An
+    order among words about attacks counts as a quotation. It does not recognise orders in new words: a
+    polite, indirect or translated wish passes, and so does an attack that calls itself an example of one.
     """
 
     name: str = "F6_Injection"
@@ -97,7 +100,10 @@ _IN_WORDS: Final = {
 
 
 class Sign(NamedTuple):
-    """Something that orders look like: its kind, a weight, and where in the spoken text it is. Markup counts everywhere."""
+    """Something that orders look like: its kind, a weight, and where in the spoken text it is.
+
+    Markup counts everywhere.
+    """
 
     kind: str
     weight: float
@@ -106,7 +112,10 @@ class Sign(NamedTuple):
 
 
 def _combine(signs: list[Sign]) -> Finding:
-    """The score of the worst passage. Weak signs count together only if they are near each other and are not the same words."""
+    """The score of the worst passage.
+
+    Weak signs count together only if they are near each other and are not the same words.
+    """
     if not signs:
         return CLEAN
     passages: dict[int, list[Sign]] = {}
@@ -135,7 +144,8 @@ def _scored(signs: list[Sign]) -> Finding:
     orders = ", ".join(sorted({_IN_WORDS[kind] for kind in counted}))
     return Finding(
         score,
-        f"gives orders to the model that reads it: {orders}. Say it as a fact, such as “The user prefers …”, or leave it out",
+        f"gives orders to the model that reads it: {orders}. Say it as a fact, such as “The user prefers …”,"
+        " or leave it out",
     )
 
 
@@ -240,19 +250,21 @@ def _is_imperative(words: list[str], index: int) -> bool:
     return before in tables.BEFORE_AN_IMPERATIVE
 
 
-# Markup. It counts whoever wrote it and why, because it breaks the frame that it is rendered into. All of it is matched in
-# folded text, so that wide and lookalike letters make no difference.
+# Markup. It counts whoever wrote it and why, because it breaks the frame that it is rendered into. All of it
+# is matched in folded text, so that wide and lookalike letters make no difference.
 
 _TOKENS: Final = (
     r"<\|(?:im_start|im_end|im_sep|system|user|assistant|endoftext|eot_id|begin_of_text|start_header_id|end_header_id|eom_id|"
     r"endofprompt|tool_call|channel|message|start|end|return|python_tag)\|>|<<\/?sys>>|\[\/?inst\]|<(?:start|end)_of_turn>|"
-    r"<\|(?:begin|end|user|assistant)|<{2,3} ?/?(?:system|instructions?|prompt|admin)[^<>\n]{0,20}>{2,3}|\{\{[#/]?(?:system|assistant)[~ ]?\}\}"
+    r"<\|(?:begin|end|user|assistant)|<{2,3}"
+    r" ?/?(?:system|instructions?|prompt|admin)[^<>\n]{0,20}>{2,3}|\{\{[#/]?(?:system|assistant)[~ ]?\}\}"
 )
 _XML_TAGS: Final = (
     r"<\/?(?:system|system[-_](?:prompt|message|reminder)|(?:admin[-_]|assistant[-_])?instructions?|tool_(?:calls?|results?|"
     r"response|use)|function_(?:calls?|results?))(?:\s[^<>]{0,80})?>|<\/?(?:\w{1,12}:)?(?:invoke|function)(?:\sname|=)[^<>]{0,80}>"
 )
-# Turns of a chat in JSON. Programs and their documentation are full of them, so they count only together with another sign.
+# Turns of a chat in JSON. Programs and their documentation are full of them, so they count only together with
+# another sign.
 _JSON_TURN: Final = re.compile(r"[\"']role[\"']\s{0,3}:\s{0,3}[\"'](?:system|developer|assistant|tool)[\"']")
 _JSON: Final = (
     r"(?:^|\n)[ \t-]{0,8}role[ \t]{0,2}:[ \t]{0,2}(?:system|developer)[ \t]{0,4}(?:\n|$)|"
@@ -260,15 +272,20 @@ _JSON: Final = (
 )
 _HEADINGS: Final = (
     r"(?:^|\n)[ \t]{0,8}#{2,4}[ \t]{0,3}(?:(?:instructions?|system|assistant|human|response)[ \t]{0,3}:|"
-    r"(?:new instructions?|system (?:prompt|message)|end of (?:context|document|prompt|data))[ \t]{0,3}(?:\n|$|:))|"
-    r"[-=*~_]{3,10} {0,3}(?:end|begin|start) (?:of )?(?:the )?(?:system|user|context|document|prompt|instructions?|untrusted|"
+    r"(?:new instructions?|system (?:prompt|message)|end of (?:context|document|prompt|data))["
+    r" \t]{0,3}(?:\n|$|:))|"
+    r"[-=*~_]{3,10} {0,3}(?:end|begin|start) (?:of )?(?:the"
+    r" )?(?:system|user|context|document|prompt|instructions?|untrusted|"
     r"data|input|message|conversation|retrieved|external|tool|memory)[a-z ]{0,30}[-=*~_]{3,10}"
 )
 _TURNS: Final = (
-    r"(?:^|\n)[ \t]{0,8}(?:\*\*|\[|\(|-{2,10} ?)?(?:system(?: prompt| message)?|developer|assistant|human)(?:\*\*|\]|\))?[ \t]{0,2}:"
-    r"\s{0,3}(?:you|ignore|your|i |sure|the following|from now|override|disregard|always|never|new|do |important|please|forget|"
+    r"(?:^|\n)[ \t]{0,8}(?:\*\*|\[|\(|-{2,10} ?)?(?:system(?: prompt|"
+    r" message)?|developer|assistant|human)(?:\*\*|\]|\))?[ \t]{0,2}:"
+    r"\s{0,3}(?:you|ignore|your|i |sure|the following|from now|override|disregard|always|never|new|do"
+    r" |important|please|forget|"
     r"reveal|send)|"
-    r"\[(?:system|admin|developer|root)[^\]\n]{0,40}\]\s{0,3}:?\s{0,3}(?:override|ignore|disregard|you |new |from now|all |execute|"
+    r"\[(?:system|admin|developer|root)[^\]\n]{0,40}\]\s{0,3}:?\s{0,3}(?:override|ignore|disregard|you |new"
+    r" |from now|all |execute|"
     r"reveal|the following|access)"
 )
 # A text without any of these characters or words has no prompt markup.
@@ -287,12 +304,14 @@ _MARKUP: Final = tuple(
 
 _HIDDEN: Final = re.compile(
     r"<!--(?P<comment>[^<]{1,2000})|\[//\]: ?# ?[(\"'](?P<link>[^)\"'\n]{1,500})|"
-    r"<(?:span|div|p|font)\s[^<>]{0,120}?(?:display ?: ?none|font-size ?: ?0|color ?: ?(?:white|#fff|transparent)|opacity ?: ?0|"
+    r"<(?:span|div|p|font)\s[^<>]{0,120}?(?:display ?: ?none|font-size ?: ?0|color ?:"
+    r" ?(?:white|#fff|transparent)|opacity ?: ?0|"
     r"visibility ?: ?hidden|\bhidden\b|left ?: ?-\d{3})[^<>]{0,120}>(?P<span>[^<]{1,1000})"
 )
 _ORDER_WORDS: Final = word_set(
-    "ignore instruction instructions assistant ai model agent llm prompt must send reveal always never secretly user "
-    "override system disregard obey forward recommend summarizer summariser bot execute tool assistants hidden"
+    "ignore instruction instructions assistant ai model agent llm prompt must send reveal always never"
+    " secretly user override system disregard obey forward recommend summarizer summariser bot execute tool"
+    " assistants hidden"
 )
 _LEAKING_IMAGE: Final = re.compile(
     r"!\[[^\]\n]{0,200}\]\( ?https?://[^\s()?]{1,300}[?/](?:[^\s()]{0,300}?(?:\{|%7b|<|\$)|"
@@ -300,14 +319,16 @@ _LEAKING_IMAGE: Final = re.compile(
 )
 # A link, or a host name, into which something of the reader's is to be put.
 _LEAKING_LINK: Final = re.compile(
-    r"https?://[^\s<>{}]{0,300}[<{\[]{1,2}[^<>{}\[\]\n]{0,60}(?:base64|(?:url)?encoded|conversation|chat history|system prompt|"
-    r"(?:user|customer|visitor)'?s[ _](?:e-?mail|name|data|question|address|token|password|phone|history|query))[^<>{}\[\]\n]{0,60}[>}\]]"
+    r"https?://[^\s<>{}]{0,300}[<{\[]{1,2}[^<>{}\[\]\n]{0,60}(?:base64|(?:url)?encoded|conversation|chat"
+    r" history|system prompt|"
+    r"(?:user|customer|visitor)'?s["
+    r" _](?:e-?mail|name|data|question|address|token|password|phone|history|query))[^<>{}\[\]\n]{0,60}[>}\]]"
     r"|https?://[^\s<>]{0,200}\$\((?:cat|base64|env|printenv)\b|\$\((?:cat|base64|env|printenv)\b[^()\n]{0,120}\)\.[a-z0-9]"
 )
 # Readers that a hidden passage is meant for, if it is not meant for people.
 _READERS: Final = word_set(
-    "ai ais assistant assistants agent agents model models llm llms bot bots chatbot chatbots copilot claude chatgpt gpt gemini "
-    "crawler crawlers summarizer summarizers summariser classifier"
+    "ai ais assistant assistants agent agents model models llm llms bot bots chatbot chatbots copilot claude"
+    " chatgpt gpt gemini crawler crawlers summarizer summarizers summariser classifier"
 )
 
 
@@ -343,7 +364,8 @@ def _hidden_weight(hidden: re.Match[str]) -> float:
     return 0.0 if words.isdisjoint(_READERS) else 0.15
 
 
-# Disguises, up to two layers deep and for a bounded number of runs. Images, ciphers and meaning are not looked at.
+# Disguises, up to two layers deep and for a bounded number of runs. Images, ciphers and meaning are not
+# looked at.
 
 _MAX_RUNS: Final = 8
 _MAX_RUN_CHARS: Final = 8_192
@@ -371,7 +393,8 @@ _ESCAPED: Final = re.compile(r"(?:\\u[0-9A-Fa-f]{4}|\\x[0-9A-Fa-f]{2}){4}")
 _TAG_OFFSET: Final = 0xE0000
 _TAG_CHARS: Final = re.compile("[\U000e0020-\U000e007e]")
 _ONE_ESCAPE: Final = re.compile(r"\\u([0-9A-Fa-f]{4})|\\x([0-9A-Fa-f]{2})")
-# Words that reveal text in ROT13, written backwards or cut by hyphens. Orders can hardly do without one of them.
+# Words that reveal text in ROT13, written backwards or cut by hyphens. Orders can hardly do without one of
+# them.
 _REVEALING: Final = word_set("ignore disregard forget instructions previous system prompt password reveal")
 _ROT13: Final = frozenset(codecs.encode(word, "rot13") for word in _REVEALING)
 _BACKWARDS: Final = frozenset(word[::-1] for word in _REVEALING)
@@ -381,7 +404,9 @@ _MIXED: Final = re.compile(r"[0134578@$!|][a-z]")
 
 
 def disguised_texts(reading: TextReading) -> list[TextReading]:
-    """The other texts that a text holds: encoded runs decoded, spaced-out letters joined, leet read as letters."""
+    """The other texts that a text holds: encoded runs decoded, spaced-out letters joined, leet read as
+    letters.
+    """
     found: list[TextReading] = []
     seen = {reading.folded}
     layer = [reading]

@@ -1,9 +1,10 @@
 """Tables of the injection floor: words and phrases that give orders to the model that reads them.
 
-The kinds of phrases: ``override`` discards instructions; ``role``, ``mode`` and ``jailbreak`` turn the model into another one;
-``hijack`` tells it what to say or do; ``tool`` and ``unasked`` make it act; ``exfiltration`` makes it leak; ``concealment``
-makes it hide something. A weight is the certainty that one finding gives. ``injection.py`` combines the kinds, so that two
-weak findings of different kinds count as much as a strong one.
+The kinds of phrases: ``override`` discards instructions; ``role``, ``mode`` and ``jailbreak`` turn the model
+into another one; ``hijack`` tells it what to say or do; ``tool`` and ``unasked`` make it act;
+``exfiltration`` makes it leak; ``concealment`` makes it hide something. A weight is the certainty that one
+finding gives. ``injection.py`` combines the kinds, so that two weak findings of different kinds count as much
+as a strong one.
 """
 
 import re
@@ -16,9 +17,9 @@ from standfast.govern.judge.text_reading import word_set
 _BEFORE: Final = "(previous|prior|preceding|earlier|past|above|other|former)"
 _WORK: Final = "(tasks?|assignments?|orders?|information|context|texts?|articles?|conversations?|discussions?|dialogues?|questions?|requests?|content)"
 
-# Concepts that orders are made of, in English, German, French and Spanish. None of them is an order by itself: people start over, speak of
-# tasks and play roles. Two of them in one passage are one, and so is one of them with a weak sign. So each weighs less than half, and any two
-# of them more.
+# Concepts that orders are made of, in English, German, French and Spanish. None of them is an order by
+# itself: people start over, speak of tasks and play roles. Two of them in one passage are one, and so is one
+# of them with a weak sign. So each weighs less than half, and any two of them more.
 CONCEPT_PHRASES: Final = (
     # Everything so far is to count no longer.
     ("reset", 0.4, f"""
@@ -73,8 +74,8 @@ CONCEPT_PHRASES: Final = (
 )  # fmt: skip
 
 
-# Verbs that discard instructions, and words for instructions: strong ones, and weak ones that have honest uses too. English
-# verbs must be used as an imperative; the others are forms that are hardly used otherwise.
+# Verbs that discard instructions, and words for instructions: strong ones, and weak ones that have honest
+# uses too. English verbs must be used as an imperative; the others are forms that are hardly used otherwise.
 DISCARD_ENGLISH: Final = word_set("ignore disregard forget")
 DISCARD_WEAK: Final = word_set(
     "override overrule bypass neglect discard abandon drop skip circumvent disable"

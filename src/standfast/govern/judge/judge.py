@@ -2,16 +2,17 @@
 
     hard floor failed -> VOID      soft floor failed -> PARTIAL      all passed -> SEAL
 
-The caller may ask for at least ``SABAR`` or ``888_HOLD``, which can only make a verdict stricter. Judging reads nothing but its
-arguments: the same claim in the same context gets the same judgement on every machine. A floor of one's own, deterministic or
-backed by a model, is a class with a name, a threshold, ``hard`` and ``check``:
+The caller may ask for at least ``SABAR`` or ``888_HOLD``, which can only make a verdict stricter. Judging
+reads nothing but its arguments: the same claim in the same context gets the same judgement on every machine.
+A floor of one's own, deterministic or backed by a model, is a class with a name, a threshold, ``hard`` and
+``check``:
 
     registry = FloorRegistry.shipped()
     registry.register(MyFloor())
     judgement = Judge(registry).judge(Claim(record=record, role="agent"), context)
 
-Settings can give each floor allow-lists, by pattern, scope or source. An allowance never lets a text pass silently: the evidence says that it
-was allowed, and why the floor would have failed it.
+Settings can give each floor allow-lists, by pattern, scope or source. An allowance never lets a text pass
+silently: the evidence says that it was allowed, and why the floor would have failed it.
 
     [floors.F5_Secrecy]
     allow = ["EXAMPLE[A-Z0-9]{8,}"]        # parts of a text that match are not looked at
@@ -72,8 +73,8 @@ _NUMBERED_NAME: Final = re.compile(r"F(\d{1,6})_")
 class Judgement(Value, frozen=True, kw_only=True, gc=False):
     """A verdict, what each floor found (in the order of the floors), and the reasons if it is no SEAL.
 
-    Each reason says what happened, why, and what to do about it, and ends with the floors' names in brackets: ``rejected:
-    contains a secret (AWS access key id). Remove it [F5_Secrecy]``.
+    Each reason says what happened, why, and what to do about it, and ends with the floors' names in brackets:
+    ``rejected: contains a secret (AWS access key id). Remove it [F5_Secrecy]``.
     """
 
     verdict: Verdict
@@ -133,9 +134,9 @@ class FloorRegistry:
     def configured(self, options: Mapping[str, Mapping[str, object]]) -> "FloorRegistry":
         """A copy with some floors switched off or changed, as settings describe them.
 
-        ``options`` has a mapping for each floor to change: ``enabled``, the fields of the floor's dataclass, such as
-        ``threshold`` and ``hard``, and allow-lists (``allow``, ``allow_scopes``, ``allow_sources``). ``entry_point`` names a floor of
-        your own, as ``module:name``.
+        ``options`` has a mapping for each floor to change: ``enabled``, the fields of the floor's dataclass,
+        such as ``threshold`` and ``hard``, and allow-lists (``allow``, ``allow_scopes``, ``allow_sources``).
+        ``entry_point`` names a floor of your own, as ``module:name``.
 
             registry.configured({"F6_Injection": {"enabled": False}, "F3_Witness": {"threshold": 0.75}})
         """
@@ -180,9 +181,11 @@ class Judge:
         self._novelty = novelty[0] if novelty else None
 
     def describe(self) -> list[tuple[str | float | bool | dict[str, object], ...]]:
-        """Name, threshold and hardness of each floor, in order, and its other options that are not at their default.
+        """Name, threshold and hardness of each floor, in order, and its other options that are not at their
+        default.
 
-        The id of the policy set is computed from this. Options are the scalar fields of a floor that is a dataclass.
+        The id of the policy set is computed from this. Options are the scalar fields of a floor that is a
+        dataclass.
         """
         return [floor.describe() for floor in self._floors]
 
@@ -330,7 +333,8 @@ def _configured(floor: Floor, options: Mapping[str, object]) -> Floor | None:
 
 
 def load_floor(name: str, entry_point: object) -> Floor:
-    """The floor that an entry point names: ``module:name`` of a floor, or of a class or function that makes one.
+    """The floor that an entry point names: ``module:name`` of a floor, or of a class or function that makes
+    one.
 
     Raises:
         InvalidValue: It can't be loaded, or has another name.
@@ -348,7 +352,10 @@ def load_floor(name: str, entry_point: object) -> Floor:
             found() if (callable(found) and not hasattr(found, "check")) or isinstance(found, type) else found
         )
     except Exception as error:  # A floor is anybody's code.
-        problem = f"can't load {entry_point!r:.80} ({type(error).__name__}: {error!s:.200}); is it installed, or on PYTHONPATH?"
+        problem = (
+            f"can't load {entry_point!r:.80} ({type(error).__name__}: {error!s:.200}); is it installed, or on"
+            " PYTHONPATH?"
+        )
         raise InvalidValue(what=what, problem=problem) from error
     checked = CheckedFloor.of(floor)
     if checked.name != name:
@@ -358,7 +365,9 @@ def load_floor(name: str, entry_point: object) -> Floor:
 
 
 def _options_of(floor: object) -> list["dataclasses.Field[Any]"]:
-    """What settings can change of a floor, apart from switching it off: the fields of its dataclass but the name."""
+    """What settings can change of a floor, apart from switching it off: the fields of its dataclass but the
+    name.
+    """
     fields = dataclasses.fields(floor) if dataclasses.is_dataclass(floor) else ()
     return [field for field in fields if field.init and field.name != "name"]
 

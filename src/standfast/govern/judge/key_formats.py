@@ -1,8 +1,9 @@
 """Key formats: the forms of keys and tokens that services issue, as their vendors document them.
 
-One row for each form: the prefixes, the characters after them, how many, and the service. ``a`` are letters and digits, ``h`` hexadecimal
-digits in lower case, ``H`` in either case, ``w`` letters, digits, ``_`` and ``-``, ``u`` upper case and digits, ``l`` lower case and
-digits, ``b`` base64, ``L`` letters. Forms of several parts stand in ``secrets.py``.
+One row for each form: the prefixes, the characters after them, how many, and the service. ``a`` are letters
+and digits, ``h`` hexadecimal digits in lower case, ``H`` in either case, ``w`` letters, digits, ``_`` and
+``-``, ``u`` upper case and digits, ``l`` lower case and digits, ``b`` base64, ``L`` letters. Forms of several
+parts stand in ``secrets.py``.
 """
 
 from collections.abc import Iterator

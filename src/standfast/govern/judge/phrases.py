@@ -1,12 +1,13 @@
 """A small language for phrases, and the form of a text in which they are searched.
 
-``spoken`` gives folded words with single spaces, `` . `` where a sentence, clause or line ends, `` " `` where a quotation
-begins or ends, and `` : `` where something is introduced. A phrase is a regular expression over that form, with additions:
-``~4`` means up to four words of any kind, ``@`` means any of the three marks, a line may be broken at a space or after ``|``,
-``?`` or ``}``, and groups do not capture. A phrase matches whole words.
+``spoken`` gives folded words with single spaces, `` . `` where a sentence, clause or line ends, `` " `` where
+a quotation begins or ends, and `` : `` where something is introduced. A phrase is a regular expression over
+that form, with additions: ``~4`` means up to four words of any kind, ``@`` means any of the three marks, a
+line may be broken at a space or after ``|``, ``?`` or ``}``, and groups do not capture. A phrase matches
+whole words.
 
-A text is searched only for phrases whose words it has. Those words are derived from the phrase itself, so that the two
-cannot diverge.
+A text is searched only for phrases whose words it has. Those words are derived from the phrase itself, so
+that the two cannot diverge.
 """
 
 import re
@@ -39,7 +40,10 @@ _NO_WORD: Final = re.compile(rf"[^\w{INDIC}.:\"' ]+|(?<=\w)[.:]|[.:](?=\w)|_")
 
 @dataclass(frozen=True)
 class Phrase:
-    """A phrase with its kind and weight. A text that holds it has a word of each set in ``required_words``."""
+    """A phrase with its kind and weight.
+
+    A text that holds it has a word of each set in ``required_words``.
+    """
 
     kind: str
     weight: float

@@ -1,7 +1,9 @@
-"""Tables of phrases: those that address a machine that reads (for the injection floor), and those that claim authority.
+"""Tables of phrases: those that address a machine that reads (for the injection floor), and those that claim
+authority.
 
-One of the first kind alone is seldom proof: texts state facts about assistants and agents, and people ask each other for silence. The
-weights are set so that two of different kinds are: one that addresses the reader, and one that makes it act, hide or approve.
+One of the first kind alone is seldom proof: texts state facts about assistants and agents, and people ask
+each other for silence. The weights are set so that two of different kinds are: one that addresses the reader,
+and one that makes it act, hide or approve.
 """
 
 from typing import Final

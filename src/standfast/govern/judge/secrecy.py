@@ -1,17 +1,19 @@
 """F5_Secrecy: secrets and personal data, how they are found, and how they are cut out of what is stored.
 
-Secrets are found by ``secrets.py``. Card numbers, bank accounts, national ids, e-mail addresses and phone numbers are found here, by
-their form. Reasons name the kind and never the value, because they are stored. Published test numbers pass, and so does a
-number that its own text calls an order, a part or a tracking number. Names, postal addresses, health data and
-birth dates are not recognised.
+Secrets are found by ``secrets.py``. Card numbers, bank accounts, national ids, e-mail addresses and phone
+numbers are found here, by their form. Reasons name the kind and never the value, because they are stored.
+Published test numbers pass, and so does a number that its own text calls an order, a part or a tracking
+number. Names, postal addresses, health data and birth dates are not recognised.
 
-National ids are found by their form, their check digits and a word for them. ``python-stdnum`` knows the check digits. It is imported when a
-number has the form of an id, which few texts have. Where it looks at the clock (whether a birth date is past), the check digits are asked for
-alone, because judging must not depend on the day. A number whose form other numbers share counts only next to a word for it.
+National ids are found by their form, their check digits and a word for them. ``python-stdnum`` knows the
+check digits. It is imported when a number has the form of an id, which few texts have. Where it looks at the
+clock (whether a birth date is past), the check digits are asked for alone, because judging must not depend on
+the day. A number whose form other numbers share counts only next to a word for it.
 
-``redacted`` returns a record without secrets and personal data: a refused secret is replaced by its kind before anything of its record is
-stored. Evidence, ledger, notes and traces are made from that record, so that neither the secret nor a fingerprint of it exists anywhere.
-What is found only in disguise, or spread over fields, can't be cut out; then the whole content is replaced.
+``redacted`` returns a record without secrets and personal data: a refused secret is replaced by its kind
+before anything of its record is stored. Evidence, ledger, notes and traces are made from that record, so that
+neither the secret nor a fingerprint of it exists anywhere. What is found only in disguise, or spread over
+fields, can't be cut out; then the whole content is replaced.
 """
 
 import re
@@ -45,7 +47,9 @@ LONG_NUMBER: Final = re.compile(r"\d[\d .-]{5}")
 
 
 class _Form(NamedTuple):
-    """A kind of national id: the words of which the text must have one (if any), the pattern, and the check digits."""
+    """A kind of national id: the words of which the text must have one (if any), the pattern, and the check
+    digits.
+    """
 
     kind: str
     words: frozenset[str]
@@ -241,18 +245,21 @@ _NATIONAL_PHONE: Final = re.compile(
     r"(?<![\w.+/-])\(?0\d{2,4}\)?[ ./-]{1,3}\d{3,5}(?:[ ./-]?\d{2,4}){1,3}(?![\w-])"
 )
 _PHONE_AFTER_WORD: Final = re.compile(
-    r"(?:phone|mobile|cell|call|tel|telefon|handy|mobil|t[eé]l[eé]phone|m[oó]vil|whatsapp)[^\d\n]{0,20}\(?\d(?:[ ./()-]{0,3}\d){6,13}",
+    r"(?:phone|mobile|cell|call|tel|telefon|handy|mobil|t[eé]l[eé]phone|m[oó]vil|whatsapp)[^\d\n]{0,20}\(?\d(?:["
+    r" ./()-]{0,3}\d){6,13}",
     re.IGNORECASE,
 )
 
-# A text without a long number, an e-mail address, one of these words, or capitals before digits (as bank accounts and
-# lettered ids begin) has no personal data.
+# A text without a long number, an e-mail address, one of these words, or capitals before digits (as bank
+# accounts and lettered ids begin) has no personal data.
 _WORDS: Final = ID_WORDS | _SOCIAL_WORDS | _SOCIAL_SHORT_WORDS | _INSURANCE_WORDS | _SORT_CODE_WORDS
 _CAPITALS: Final = re.compile(r"[A-Z][A-Z]\d\d")
 
 
 class FoundData(NamedTuple):
-    """Personal data in a text: its group (a setting of the floor), its kind, and the part of the text that has to go."""
+    """Personal data in a text: its group (a setting of the floor), its kind, and the part of the text that
+    has to go.
+    """
 
     group: str
     kind: str
@@ -325,7 +332,9 @@ def _is_card(text: str, found: re.Match[str], *, needs_card_word: bool = False) 
 
 
 def _is_iban(account: str) -> bool:
-    """Whether it begins with an account whose length and form are its country's, and whose ISO 7064 checksum is right."""
+    """Whether it begins with an account whose length and form are its country's, and whose ISO 7064 checksum
+    is right.
+    """
     is_valid = import_module("stdnum.iban").is_valid
     lengths = range(len(account), _LEAST_IBAN_CHARS - 1, -1)
     found = next((account[:n] for n in lengths if is_valid(account[:n], check_country=False)), None)
@@ -347,10 +356,11 @@ _TREATMENTS: Final = ("allow", "review", "refuse")
 class SecrecyFloor:
     """Holds no keys, tokens, passwords, key blocks, and no personal data of the kinds that are not allowed.
 
-    Text, subject, tags, source and refs are all checked, also with wide and lookalike letters folded. The reason names the
-    kind and never the value. Placeholders from documentation pass. It does not recognise secrets without a known form that no
-    word announces, secrets that are encoded, and personal data without a form: names, addresses, health. Each kind of personal
-    data is ``"allow"``, ``"review"`` (a human decides) or ``"refuse"``.
+    Text, subject, tags, source and refs are all checked, also with wide and lookalike letters folded. The
+    reason names the kind and never the value. Placeholders from documentation pass. It does not recognise
+    secrets without a known form that no word announces, secrets that are encoded, and personal data without a
+    form: names, addresses, health. Each kind of personal data is ``"allow"``, ``"review"`` (a human decides)
+    or ``"refuse"``.
     """
 
     name: str = "F5_Secrecy"
@@ -401,7 +411,9 @@ class _SensitiveData(NamedTuple):
 
 
 def _sensitive_data(whole: TextReading) -> list[_SensitiveData]:
-    """What the text holds as it is written, without wide and lookalike letters, and with spaced-out letters joined."""
+    """What the text holds as it is written, without wide and lookalike letters, and with spaced-out letters
+    joined.
+    """
     found = [_searched(whole)]
     if (plain_text := plain(whole.text)) != whole.text:
         found.append(_searched(TextReading(plain_text)))
@@ -446,7 +458,10 @@ def claim_of(request: RememberRequest) -> Claim:
 
 
 def redacted_request(request: RememberRequest, claim: Claim | None = None) -> RememberRequest:
-    """The request as a trace may record it; the same object if it has no secret. ``claim`` is its ``claim_of``, if it is there already."""
+    """The request as a trace may record it; the same object if it has no secret.
+
+    ``claim`` is its ``claim_of``, if it is there already.
+    """
     claim = claim or claim_of(request)
     if not _reason(claim):
         return request
@@ -470,7 +485,10 @@ def _reason(claim: Claim) -> str:
 
 
 def _rebuilt(record: Record, change: Callable[[str], str]) -> Record:
-    """The record with every text in it changed. Its id changes if the id was its subject and that one changed."""
+    """The record with every text in it changed.
+
+    Its id changes if the id was its subject and that one changed.
+    """
     subject = None if record.subject is None else change(record.subject)
     return msgspec.structs.replace(
         record,

@@ -1,9 +1,9 @@
 """Secrets: finds credentials by their form.
 
-``find_secret`` recognises keys that services issue in a known form (the table at the top), key blocks, and passwords that
-stand next to a word for them. It returns the kind and never the value, because the answer is stored. Placeholders from
-documentation are not secrets. A token without a known form counts only next to a word that says what it is; a bare hash,
-UUID or commit id does not.
+``find_secret`` recognises keys that services issue in a known form (the table at the top), key blocks, and
+passwords that stand next to a word for them. It returns the kind and never the value, because the answer is
+stored. Placeholders from documentation are not secrets. A token without a known form counts only next to a
+word that says what it is; a bare hash, UUID or commit id does not.
 """
 
 import re
@@ -20,8 +20,8 @@ _AFTER: Final = r"(?<![A-Za-z0-9_])"
 _HEX: Final = "[0-9a-f]"
 _ALNUM: Final = "[A-Za-z0-9]"
 
-# Forms of several parts: (kind, prefix, what follows it). The first group of a pattern is the random part; if that part is a
-# placeholder, it is no key. Forms of one part are in ``key_formats.py``.
+# Forms of several parts: (kind, prefix, what follows it). The first group of a pattern is the random part; if
+# that part is a placeholder, it is no key. Forms of one part are in ``key_formats.py``.
 _PREFIXED: Final = (
     ("Slack token", "xapp-", r"\d-([0-9A-Za-z-]{18,250})"),
     ("Slack token", "xoxe.xox", r"[bp]-\d-([A-Z0-9]{100,200})"),
@@ -108,7 +108,10 @@ _ON_A_COMMAND_LINE: Final = (
     ("mongo", r"mongo\w*\s(?:[^\n|;]{0,120}?\s)?-p\s?"),
     (
         "login",
-        r"(?:docker|podman|helm|oc|az|cf|skopeo|buildah|crane)(?: registry)? login\s(?:[^\n|;]{0,120}?\s)?(?:-p|--password)[= ]",
+        (
+            r"(?:docker|podman|helm|oc|az|cf|skopeo|buildah|crane)(?: registry)?"
+            r" login\s(?:[^\n|;]{0,120}?\s)?(?:-p|--password)[= ]"
+        ),
     ),
     ("redis-cli", r"redis-cli\s(?:[^\n|;]{0,120}?\s)?-a\s?"),
     ("smb", r"(?:smbclient|mount\.cifs|smbmap)\s[^\n|;]{0,120}?(?:-U\s?\S{1,60}%|-p\s)"),
@@ -138,7 +141,10 @@ _SPACED_FORMS: Final = tuple(
         (
             "PRIVATE KEY",
             "private key block",
-            r"-----BEGIN (?:[A-Z0-9]{2,12} ){0,3}PRIVATE KEY(?: BLOCK)?-----[\s\\nr]{0,8}([A-Za-z0-9+/]{7}|Proc-Type|Version|Comment)(?s:.*)",
+            (
+                r"-----BEGIN (?:[A-Z0-9]{2,12} ){0,3}PRIVATE KEY(?:"
+                r" BLOCK)?-----[\s\\nr]{0,8}([A-Za-z0-9+/]{7}|Proc-Type|Version|Comment)(?s:.*)"
+            ),
         ),
         ("PuTTY-User-Key", "private key block", r"(PuTTY-User-Key-File-\d: ?[\w-]{3,40})(?s:.*)"),
         (
@@ -159,7 +165,10 @@ _SPACED_FORMS: Final = tuple(
         (
             "curl",
             "key on a command line",
-            r"(?<!\S)(?:-u|--user)[ =]['\"]?((?=[^\s:'\"]{0,99}\d)(?=[^\s:'\"]{0,99}[a-z])(?=[^\s:'\"]{0,99}[A-Z])[^\s:'\"@$<{]{10,100}):['\"]?(?!\S)",
+            (
+                r"(?<!\S)(?:-u|--user)["
+                r" =]['\"]?((?=[^\s:'\"]{0,99}\d)(?=[^\s:'\"]{0,99}[a-z])(?=[^\s:'\"]{0,99}[A-Z])[^\s:'\"@$<{]{10,100}):['\"]?(?!\S)"
+            ),
         ),
         *(
             (prefix, "password on a command line", rf"(?<![\w-]){program}['\"]?{_CHOSEN}")
@@ -169,12 +178,14 @@ _SPACED_FORMS: Final = tuple(
 )
 # Prefixes of random ids that give access to nothing.
 _HARMLESS_PREFIXES: Final = word_set(
-    "price prod product cus customer sub subscription plan inv invoice order ord user usr org team proj project item sku evt event req "
-    "request run job task msg message thread file img image doc page post node pod build deploy dpl release acct account txn payment pi ch "
-    "charge chatcmpl resp batch asst call trace span diff obj ref id uid shipment parcel ticket case report snapshot vol subnet instance cluster "
-    "toolu srvtoolu wrkspc workspace env environment index idx conv conversation tool model dataset skill"
+    "price prod product cus customer sub subscription plan inv invoice order ord user usr org team proj"
+    " project item sku evt event req request run job task msg message thread file img image doc page post"
+    " node pod build deploy dpl release acct account txn payment pi ch charge chatcmpl resp batch asst call"
+    " trace span diff obj ref id uid shipment parcel ticket case report snapshot vol subnet instance cluster"
+    " toolu srvtoolu wrkspc workspace env environment index idx conv conversation tool model dataset skill"
 )
-# The form that most services share: one or two short names, then a long random part. Digests begin with their algorithm.
+# The form that most services share: one or two short names, then a long random part. Digests begin with their
+# algorithm.
 _GENERIC_FORM: Final = re.compile(
     r"(?<![\w/.-])(?!sha|md5|integrity|blake|crc|ssh-|ecdsa)([a-z][a-z0-9]{1,11})(?:[_-][a-z0-9]{2,8}){0,2}[_-]([A-Za-z0-9][\w-]{23,199})(?![\w/.-])"
 )
@@ -184,9 +195,11 @@ _LEAST_RUN_CHARS: Final = 20
 
 # A value next to the word for it: `db_password = "…"`, `the password for the router is …`.
 _NAMED: Final = (
-    r"pass(?:word|wd|phrase|wort|code)|(?<![^\W_])pass(?=[\"']?\s?[=:])|(?<![^\W_])p(?:wd?)(?![^\W_])|kennwort|mot de passe|contrase[ñn]a|"
+    r"pass(?:word|wd|phrase|wort|code)|(?<![^\W_])pass(?=[\"']?\s?[=:])|(?<![^\W_])p(?:wd?)(?![^\W_])|kennwort|mot"
+    r" de passe|contrase[ñn]a|"
     r"senha|parola|wachtwoord|clave|hasło|lösenord|密码|密碼|口令|パスワード|пароль|비밀번호|"
-    r"secret|token|credentials?|api[ _-]?key|access[ _-]?key|auth[ _-]?key|signing[ _-]?key|encryption[ _-]?key|"
+    r"secret|token|credentials?|api[ _-]?key|access[ _-]?key|auth[ _-]?key|signing[ _-]?key|encryption["
+    r" _-]?key|"
     r"client[ _-]?secret|secret[ _-]?key|private[ _-]?key|master[ _-]?key|license[ _-]?key|account[ _-]?key"
 )
 _NAME_WORDS: Final = ("pass", "pw", "secret", "token", "key", "kennwort", "contrase", "senha", "parola", "credential",
@@ -194,7 +207,8 @@ _NAME_WORDS: Final = ("pass", "pw", "secret", "token", "key", "kennwort", "contr
 _GIVEN: Final = re.compile(
     rf"(?P<word>{_NAMED})(?P<joint>[\w.-]{{0,30}}[\"'`\])]{{0,2}}\s{{0,3}}(?::=|=>|==?|:|：|\?=|は|是|为)\s{{0,3}}"
     r"|(?:\s{1,8}[^\s:=]{1,40}){1,5}?:\s{1,8}"
-    r"|(?:\s{1,8}(?!fingerprint|thumbprint|hash|digest|checksum|sha-?\d|md5)[^\s:=;]{1,40}){0,8}?\s{1,8}(?:is|was|ist|lautet|est|es|è|é|are|be)(?:\s{1,8}now|\s{1,8}set to|:)?\s{1,8}"
+    r"|(?:\s{1,8}(?!fingerprint|thumbprint|hash|digest|checksum|sha-?\d|md5)[^\s:=;]{1,40}){0,8}?\s{1,8}(?:is|was|ist|lautet|est|es|è|é|are|be)(?:\s{1,8}now|\s{1,8}set"
+    r" to|:)?\s{1,8}"
     r"|\s{1,2}(?=[\"'`])|(?<=pw)\s{1,2}|\s{1,2}(?=0x[0-9a-f]{64}))"
     r"[\"'`(<]{0,2}(?P<value>[^\s\"'`,;<>()]{4,200})",
     re.IGNORECASE,
@@ -225,9 +239,11 @@ _HEADER: Final = re.compile(
     r"(?:(?:basic|bearer|token|api-?token|api-?key|digest|key)\s{1,3})?([^\s'\"$<{%(\[,][^\s'\",]{9,400})",
     re.IGNORECASE,
 )
-# A network's password is said aloud and is often a plain word; what follows in other sentences says how it is.
+# A network's password is said aloud and is often a plain word; what follows in other sentences says how it
+# is.
 _NETWORK_PASSWORD: Final = re.compile(
-    r"(?<!\w)(?:wi-?fi|wlan|hotspot|guest network|router)(?:'s)?\s(?:password|passphrase|passcode|passwort|kennwort|key|pw)\s?(?:is|:|=|ist|lautet)\s{1,3}"
+    r"(?<!\w)(?:wi-?fi|wlan|hotspot|guest"
+    r" network|router)(?:'s)?\s(?:password|passphrase|passcode|passwort|kennwort|key|pw)\s?(?:is|:|=|ist|lautet)\s{1,3}"
     r"[\"'`]?(?!(?:the|a|an|not|on|in|at|for|same|required|needed|wrong|correct|incorrect|unknown|changed|stored|printed|written|expired|"
     r"different|reset|shared|missing|invalid|secret|hidden|listed|posted|provided|protected|available|empty|too|very|always|never|now|also|"
     r"nicht|falsch|auf|im|am|das|der|die|ein|weak|strong|long|short|safe|public|visible|taped)(?!\w))([^\s\"'`,;]{4,64})[\"'`]?(?=[.,;!)]|\s{0,3}$)",
@@ -238,27 +254,33 @@ _PIN: Final = re.compile(
 )
 # Codes that open doors, and pairs of a user name and a password.
 _DOOR_CODE: Final = re.compile(
-    r"(?<!\w)(?:(?:alarm|door|gate|entry|safe|lock(?:er|box)?|garage|key[ -]?(?:box|safe)|building|keypad|unlock|t[uü]r|alarmanlage)[ -]?code|"
-    r"(?:combination|code) (?:of|for|to) (?:the|my|our|his|her) (?:\w{1,20} )?(?:safe|lock|door|gate|alarm|vault|locker))"
+    r"(?<!\w)(?:(?:alarm|door|gate|entry|safe|lock(?:er|box)?|garage|key["
+    r" -]?(?:box|safe)|building|keypad|unlock|t[uü]r|alarmanlage)[ -]?code|"
+    r"(?:combination|code) (?:of|for|to) (?:the|my|our|his|her) (?:\w{1,20}"
+    r" )?(?:safe|lock|door|gate|alarm|vault|locker))"
     r"(?:\s[^\s:=]{1,20}){0,6}?\s{0,2}(?:is|:|=|ist|lautet|are)\s{1,3}['\"]?((?=[\w#*-]{0,9}\d[\w#*-]{0,9}\d[\w#*-]{0,9}\d)[A-Z0-9#*-]{4,12})(?![\w%])",
     re.IGNORECASE,
 )
 _CARD_PIN: Final = re.compile(
-    r"(?<!\w)PIN(?:[ -]?[Cc]ode)?(?:\s[^\s:=]{1,20}){0,5}?\s{0,2}(?:is|:|=|ist|est|es)\s{1,3}(\d{4,8})(?![\w.,%]\d|\w)"
+    r"(?<!\w)PIN(?:["
+    r" -]?[Cc]ode)?(?:\s[^\s:=]{1,20}){0,5}?\s{0,2}(?:is|:|=|ist|est|es)\s{1,3}(\d{4,8})(?![\w.,%]\d|\w)"
 )
 _PAIR: Final = re.compile(
-    r"(?<!\w)(?:log[ -]?in|creds?|credentials|access data|zugangsdaten|zugang|identifiants|credenciales|accesso)(?!\w)[^\n/]{0,60}?[\w.@-]{2,40}\s?/\s?"
+    r"(?<!\w)(?:log[ -]?in|creds?|credentials|access"
+    r" data|zugangsdaten|zugang|identifiants|credenciales|accesso)(?!\w)[^\n/]{0,60}?[\w.@-]{2,40}\s?/\s?"
     r"((?=\S{0,60}\d)(?=\S{0,60}[A-Za-z])(?=\S{0,60}[!@#$%^&*+?~=§]|\S{0,60}[a-z]\S{0,60}[A-Z]|\S{0,60}[A-Z]\S{0,60}[a-z])[^\s/]{6,60})(?!\S)",
     re.IGNORECASE,
 )
 _PAIR_WORDS: Final = ("log", "cred", "acces", "zugang", "identif")
 _RECOVERY_CODES: Final = re.compile(
-    r"(?:recovery|backup|rescue|scratch|emergency)[ -]codes?\W{1,4}(?:\S{1,20}\s){0,5}?(?:[0-9a-z]{4,6}-[0-9a-z]{4,6}|\d{8})(?:[\s,;]{1,3}(?:[0-9a-z]{4,6}-[0-9a-z]{4,6}|\d{8})){1,20}",
+    r"(?:recovery|backup|rescue|scratch|emergency)["
+    r" -]codes?\W{1,4}(?:\S{1,20}\s){0,5}?(?:[0-9a-z]{4,6}-[0-9a-z]{4,6}|\d{8})(?:[\s,;]{1,3}(?:[0-9a-z]{4,6}-[0-9a-z]{4,6}|\d{8})){1,20}",
     re.IGNORECASE,
 )
 _OTP_SEED: Final = re.compile(r"(?<!\w)(?=[A-Z2-7]{0,62}[2-7][A-Z2-7]{0,62}[2-7])[A-Z2-7]{16,64}(?!\w)")
 _SEED: Final = re.compile(
-    r"(?:seed|recovery|mnemonic|backup|secret)[ -](?:phrase|words)\W{1,4}(?:[a-z]{2,8}\W{1,4}){0,3}?(?:[a-z]{3,8}[ ,]{1,2}){11,23}[a-z]{3,8}",
+    r"(?:seed|recovery|mnemonic|backup|secret)["
+    r" -](?:phrase|words)\W{1,4}(?:[a-z]{2,8}\W{1,4}){0,3}?(?:[a-z]{3,8}[ ,]{1,2}){11,23}[a-z]{3,8}",
     re.IGNORECASE,
 )
 # Twelve or more words in a row, none of them a small word, in a text with a word for wallets.
@@ -300,7 +322,8 @@ _UNJOINED_STARTS: Final = tuple(start for start in _GROUP_STARTS if "_" not in s
 _GROUPS: Final = re.compile(
     rf"(?<![\w-])(?:{'|'.join(map(re.escape, _GROUP_STARTS))})[\w-]{{0,12}}(?: [\w-]{{2,12}}){{2,40}}"
 )
-# A name in a program: words in one case, joined. Issued keys have digits among their letters, or upper and lower case.
+# A name in a program: words in one case, joined. Issued keys have digits among their letters, or upper and
+# lower case.
 _IDENTIFIER: Final = re.compile(r"[a-z]+(?:[_-][a-z]+)+\d{0,4}|[A-Z]+(?:[_-][A-Z]+)+\d{0,4}|[a-z]{1,24}")
 _LEAST_BITS: Final = 3.5
 _LEAST_VARIETY: Final = 8
@@ -332,7 +355,10 @@ _PRIVATE_WORD: Final = "priv"
 
 
 def _any_of(substrings: Iterable[str]) -> str:
-    """An expression that finds any of these. Those that begin alike share their beginning, so that few are compared at each place."""
+    """An expression that finds any of these.
+
+    Those that begin alike share their beginning, so that few are compared at each place.
+    """
     if "" in (rest := set(substrings)):
         return ""
     branches = [
@@ -499,7 +525,9 @@ def _is_issued(body: str) -> bool:
 
 
 def _is_credential(value: str) -> bool:
-    """Whether the value of a header is one that somebody was given: letters and digits, and no name of a thing."""
+    """Whether the value of a header is one that somebody was given: letters and digits, and no name of a
+    thing.
+    """
     has_both = any(map(str.isalpha, value)) and any(map(str.isdigit, value))
     return (
         has_both

@@ -1,8 +1,9 @@
-"""Similarity: whether a text says anything new, compared with known records and with recalled excerpts, or contradicts one.
+"""Similarity: whether a text says anything new, compared with known records and with recalled excerpts, or
+contradicts one.
 
-A text says nothing new if it keeps the numbers, the qualifiers and the word order of a known text, covers most of it, and
-adds only fillers, other endings and typing errors. ``EU refunds take 15 days`` is new next to ``14 days``, and so is an added
-``not``. ``Please note: refunds in the EU take 14 days!`` is not new.
+A text says nothing new if it keeps the numbers, the qualifiers and the word order of a known text, covers
+most of it, and adds only fillers, other endings and typing errors. ``EU refunds take 15 days`` is new next to
+``14 days``, and so is an added ``not``. ``Please note: refunds in the EU take 14 days!`` is not new.
 """
 
 import threading
@@ -22,11 +23,12 @@ from standfast.govern.judge.text_reading import (
 from standfast.origins import Origin
 from standfast.scopes import SHARED
 
-# The share of the known text that must be covered. A moved clause breaks at most three pairs of neighbouring words; two
-# words that change places break four.
+# The share of the known text that must be covered. A moved clause breaks at most three pairs of neighbouring
+# words; two words that change places break four.
 _MIN_COVERED_SHARE: Final = 0.8
 _PAIRS_BROKEN_BY_A_MOVED_CLAUSE: Final = 3
-# The share of words that may be new compared with the recalled excerpts, and the share of pairs that must come from them.
+# The share of words that may be new compared with the recalled excerpts, and the share of pairs that must
+# come from them.
 _MAX_NEW_SHARE: Final = 0.15
 _MIN_RECALLED_SHARE: Final = 0.6
 # Texts with fewer carrying words than this are only compared for equality.
@@ -67,14 +69,17 @@ _Bucket: TypeAlias = tuple[frozenset[str], frozenset[str]]
 
 
 class SimilarityIndex:
-    """Known records, findable by what they say. A lookup costs by the rare words of the text, not by the size of the index."""
+    """Known records, findable by what they say.
+
+    A lookup costs by the rare words of the text, not by the size of the index.
+    """
 
     def __init__(self, known: Iterable[KnownText] = ()) -> None:
         self.known: list[KnownText] = []
         self.growing = threading.Lock()
         self._exact: dict[tuple[str, ...], list[int]] = {}
-        # Similar texts have equal numbers and qualifiers, so words are looked up among those only. They are indexed when they are
-        # first asked for: few texts have the numbers of another one.
+        # Similar texts have equal numbers and qualifiers, so words are looked up among those only. They are
+        # indexed when they are first asked for: few texts have the numbers of another one.
         self._places_by_word: dict[_Bucket, dict[str, list[int]]] = {}
         self._unindexed: dict[_Bucket, list[int]] = {}
         for one in known:
@@ -125,7 +130,10 @@ class SimilarityIndex:
 
 
 class IndexSnapshot:
-    """The first texts of an index, however far it grows. So a growing context costs no copy of what it knows."""
+    """The first texts of an index, however far it grows.
+
+    So a growing context costs no copy of what it knows.
+    """
 
     def __init__(self, index: SimilarityIndex) -> None:
         self._index = index
@@ -217,8 +225,9 @@ class RecalledText:
 
     def contains(self, text: TextReading) -> bool:
         """Whether the text consists of recalled words in their order, with next to nothing added."""
-        # A quick check: words that are new whatever their ending. Numbers and words with an apostrophe are not counted. A word is
-        # split at its apostrophe into at most two carrying words, hence the factor of two.
+        # A quick check: words that are new whatever their ending. Numbers and words with an apostrophe are
+        # not counted. A word is split at its apostrophe into at most two carrying words, hence the factor of
+        # two.
         new_words = sum(map(str.isalpha, text.vocabulary.difference(self._words)))
         if new_words > _MAX_NEW_SHARE * 2 * len(text.vocabulary):
             return False
@@ -233,7 +242,10 @@ class RecalledText:
         return len(following & self._pairs) >= _MIN_RECALLED_SHARE * len(following)
 
     def record_of(self, text: TextReading) -> str:
-        """The id of the record whose excerpt shares most words with the text; the smallest one of several. Empty if unknown."""
+        """The id of the record whose excerpt shares most words with the text; the smallest one of several.
+
+        Empty if unknown.
+        """
         shared = [
             (-len(reading.content & text.content), memory_id)
             for reading, memory_id in zip(self._readings, self._memory_ids, strict=False)
@@ -247,7 +259,8 @@ def _following(reading: TextReading) -> frozenset[tuple[str, str]]:
 
 # Contradiction.
 
-# The share of the shorter text's topic that both must have to be about the same thing. Without a subject, more is needed.
+# The share of the shorter text's topic that both must have to be about the same thing. Without a subject,
+# more is needed.
 _MIN_SHARED: Final = 0.5
 _MIN_SHARED_WITHOUT_SUBJECT: Final = 0.7
 MIN_WORDS_WITHOUT_SUBJECT: Final = 3
@@ -262,7 +275,8 @@ _NO_WORDS: Final[frozenset[str]] = frozenset()
 def contradiction(text: TextReading, sealed: TextReading, has_subject: bool) -> tuple[float, str]:
     """How far a text agrees with a sealed one, from 0 (it denies it) to 1, and what it says instead.
 
-    ``has_subject`` says that both have the same subject; otherwise they must be closer to contradict each other.
+    ``has_subject`` says that both have the same subject; otherwise they must be closer to contradict each
+    other.
     """
     ours, theirs = text.topic, sealed.topic
     shared = ours & theirs

@@ -1,19 +1,21 @@
 """Text reading: the forms of a text that floors compare and search.
 
-A ``TextReading`` gives the words of a text, the words that carry its fact, its numbers, quantities and qualifiers. Each form
-is a pure function of the text, computed at most once, in time linear in the text.
+A ``TextReading`` gives the words of a text, the words that carry its fact, its numbers, quantities and
+qualifiers. Each form is a pure function of the text, computed at most once, in time linear in the text.
 
-Words are split at spaces and punctuation. Chinese, Japanese kana and Thai are read character by character, because they do
-not put spaces between words. Numbers have one notation: ``1,000`` is ``1000``, ``15.01.2026`` and ``15 January 2026`` are
-``2026-01-15``, and two weeks are 14 days.
+Words are split at spaces and punctuation. Chinese, Japanese kana and Thai are read character by character,
+because they do not put spaces between words. Numbers have one notation: ``1,000`` is ``1000``, ``15.01.2026``
+and ``15 January 2026`` are ``2026-01-15``, and two weeks are 14 days.
 
-``fold`` makes one form of texts that a reader takes for the same: it removes differences of case, width, accents, lookalike letters and
-invisible characters. It is for comparing and matching, never for storing. ``as_of_unicode_14`` makes texts read alike on every Python: 3.11
-knows Unicode 14.0, later versions know more characters and would classify, case-fold or print them differently, so each later character is
-replaced by its number. A test compares the table with the newest Unicode data.
+``fold`` makes one form of texts that a reader takes for the same: it removes differences of case, width,
+accents, lookalike letters and invisible characters. It is for comparing and matching, never for storing.
+``as_of_unicode_14`` makes texts read alike on every Python: 3.11 knows Unicode 14.0, later versions know more
+characters and would classify, case-fold or print them differently, so each later character is replaced by its
+number. A test compares the table with the newest Unicode data.
 
-The lists of small words, negations, opposites, months, numbers and units are folded: lower case, no accents. They are short on purpose. A
-missing word makes two texts look less alike, which lets one more through; it never rejects a different fact.
+The lists of small words, negations, opposites, months, numbers and units are folded: lower case, no accents.
+They are short on purpose. A missing word makes two texts look less alike, which lets one more through; it
+never rejects a different fact.
 """
 
 import re
@@ -26,20 +28,20 @@ from standfast.canon import fingerprint
 
 # All code points assigned by versions 15.0 to 18.0.
 _LATER_RANGES: Final = (
-    "558 58B-58C 5C8-5C9 88F 897 B53-B54 C5C CDC CF3 ECE 1ACF-1AF0 1B4E-1B4F 1B7F 1C89-1C8A 208F 209D-209F "
-    "20C1-20C4 2427-2429 2B96 2E60-2E63 2FFC-2FFF 31E4-31E5 31EF A7CB-A7CF A7D2 A7D4 A7DA-A7DD A7E2 A7F1 "
-    "AB6C-AB6D FBC3-FBD2 FD90-FD91 FDC8-FDCE 105C0-105F3 107BB-107BF 10940-10959 10D40-10D65 10D69-10D85 "
-    "10D8E-10D8F 10EC2-10EC7 10EC9-10EEE 10EF0-10EFF 1123F-11241 11380-11389 1138B 1138E 11390-113B5 113B7-113C0 "
-    "113C2 113C5 113C7-113CA 113CC-113D5 113D7-113D8 113E1-113E2 116D0-116E3 11B00-11B0A 11B60-11B67 11BC0-11BE1 "
-    "11BF0-11BF9 11DB0-11DDB 11DE0-11DE9 11DF0-11DF1 11F00-11F10 11F12-11F3A 11F3E-11F5A 1246F 12475-1247F "
-    "12550-12686 1342F 13439-13455 13460-143FA 16100-16139 16D40-16D79 16EA0-16EB8 16EBB-16ED3 16FF2-16FF6 "
-    "187F8-187FF 18CD6-18CDA 18CFF 18D09-18D20 18D80-18DF2 18E00-19191 191A0-191D2 1B123-1B128 1B132 1B155 1B168 "
-    "1CC00-1CCFC 1CD00-1CEB3 1CEBA-1CED0 1CED2-1CED4 1CEDD-1CEFD 1D127-1D128 1D1EB-1D1FF 1D250-1D281 1D2C0-1D2D3 "
-    "1D6A6 1DB00-1DB1C 1DF1F-1DF81 1DF90-1DF96 1DFCD-1DFFF 1E030-1E06D 1E08F 1E4D0-1E4F9 1E5D0-1E5FA 1E5FF "
-    "1E6C0-1E6DE 1E6E0-1E6F5 1E6FE-1E6FF 1F1AE 1F6D8-1F6D9 1F6DC 1F774-1F77F 1F7D9-1F7DB 1F7F1-1F7FF 1F8B2-1F8BB "
-    "1F8C0-1F8C1 1F8D0-1F8D8 1FA54-1FA57 1FA75-1FA77 1FA87-1FA8F 1FAAD-1FAAF 1FABB-1FABF 1FAC6 1FAC8 1FACC-1FACF "
-    "1FADA-1FADD 1FADF 1FAE8-1FAEB 1FAEF 1FAF7-1FAFA 1FBCB-1FBEF 1FBFA 2B739-2B73F 2B81E 2CEA2-2CEAD 2EBF0-2EE5D "
-    "31350-33479 3D000-3FC3F "
+    "558 58B-58C 5C8-5C9 88F 897 B53-B54 C5C CDC CF3 ECE 1ACF-1AF0 1B4E-1B4F 1B7F 1C89-1C8A 208F 209D-209F"
+    " 20C1-20C4 2427-2429 2B96 2E60-2E63 2FFC-2FFF 31E4-31E5 31EF A7CB-A7CF A7D2 A7D4 A7DA-A7DD A7E2 A7F1"
+    " AB6C-AB6D FBC3-FBD2 FD90-FD91 FDC8-FDCE 105C0-105F3 107BB-107BF 10940-10959 10D40-10D65 10D69-10D85"
+    " 10D8E-10D8F 10EC2-10EC7 10EC9-10EEE 10EF0-10EFF 1123F-11241 11380-11389 1138B 1138E 11390-113B5"
+    " 113B7-113C0 113C2 113C5 113C7-113CA 113CC-113D5 113D7-113D8 113E1-113E2 116D0-116E3 11B00-11B0A"
+    " 11B60-11B67 11BC0-11BE1 11BF0-11BF9 11DB0-11DDB 11DE0-11DE9 11DF0-11DF1 11F00-11F10 11F12-11F3A"
+    " 11F3E-11F5A 1246F 12475-1247F 12550-12686 1342F 13439-13455 13460-143FA 16100-16139 16D40-16D79"
+    " 16EA0-16EB8 16EBB-16ED3 16FF2-16FF6 187F8-187FF 18CD6-18CDA 18CFF 18D09-18D20 18D80-18DF2 18E00-19191"
+    " 191A0-191D2 1B123-1B128 1B132 1B155 1B168 1CC00-1CCFC 1CD00-1CEB3 1CEBA-1CED0 1CED2-1CED4 1CEDD-1CEFD"
+    " 1D127-1D128 1D1EB-1D1FF 1D250-1D281 1D2C0-1D2D3 1D6A6 1DB00-1DB1C 1DF1F-1DF81 1DF90-1DF96 1DFCD-1DFFF"
+    " 1E030-1E06D 1E08F 1E4D0-1E4F9 1E5D0-1E5FA 1E5FF 1E6C0-1E6DE 1E6E0-1E6F5 1E6FE-1E6FF 1F1AE 1F6D8-1F6D9"
+    " 1F6DC 1F774-1F77F 1F7D9-1F7DB 1F7F1-1F7FF 1F8B2-1F8BB 1F8C0-1F8C1 1F8D0-1F8D8 1FA54-1FA57 1FA75-1FA77"
+    " 1FA87-1FA8F 1FAAD-1FAAF 1FABB-1FABF 1FAC6 1FAC8 1FACC-1FACF 1FADA-1FADD 1FADF 1FAE8-1FAEB 1FAEF"
+    " 1FAF7-1FAFA 1FBCB-1FBEF 1FBFA 2B739-2B73F 2B81E 2CEA2-2CEAD 2EBF0-2EE5D 31350-33479 3D000-3FC3F "
 )
 
 
@@ -95,7 +97,8 @@ _CONFUSABLE_BOTH: Final = _CONFUSABLE | {
 _LOOKALIKE_BOTH: Final = re.compile(f"[{''.join(sorted(map(chr, _CONFUSABLE_BOTH)))}]")
 _WORD_CHARS: Final = re.compile(r"\w+")
 _ASCII: Final = re.compile("[A-Za-z]")
-# A word of lookalike letters only is taken for Latin if at least this share of the letters in the text is Latin.
+# A word of lookalike letters only is taken for Latin if at least this share of the letters in the text is
+# Latin.
 _LATIN_SHARE: Final = 0.5
 # Apostrophes, and letters in boxes and circles, which Unicode classifies as symbols.
 _PLAIN: Final = str.maketrans("’ʼ＇", "'''") | {
@@ -104,7 +107,9 @@ _PLAIN: Final = str.maketrans("’ʼ＇", "'''") | {
 
 
 def fold(text: str) -> str:
-    """Folds a text: lower case, compatibility forms resolved, no accents or invisible characters, lookalikes as Latin."""
+    """Folds a text: lower case, compatibility forms resolved, no accents or invisible characters, lookalikes
+    as Latin.
+    """
     if text.isascii():
         return text.lower()
     plain = _SURROGATES.sub("\ufffd", text).translate(_PLAIN)
@@ -144,51 +149,53 @@ def word_set(text: str) -> frozenset[str]:
 
 # Words that carry no fact by themselves.
 STOPS: Final = word_set(
-    "a an the this that these those it its of to in on at by for from with as and or is are was were be been being am "
-    "has have had do does did will would shall can could may might there here he she they we you i his her their our "
-    "your my me him them us which who whom whose what so such per into onto "
-    "der die das den dem des ein eine einen einem einer eines und oder ist sind war waren wird werden von zu zum zur im "
-    "in am an auf aus bei mit fur als es sie er wir ihr "
-    "le la les l d un une des du de et ou est sont etait au aux en dans par pour sur avec ce cette ces il elle on qui que "
-    "el los las lo una unos unas y o es son fue al del por para con se su sus "
-    "il gli uno e i di da nel nella dei delle della sono era "
-    "os um uma ao aos na nos nas com sao foi het een van op te zijn % € $ £"
+    "a an the this that these those it its of to in on at by for from with as and or is are was were be been"
+    " being am has have had do does did will would shall can could may might there here he she they we you i"
+    " his her their our your my me him them us which who whom whose what so such per into onto der die das"
+    " den dem des ein eine einen einem einer eines und oder ist sind war waren wird werden von zu zum zur im"
+    " in am an auf aus bei mit fur als es sie er wir ihr le la les l d un une des du de et ou est sont etait"
+    " au aux en dans par pour sur avec ce cette ces il elle on qui que el los las lo una unos unas y o es son"
+    " fue al del por para con se su sus il gli uno e i di da nel nella dei delle della sono era os um uma ao"
+    " aos na nos nas com sao foi het een van op te zijn % € $ £"
 )
 
 # Words that repeat or introduce a statement without changing it.
 FILLERS: Final = word_set(
-    "note notes noted noting please fyi btw reminder remember remembered recall recalled recalling memory memories "
-    "according known know fact basically actually really just simply also well indeed again still currently now today "
-    "previously earlier said says say stated states state mentioned mentions stored retrieved context based information "
-    "info important summary summarise summarize tell told confirm confirmed confirms learned learnt record records "
-    "hinweis notiz merke laut erinnerung bekanntlich ubrigens wie gesagt also ja eben "
-    "rappel selon noter memoire donc bien aussi nota recordar segun memoria tambien ricorda secondo lembrete conforme"
+    "note notes noted noting please fyi btw reminder remember remembered recall recalled recalling memory"
+    " memories according known know fact basically actually really just simply also well indeed again still"
+    " currently now today previously earlier said says say stated states state mentioned mentions stored"
+    " retrieved context based information info important summary summarise summarize tell told confirm"
+    " confirmed confirms learned learnt record records hinweis notiz merke laut erinnerung bekanntlich"
+    " ubrigens wie gesagt also ja eben rappel selon noter memoire donc bien aussi nota recordar segun memoria"
+    " tambien ricorda secondo lembrete conforme"
 )
 
 # Words that negate or limit a statement. Texts whose qualifiers differ say different things.
 NEGATIONS: Final = word_set(
-    "not no never none nobody nothing neither nor cannot nicht kein keine keinen keinem keiner keines nie niemals "
-    "pas jamais aucun aucune ne non nunca ningun ninguna ningunos ninguno jamas nem nao mai nessun nessuna niet "
-    "geen nooit не нет ни никогда 不 没 無 无 未 非 勿 لا ليس لم لن غير नहीं "
+    "not no never none nobody nothing neither nor cannot nicht kein keine keinen keinem keiner keines nie"
+    " niemals pas jamais aucun aucune ne non nunca ningun ninguna ningunos ninguno jamas nem nao mai nessun"
+    " nessuna niet geen nooit не нет ни никогда 不 没 無 无 未 非 勿 لا ليس لم لن غير नहीं "
 )
 QUALIFIERS: Final = NEGATIONS | word_set(
-    "without ohne sans sin sem senza zonder без बिना only except unless until before after minimum maximum least most over under above below more less fewer up down "
-    "than almost partly half former next last first second nur ausser bis vor nach mindestens hochstens uber unter mehr "
-    "weniger fast seulement sauf jusqu avant apres moins plus sous solo salvo hasta antes despues menos mas"
+    "without ohne sans sin sem senza zonder без बिना only except unless until before after minimum maximum"
+    " least most over under above below more less fewer up down than almost partly half former next last"
+    " first second nur ausser bis vor nach mindestens hochstens uber unter mehr weniger fast seulement sauf"
+    " jusqu avant apres moins plus sous solo salvo hasta antes despues menos mas"
 )
 
 # Pairs of opposites. Each word is looked up in both directions.
 _OPPOSITES: Final = (
-    "allowed forbidden, allowed prohibited, permitted prohibited, permitted forbidden, enabled disabled, enable disable, "
-    "required optional, mandatory optional, mandatory voluntary, open closed, true false, public private, free paid, "
-    "legal illegal, include exclude, included excluded, accept reject, accepted rejected, increase decrease, "
-    "increases decreases, refundable nonrefundable, valid invalid, safe unsafe, secure insecure, possible impossible, "
-    "internal external, encrypted unencrypted, synchronous asynchronous, mutable immutable, active inactive, "
-    "available unavailable, online offline, always never, before after, above below, maximum minimum, "
-    "over under, more less, more fewer, first last, succeeds fails, passes fails, won lost, hot cold, left right, "
-    "north south, east west, men women, male female, manual automatic, temporary permanent, domestic foreign, "
-    "erlaubt verboten, aktiv inaktiv, offen geschlossen, kostenlos kostenpflichtig, autorise interdit, ouvert ferme, "
-    "gratuit payant, permitido prohibido, abierto cerrado"
+    "allowed forbidden, allowed prohibited, permitted prohibited, permitted forbidden, enabled disabled,"
+    " enable disable, required optional, mandatory optional, mandatory voluntary, open closed, true false,"
+    " public private, free paid, legal illegal, include exclude, included excluded, accept reject, accepted"
+    " rejected, increase decrease, increases decreases, refundable nonrefundable, valid invalid, safe unsafe,"
+    " secure insecure, possible impossible, internal external, encrypted unencrypted, synchronous"
+    " asynchronous, mutable immutable, active inactive, available unavailable, online offline, always never,"
+    " before after, above below, maximum minimum, over under, more less, more fewer, first last, succeeds"
+    " fails, passes fails, won lost, hot cold, left right, north south, east west, men women, male female,"
+    " manual automatic, temporary permanent, domestic foreign, erlaubt verboten, aktiv inaktiv, offen"
+    " geschlossen, kostenlos kostenpflichtig, autorise interdit, ouvert ferme, gratuit payant, permitido"
+    " prohibido, abierto cerrado"
 )
 OPPOSITES: Final[dict[str, frozenset[str]]] = {
     word: frozenset(
@@ -224,8 +231,8 @@ WEEKDAYS: Final = _numbered(
 AMBIGUOUS_MONTHS: Final = word_set("may march mar mars mai")
 
 _TO_TWENTY: Final = (
-    "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen seventeen "
-    "eighteen nineteen twenty"
+    "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen"
+    " seventeen eighteen nineteen twenty"
 )
 NUMBER_WORDS: Final[dict[str, str]] = {
     word: str(number)
@@ -265,7 +272,8 @@ _UNITS: Final = (
 UNITS: Final = {name: (unit, factor) for unit, factor, names in _UNITS for name in names.split()}
 
 
-# How much of a text is read. Floors that guard against something refuse a longer text, so that nothing passes unread.
+# How much of a text is read. Floors that guard against something refuse a longer text, so that nothing passes
+# unread.
 READ_CHARS: Final = 32_768
 
 _UNSPACED: Final = "\u0e00-\u0eff\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff"
@@ -306,7 +314,9 @@ _V = TypeVar("_V")
 
 
 class computed_once(Generic[_V]):  # noqa: N801  # It is used as a decorator.
-    """``functools.cached_property`` without the lock of Python 3.11, which costs more than most forms of a short text."""
+    """``functools.cached_property`` without the lock of Python 3.11, which costs more than most forms of a
+    short text.
+    """
 
     def __init__(self, compute: Callable[[Any], _V]) -> None:
         self._compute = compute
@@ -452,7 +462,9 @@ class TextReading:
 
     @computed_once
     def pairs(self) -> frozenset[tuple[str, str]]:
-        """Neighbouring carrying words; the last is followed by the first, so that a moved clause changes little."""
+        """Neighbouring carrying words; the last is followed by the first, so that a moved clause changes
+        little.
+        """
         carrying = self.carrying
         return frozenset(zip(carrying, carrying[1:] + carrying[:1], strict=True))
 
@@ -463,7 +475,9 @@ class TextReading:
 
     @computed_once
     def quantities(self) -> dict[str, frozenset[str]]:
-        """The numbers of each unit, in its smallest one: ``{"second": {"1209600"}}`` for 14 days or two weeks."""
+        """The numbers of each unit, in its smallest one: ``{"second": {"1209600"}}`` for 14 days or two
+        weeks.
+        """
         return quantities_in(self.words)
 
 

@@ -1,4 +1,6 @@
-"""Evaluators grade outputs: exact match, contains, numeric, JSON schema, all/any of several, and a model as judge."""
+"""Evaluators grade outputs: exact match, contains, numeric, JSON schema, all/any of several, and a model as
+judge.
+"""
 
 import json
 import re
@@ -207,7 +209,8 @@ class AnyOf(AllOf):
 
 
 class Assertions:
-    """Grades by the assertions that a sample expects, in promptfoo's words: ``[{"type": "contains", "value": "14 days"}]``.
+    """Grades by the assertions that a sample expects, in promptfoo's words: ``[{"type": "contains", "value":
+    "14 days"}]``.
 
     All must hold; the value is the share that does. Each kind can be negated with ``not-``.
     """

@@ -1,8 +1,9 @@
-"""Requests to evaluation workers and their results: pass, fail, or error, which counts as neither; and a cache of them.
+"""Requests to evaluation workers and their results: pass, fail, or error, which counts as neither; and a
+cache of them.
 
-The cache is there so that nothing is paid for twice and a killed optimization continues where it was. A key covers the rendered prompt,
-the prompt's digest, the sample, the model with its server's address, revision and parameters, the tools it is offered, the evaluator and
-the repeat. Errors are never cached.
+The cache is there so that nothing is paid for twice and a killed optimization continues where it was. A key
+covers the rendered prompt, the prompt's digest, the sample, the model with its server's address, revision and
+parameters, the tools it is offered, the evaluator and the repeat. Errors are never cached.
 """
 
 import os
@@ -51,7 +52,10 @@ class EvalRequest(Value, Generic[InputT, ExpectedT], frozen=True, kw_only=True):
 
 @message_kind("EvalResult")
 class EvalResult(Value, frozen=True, kw_only=True):
-    """The result of one evaluation, with the digest of the prompt that was really used. An error has no score."""
+    """The result of one evaluation, with the digest of the prompt that was really used.
+
+    An error has no score.
+    """
 
     request_id: UUID
     sample_id: str
@@ -146,7 +150,9 @@ class CachedGrade(Value, frozen=True, kw_only=True):
     usage: TokenUsage
 
     def result(self, *, request_id: UUID, sample: Sample[Any, Any], calls: int = 0) -> EvalResult:
-        """Return the grade as the result of a request that took this many calls of a model; none if it was cached."""
+        """Return the grade as the result of a request that took this many calls of a model; none if it was
+        cached.
+        """
         return EvalResult(
             request_id=request_id,
             sample_id=sample.id,
@@ -266,7 +272,9 @@ class RedisResultCache:
 
 
 def store_grade(cache: ResultCache | None, grade: CachedGrade) -> CachedGrade:
-    """Store a grade and return the stored one; without a cache, or if it is unavailable, return the grade itself."""
+    """Store a grade and return the stored one; without a cache, or if it is unavailable, return the grade
+    itself.
+    """
     if cache is None:
         return grade
     try:
@@ -303,7 +311,10 @@ def cached_answer(
     kind: str,
     spent: Callable[[TokenUsage], None] | None = None,
 ) -> str:
-    """Return a model's answer to a request that is not graded, cached or new. ``spent`` gets the tokens of a new one."""
+    """Return a model's answer to a request that is not graded, cached or new.
+
+    ``spent`` gets the tokens of a new one.
+    """
     key = CacheKey(
         prompt_digest=fingerprint(["not-graded/v1", kind]),
         rendered_digest=fingerprint(["rendered-prompt/v1", request.prompt]),

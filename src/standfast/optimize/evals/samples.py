@@ -1,4 +1,6 @@
-"""Samples and datasets that prompts are evaluated on, and reading them from files of our own form, promptfoo's and DSPy's."""
+"""Samples and datasets that prompts are evaluated on, and reading them from files of our own form,
+promptfoo's and DSPy's.
+"""
 
 import csv
 import json
@@ -17,7 +19,10 @@ ExpectedT = TypeVar("ExpectedT")
 
 
 class Sample(Value, Generic[InputT, ExpectedT], frozen=True, kw_only=True):
-    """One input with the expected output. If the input is an object, its members are the prompt's parameters."""
+    """One input with the expected output.
+
+    If the input is an object, its members are the prompt's parameters.
+    """
 
     id: str
     input: InputT
@@ -58,10 +63,11 @@ class Dataset(Value, Generic[InputT, ExpectedT], frozen=True, kw_only=True):
         return fingerprint(["dataset/v1", sorted([sample.id, sample.digest] for sample in self.samples)])
 
     def split(self, share: float) -> "tuple[Dataset[InputT, ExpectedT], Dataset[InputT, ExpectedT]]":
-        """Split into a part to choose candidates by and a held-out part of exactly this share to confirm them by.
+        """Split into a part to choose candidates by and a held-out part of exactly this share to confirm them
+        by.
 
-        A hash of each sample's id decides, so the order of the samples does not matter, and few samples change sides when
-        others are added.
+        A hash of each sample's id decides, so the order of the samples does not matter, and few samples
+        change sides when others are added.
         """
         ranked = sorted(
             (sample.id for sample in self.samples),
@@ -81,12 +87,15 @@ def read_dataset(file: str | os.PathLike[str], *, inputs: Sequence[str] = ()) ->
     """Read a dataset from a file; its form is recognised by its content.
 
     - Lines with ``id``, ``input`` and ``expected``: our own form.
-    - promptfoo: a YAML or JSON file with ``tests``, or a CSV file with an ``__expected`` column. What is expected becomes a list of
-      assertions, so grade with ``Assertions()``. ``defaultTest`` is added to each test.
-    - Examples as DSPy uses them: rows of named fields. ``inputs`` names those that the prompt gets; the rest is expected.
+    - promptfoo: a YAML or JSON file with ``tests``, or a CSV file with an ``__expected`` column. What is
+      expected becomes a list of assertions, so grade with ``Assertions()``. ``defaultTest`` is added to each
+      test.
+    - Examples as DSPy uses them: rows of named fields. ``inputs`` names those that the prompt gets; the rest
+      is expected.
 
     Raises:
-        InvalidDataset: The file can't be read, or something in it has no counterpart here. The message says where.
+        InvalidDataset: The file can't be read, or something in it has no counterpart here. The message says
+            where.
     """
     path = Path(file)
     try:
@@ -227,6 +236,9 @@ def _example(row: dict[str, Any], inputs: Sequence[str], where: str, number: int
 
 def _own(row: dict[str, Any], where: str) -> Sample[Any, Any]:
     if row.keys() != {"id", "input", "expected"}:
-        problem = f"{where} has the fields {', '.join(row)}; it needs id, input and expected, or say which fields are inputs"
+        problem = (
+            f"{where} has the fields {', '.join(row)}; it needs id, input and expected, or say which fields"
+            " are inputs"
+        )
         raise _Unreadable(problem)
     return Sample.from_json(row)

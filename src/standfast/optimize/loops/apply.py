@@ -39,8 +39,8 @@ class PromptChange(Value, frozen=True, kw_only=True):
 class Sealer(Protocol):
     """Records changes of prompts.
 
-    A change is proposed before it is made and settled afterwards. A proposal that is never settled means a crash in between;
-    the override carries the proposal's id, which shows whether the change was made.
+    A change is proposed before it is made and settled afterwards. A proposal that is never settled means a
+    crash in between; the override carries the proposal's id, which shows whether the change was made.
     """
 
     def propose(self, change: PromptChange) -> str:
@@ -62,11 +62,12 @@ def apply_modifications(
     experiment_id: str | None = None,
     sealer: Sealer | None = None,
 ) -> PromptOverride:
-    """Apply modifications on top of what the tag holds, all or none, with what it held before in the same write.
+    """Apply modifications on top of what the tag holds, all or none, with what it held before in the same
+    write.
 
     Args:
-        expected_digest: The baseline that the modifications were validated against. If the tag no longer resolves to it,
-            ``BaselineMoved`` is raised.
+        expected_digest: The baseline that the modifications were validated against. If the tag no longer
+            resolves to it, ``BaselineMoved`` is raised.
         sealer: Records the change before and after it is made.
     """
     before = _resolved(store, prompt, tag)
@@ -142,7 +143,10 @@ def set_overrides(
     if_version: int,
     sealer: Sealer | None = None,
 ) -> PromptOverride:
-    """Replace what the tag holds, if ``if_version`` is still its version (0: nothing). What it held stays in its history."""
+    """Replace what the tag holds, if ``if_version`` is still its version (0: nothing).
+
+    What it held stays in its history.
+    """
     template = template_of(prompt)
     _require_version(store, template, tag, if_version)
     # A stale override can be replaced, though nothing can be built on it.
@@ -165,8 +169,8 @@ def rollback(
     Of two callers at once, one wins and the other gets ``VersionConflict``.
 
     Args:
-        to_version: One of the versions in ``PromptOverride.history``; without it, the one before the last change, so that a second
-            rollback undoes the first.
+        to_version: One of the versions in ``PromptOverride.history``; without it, the one before the last
+            change, so that a second rollback undoes the first.
 
     Raises:
         NoRollback: The tag has no such version in its history.
@@ -218,7 +222,10 @@ def _roll_back(
 def _require_version(
     store: PromptOverridesStore, template: PromptTemplate, tag: str, if_version: int | None
 ) -> PromptOverride | None:
-    """Return what the tag holds, after checking its version. Checked early, so that no doomed change is recorded."""
+    """Return what the tag holds, after checking its version.
+
+    Checked early, so that no doomed change is recorded.
+    """
     current = store.resolve(ns=template.ns, prompt_key=template.key, tag=tag)
     version = 0 if current is None else current.version
     if if_version is not None and if_version != version:

@@ -1,20 +1,25 @@
-"""The gate: what the runs of a candidate must prove before it is reported. Pure: no clock, no mailbox, no model.
+"""The gate: what the runs of a candidate must prove before it is reported.
 
-The measure is the success rate of runs. The unit is a sample: its runs on both sides make one paired observation, because runs
-of one sample are alike. The null hypothesis is that the candidate loses a share of at least ``margin`` of the baseline's
-passing runs. Two p-values are computed, and the larger one counts:
+Pure: no clock, no mailbox, no model.
 
-- *spread thin*: a one-sided t test on ``candidate rate - (1 - margin) * baseline rate``, one value per sample;
-- *concentrated*: an exact binomial test on the number of samples that the candidate passes less than a third as often. It does not
-  let gains on other samples make up for them, and it is what keeps a few samples without a loss from proving anything.
+The measure is the success rate of runs. The unit is a sample: its runs on both sides make one paired
+observation, because runs of one sample are alike. The null hypothesis is that the candidate loses a share of
+at least ``margin`` of the baseline's passing runs. Two p-values are computed, and the larger one counts:
 
-A candidate that is not shorter must be better instead: the null hypothesis is then that it gains at most ``least_gain``, tested by the same
-t test on ``candidate rate - baseline rate - least_gain``.
+- *spread thin*: a one-sided t test on ``candidate rate - (1 - margin) * baseline rate``, one value per
+  sample;
+- *concentrated*: an exact binomial test on the number of samples that the candidate passes less than a third
+  as often. It does not let gains on other samples make up for them, and it is what keeps a few samples
+  without a loss from proving anything.
 
-Everybody runs the same number of repeats before a decision. Repeating only the samples that look bad would dilute the failures
-of a candidate that fails one run in ten, and hide exactly that loss. Decisions are tried at several *looks*, after 1, 3, 5, 7, 9 and 12
-repeats. On held-out samples all looks together spend the level (:func:`look_levels`). Choosing spends no promise, so each of its
-looks, the first three, has the whole choosing level.
+A candidate that is not shorter must be better instead: the null hypothesis is then that it gains at most
+``least_gain``, tested by the same t test on ``candidate rate - baseline rate - least_gain``.
+
+Everybody runs the same number of repeats before a decision. Repeating only the samples that look bad would
+dilute the failures of a candidate that fails one run in ten, and hide exactly that loss. Decisions are tried
+at several *looks*, after 1, 3, 5, 7, 9 and 12 repeats. On held-out samples all looks together spend the level
+(:func:`look_levels`). Choosing spends no promise, so each of its looks, the first three, has the whole
+choosing level.
 """
 
 from collections.abc import Mapping, Sequence
@@ -39,23 +44,29 @@ _HOPELESS_P: Final = 0.003
 _LOST_SHARE: Final = 1 / 3
 """A sample is lost if the candidate passes it less than this share as often as the baseline."""
 _HOPELESS_DEVIATIONS: Final = -1.0
-"""A candidate whose estimated loss is beyond the margin by this many standard errors is given up after a complete look."""
+"""A candidate whose estimated loss is beyond the margin by this many standard errors is given up after a
+complete look.
+"""
 _SURE_REPEATS: Final = 9
 """A sample that the baseline passed in so many runs and the candidate in none is lost for sure."""
 _GRID: Final = 201
-"""How many points the distribution between two looks is computed on; more change the levels by less than 0.1 %."""
+"""How many points the distribution between two looks is computed on; more change the levels by less than 0.1
+%.
+"""
 
 
 class GateSettings(Value, frozen=True, kw_only=True):
-    """What the gate promises: it reports a prompt that loses ``margin`` of the baseline's passing runs with probability ``level`` at most.
+    """What the gate promises: it reports a prompt that loses ``margin`` of the baseline's passing runs with
+    probability ``level`` at most.
 
     Args:
         held_out_share: The share of samples that only confirm.
-        choosing_level: The level at which candidates are chosen for confirmation, at each of the looks up to ``choosing_repeats``. It
-            costs power, not honesty: the promise is kept by the held-out samples.
+        choosing_level: The level at which candidates are chosen for confirmation, at each of the looks up to
+            ``choosing_repeats``. It costs power, not honesty: the promise is kept by the held-out samples.
         looks: After how many repeats of every sample a decision is tried.
         look_weights: How the levels of the looks compare; together they spend the level.
-        least_gain: By how much a prompt that is not shorter must raise the pass rate, shown at the same level.
+        least_gain: By how much a prompt that is not shorter must raise the pass rate, shown at the same
+            level.
         max_rounds: How often proposals are made on top of accepted ones.
         remove_untested: Whether sentences that no sample tests may be removed. They are listed either way.
     """
@@ -100,7 +111,10 @@ class GateSettings(Value, frozen=True, kw_only=True):
 
     @property
     def choosing(self) -> "Looks":
-        """The looks at choosing samples. Nothing is promised on them, so each has the whole choosing level."""
+        """The looks at choosing samples.
+
+        Nothing is promised on them, so each has the whole choosing level.
+        """
         repeats = tuple(look for look in self.looks if look <= self.choosing_repeats)
         return Looks(repeats=repeats, levels=(self.choosing_level,) * len(repeats))
 
@@ -110,11 +124,15 @@ class GateSettings(Value, frozen=True, kw_only=True):
         return Looks(repeats=self.looks, levels=levels)
 
     def level_of_use(self, use: int) -> float:
-        """Return the level of the n-th test on the same held-out samples. All of them together spend ``level``."""
+        """Return the level of the n-th test on the same held-out samples.
+
+        All of them together spend ``level``.
+        """
         return self.level * 6 / (pi * use) ** 2
 
     def too_few(self, *, held_out: int, choosing: int | None = None, use: int = 1) -> str | None:
-        """Return why no prompt could pass with this many samples, at the n-th use of the held-out ones; None if one could.
+        """Return why no prompt could pass with this many samples, at the n-th use of the held-out ones; None
+        if one could.
 
         Without ``choosing``, only the held-out samples are looked at.
         """
@@ -149,11 +167,13 @@ class Looks(Value, frozen=True, kw_only=True):
 
 @lru_cache(maxsize=64)
 def look_levels(level: float, looks: tuple[int, ...], weights: tuple[float, ...]) -> tuple[float, ...]:
-    """Return the level of each look, in proportion to the weights, so that all of them together spend ``level``.
+    """Return the level of each look, in proportion to the weights, so that all of them together spend
+    ``level``.
 
-    The statistic of a look is an average over its repeats, so two looks at ``r < s`` repeats have a correlation of ``sqrt(r / s)`` if samples do not
-    differ, and a higher one if they do. By Slepian's inequality a higher correlation makes it less likely that any look
-    passes by chance, so the levels for the former case hold always.
+    The statistic of a look is an average over its repeats, so two looks at ``r < s`` repeats have a
+    correlation of ``sqrt(r / s)`` if samples do not differ, and a higher one if they do. By Slepian's
+    inequality a higher correlation makes it less likely that any look passes by chance, so the levels for the
+    former case hold always.
     """
     lowest, highest = 0.0, 1.0
     for _ in range(20):
@@ -166,12 +186,15 @@ def look_levels(level: float, looks: tuple[int, ...], weights: tuple[float, ...]
 
 
 def passes_by_chance(levels: Sequence[float], looks: Sequence[int]) -> float:
-    """Return the probability that Brownian motion, seen at these times, passes one-sided tests of these levels at any of them."""
+    """Return the probability that Brownian motion, seen at these times, passes one-sided tests of these
+    levels at any of them.
+    """
     normal = NormalDist()
     below = np.vectorize(normal.cdf)
     times = [look / looks[-1] for look in looks]
     bounds = [-normal.inv_cdf(level) * sqrt(time) for level, time in zip(levels, times, strict=True)]
-    # The density of where the motion is without having passed, on a grid that ends at the bound; it begins at a single point.
+    # The density of where the motion is without having passed, on a grid that ends at the bound; it begins at
+    # a single point.
     places, masses, now, passed = np.zeros(1), np.ones(1), 0.0, 0.0
     for time, bound in zip(times, bounds, strict=True):
         step = sqrt(time - now)
@@ -272,7 +295,10 @@ class RejectReason(StrEnum):
 
 
 class Ruling(Value, frozen=True, kw_only=True):
-    """The gate's decision on a candidate. ``reason`` is None if it passed. Rates are of runs, not of samples."""
+    """The gate's decision on a candidate.
+
+    ``reason`` is None if it passed. Rates are of runs, not of samples.
+    """
 
     reason: RejectReason | None = None
     detail: str = ""
@@ -312,7 +338,8 @@ def decide(
 ) -> Ruling | MoreRuns:
     """Decide on a candidate from the runs so far, or say which runs are needed next.
 
-    With ``better``, the candidate must gain ``least_gain``; otherwise it must not lose ``margin``. The answer depends on the runs only, so that an interrupted comparison continues where it was.
+    With ``better``, the candidate must gain ``least_gain``; otherwise it must not lose ``margin``. The answer
+    depends on the runs only, so that an interrupted comparison continues where it was.
     """
     pair = _Pair(baseline, candidate, settings, better=better)
     probe, first = samples[:PROBED_SAMPLES], looks.repeats[0]
@@ -339,7 +366,10 @@ def decide(
 def survives(
     baseline: Runs, candidate: Runs, *, samples: Sequence[str], settings: GateSettings
 ) -> bool | MoreRuns:
-    """Return whether a candidate may be worth a decision, from one run per sample. A screen for strategies, not the gate."""
+    """Return whether a candidate may be worth a decision, from one run per sample.
+
+    A screen for strategies, not the gate.
+    """
     pair, look = _Pair(baseline, candidate, settings), settings.looks[0]
     for some in (samples[:PROBED_SAMPLES], samples):
         if missing := pair.missing(some, look):
@@ -420,8 +450,8 @@ class _Pair:
     def regression(self, samples: Sequence[str], counted: Ruling) -> Ruling | MoreRuns | None:
         """Reject a candidate that loses a sample for sure; ask for repeats of samples that may be lost.
 
-        A sample may be lost if the baseline always passed it and the candidate never did. An exact test on its repeats decides, at
-        a level that is shared among all samples.
+        A sample may be lost if the baseline always passed it and the candidate never did. An exact test on
+        its repeats decides, at a level that is shared among all samples.
         """
         looks = self._settings.looks
         doubtful = [
@@ -444,7 +474,10 @@ def _rates(runs: Runs, samples: Sequence[str], repeats: int) -> list[float]:
 
 
 def mean_p_value(values: Sequence[float]) -> float:
-    """Return the p-value of Student's one-sided test that the mean is above 0. Equal values leave no doubt about their sign."""
+    """Return the p-value of Student's one-sided test that the mean is above 0.
+
+    Equal values leave no doubt about their sign.
+    """
     count = len(values)
     if count < 2:
         return 1.0
@@ -468,7 +501,9 @@ def _mean_and_error(values: Sequence[float]) -> tuple[float, float]:
 
 
 def _worst_loss(base: Sequence[float], own: Sequence[float], level: float) -> float:
-    """Return the upper end of a one-sided confidence interval of the loss, never below what unseen samples may hide."""
+    """Return the upper end of a one-sided confidence interval of the loss, never below what unseen samples
+    may hide.
+    """
     count = len(base)
     if count < 2:
         return 1.0

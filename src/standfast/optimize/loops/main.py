@@ -1,8 +1,9 @@
-"""MainLoop, the agent's own loop: recall, render, ask the model, remember; and EvalLoop, which grades its answers.
+"""MainLoop, the agent's own loop: recall, render, ask the model, remember; and EvalLoop, which grades its
+answers.
 
-Each request is one run of memory. Context is recalled from the run's snapshot under the budget that the prompt's memory
-section states. What the agent wants to remember is committed with the run, or discarded if the request fails. Under an
-experiment the run is read-only. Everything is in the run's trace.
+Each request is one run of memory. Context is recalled from the run's snapshot under the budget that the
+prompt's memory section states. What the agent wants to remember is committed with the run, or discarded if
+the request fails. Under an experiment the run is read-only. Everything is in the run's trace.
 
 A request that is delivered twice takes effect once: an idempotency record is part of the commit.
 """
@@ -83,7 +84,8 @@ class MainLoopRequest(Value, Generic[UserRequestT], frozen=True, kw_only=True):
         budget: Caps the recalled tokens, whatever the prompt allows.
         deadline: After this time nothing is done.
         experiment: Decides which overrides are used. Nothing is remembered under an experiment.
-        resources: Objects for the tools of this request, by type. They can't be sent, so a request with resources goes to ``execute``.
+        resources: Objects for the tools of this request, by type. They can't be sent, so a request with
+            resources goes to ``execute``.
     """
 
     request: UserRequestT
@@ -167,7 +169,8 @@ class MainLoop(WorkerLoop[MainLoopRequest[UserRequestT], MainLoopResult], Generi
     def prepare(self, request: UserRequestT, experiment: Experiment | None) -> tuple[Prompt, AgentSession]:
         """Return the prompt for a request, with its values bound.
 
-        An experiment's override must exist. Without an experiment, a missing stable override means the source.
+        An experiment's override must exist. Without an experiment, a missing stable override means the
+        source.
         """
         if self._template is None:
             raise InvalidValue(what="MainLoop", problem="pass a template, or override prepare()")
@@ -367,7 +370,9 @@ class MainLoop(WorkerLoop[MainLoopRequest[UserRequestT], MainLoopResult], Generi
 
 
 class EvalLoop(WorkerLoop[EvalRequest[InputT, ExpectedT], EvalResult], Generic[InputT, ExpectedT]):
-    """Evaluates samples with the agent of a ``MainLoop``. A failure gives an error result, not a failed sample.
+    """Evaluates samples with the agent of a ``MainLoop``.
+
+    A failure gives an error result, not a failed sample.
 
     Args:
         evaluator: Grades the outputs; ``Exact()`` by default.

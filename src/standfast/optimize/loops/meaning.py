@@ -1,10 +1,12 @@
-"""What a sentence of a prompt commits to: its numbers, negations, modals, comparisons and names, compared sentence by sentence.
+"""What a sentence of a prompt commits to: its numbers, negations, modals, comparisons and names, compared
+sentence by sentence.
 
-A shorter sentence must have exactly the marks of the sentence it comes from, in their order. So "Refund in 30 days. Ship in 5." can't
-become "Refund in 5 days. Ship in 30.", and "Never share keys. Share your name." can't become "Share keys. Never share your name."
-Protected text must still occur somewhere in the prompt: placeholders, negations with the word they negate, commands in capitals,
-numbers, addresses and code. The word lists cover English, German, French and Spanish. Texts in other languages are compared by numbers, names and exchanged words.
-The check errs on the side of refusing. Nothing here needs a model.
+A shorter sentence must have exactly the marks of the sentence it comes from, in their order. So "Refund in 30
+days. Ship in 5." can't become "Refund in 5 days. Ship in 30.", and "Never share keys. Share your name." can't
+become "Share keys. Never share your name." Protected text must still occur somewhere in the prompt:
+placeholders, negations with the word they negate, commands in capitals, numbers, addresses and code. The word
+lists cover English, German, French and Spanish. Texts in other languages are compared by numbers, names and
+exchanged words. The check errs on the side of refusing. Nothing here needs a model.
 """
 
 import json
@@ -39,23 +41,30 @@ def _words(*texts: str) -> frozenset[str]:
     return frozenset(" ".join(texts).split())
 
 
-_ENGLISH_NEGATIONS: Final = "not never no none nobody nothing neither nor without unless except cannot avoid refuse forbidden prohibited"
+_ENGLISH_NEGATIONS: Final = (
+    "not never no none nobody nothing neither nor without unless except cannot avoid refuse forbidden"
+    " prohibited"
+)
 _NEGATIONS: Final = _words(
     _ENGLISH_NEGATIONS,
     "stop",
-    "nicht nie niemals kein keine keinen keinem keiner keines nichts niemand weder ohne außer vermeide verboten",
+    "nicht nie niemals kein keine keinen keinem keiner keines nichts niemand weder ohne außer vermeide"
+    " verboten",
     "ne pas jamais aucun aucune rien sans sauf évitez évite interdit",
     "non ni nunca jamás ningún ninguna ninguno nada nadie tampoco sin excepto evita evite prohibido",
 )
 _MODALS: Final = _words(
     "must shall should may might can could will would ought always only required optional sometimes",
-    "muss müssen musst müsst soll sollen sollst sollte sollten darf dürfen darfst kann können kannst könnte immer nur manchmal",
+    "muss müssen musst müsst soll sollen sollst sollte sollten darf dürfen darfst kann können kannst könnte"
+    " immer nur manchmal",
     "doit doivent devez dois devrait peut peuvent pouvez peux toujours seulement uniquement faut parfois",
     "debe deben debes debería puede pueden puedes siempre solo sólo solamente únicamente hay",
 )
 _COMPARISONS: Final = _words(
-    "before after until since more less fewer most least above below under over larger smaller higher lower first last or",
-    "vor nach bis seit mehr weniger mindestens höchstens über unter größer kleiner höher niedriger zuerst zuletzt oder",
+    "before after until since more less fewer most least above below under over larger smaller higher lower"
+    " first last or",
+    "vor nach bis seit mehr weniger mindestens höchstens über unter größer kleiner höher niedriger zuerst"
+    " zuletzt oder",
     "avant après jusqu depuis plus moins minimum maximum supérieur inférieur premier dernier ou",
     "antes después hasta desde más menos mínimo máximo mayor menor primero último o",
 )
@@ -99,7 +108,8 @@ _NUMBER_WORDS: Final = {
 }
 # Words that say nothing about what a sentence is about.
 _FUNCTION_WORDS: Final = _words(
-    "the and for you your that this with from are was were has have had its they them their when then than into any all",
+    "the and for you your that this with from are was were has have had its they them their when then than"
+    " into any all",
     "der die das und für sie ihr ihre mit von dem den des ein eine einen ist sind war wenn dann als auf bei",
     "les des une pour vous votre avec dans est sont que qui par sur leur aux",
     "los las una para con por del que son está sus",
@@ -125,7 +135,10 @@ class Sentence:
     first_word: str = ""
 
     def has_marks_of(self, other: "Sentence") -> bool:
-        """Return whether both have the same marks. A name that starts a sentence can't be told from another word, so it counts as one."""
+        """Return whether both have the same marks.
+
+        A name that starts a sentence can't be told from another word, so it counts as one.
+        """
         as_names = [((NAME, one.first_word), *one.marks) for one in (self, other)]
         return self.marks == other.marks or self.marks == as_names[1] or as_names[0] == other.marks
 
@@ -174,14 +187,19 @@ def _sentence(text: str) -> Sentence:
 
 @dataclass(frozen=True, slots=True)
 class MeaningChange:
-    """A sentence that no longer commits to the same; ``about`` is the kind of mark that differs, or ``exchange``."""
+    """A sentence that no longer commits to the same; ``about`` is the kind of mark that differs, or
+    ``exchange``.
+    """
 
     about: str
     detail: str
 
 
 def meaning_change(before: Sequence[Sentence], after: Sequence[Sentence]) -> MeaningChange | None:
-    """Return the first change of meaning between two prompts, or None. Dropped sentences are ``dropped``'s business."""
+    """Return the first change of meaning between two prompts, or None.
+
+    Dropped sentences are ``dropped``'s business.
+    """
     known = {(sentence.marks, sentence.words) for sentence in before}
     changed = [sentence for sentence in after if (sentence.marks, sentence.words) not in known]
     parents = [(sentence, _parents(sentence, before)) for sentence in changed]
@@ -400,7 +418,10 @@ def addition_objection(
     *,
     counter: TokenCounter,  # noqa: ARG001  # As for static_objection.
 ) -> tuple[RejectReason, str] | None:
-    """Return why an addition is rejected without running it, or None. What was there must stay, word for word."""
+    """Return why an addition is rejected without running it, or None.
+
+    What was there must stay, word for word.
+    """
     for old, new in zip(before.sections, after.sections, strict=True):
         where = f"section {path_text(old.path)}"
         if old.protected and old.body_hash != new.body_hash:

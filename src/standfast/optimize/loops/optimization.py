@@ -2,11 +2,12 @@
 
 0. Nothing is run if the samples could not prove anything.
 1. The baseline is copied under a temporary tag. It must pass at least one sample.
-2. Strategies propose edits. Edits that lose protected text are rejected without running them; so are those that are not shorter,
+2. Strategies propose edits. Edits that lose protected text are rejected without running them; so are those
+that are not shorter,
    unless they only add.
-3. Each edit is compared with the baseline on the choosing samples, in interleaved runs that stop when it is decided.
-4. Edits that pass alone must pass together. If they do not, delta debugging finds a subset that does.
-5. The result is compared once with the baseline on the held-out samples, and only then reported.
+3. Each edit is compared with the baseline on the choosing samples, in interleaved runs that stop when it is
+decided. 4. Edits that pass alone must pass together. If they do not, delta debugging finds a subset that
+does. 5. The result is compared once with the baseline on the held-out samples, and only then reported.
 """
 
 from collections.abc import Sequence
@@ -151,7 +152,8 @@ class Optimization:
         edits = []
         for edit in self._strategy.propose(progress.current, adapter=self._adapter, session=session):
             identity = (edit.path, edit.proposed_body, edit.recall_tokens)
-            # Everything is compared with the baseline, so a second addition would pass on the merits of the first.
+            # Everything is compared with the baseline, so a second addition would pass on the merits of the
+            # first.
             if identity in progress.tried or (edit.adds and progress.strategies):
                 continue
             progress.tried.add(identity)
@@ -218,7 +220,8 @@ class Optimization:
     def _best_of_each(
         self, passed: Sequence[tuple[SectionEdit, float]], progress: _Progress
     ) -> list[SectionEdit]:
-        """Return one edit for each section: the addition with the best pass rate, or else the edit that saves most.
+        """Return one edit for each section: the addition with the best pass rate, or else the edit that saves
+        most.
 
         What an addition costs, the next round may save.
         """

@@ -1,7 +1,7 @@
 """OptimizeLoop: takes an ``OptimizeRequest`` and replies with an ``OptimizeResult``.
 
-It may be killed at any time. The request returns to the queue, and the next worker sends the same evaluation requests;
-graded ones are in the result cache, so the report comes out the same.
+It may be killed at any time. The request returns to the queue, and the next worker sends the same evaluation
+requests; graded ones are in the result cache, so the report comes out the same.
 """
 
 import threading
@@ -73,7 +73,10 @@ class OptimizeRequest(Value, Generic[InputT, ExpectedT], frozen=True, kw_only=Tr
 
 @message_kind("OptimizeResult")
 class OptimizeResult(Value, frozen=True, kw_only=True):
-    """The result of an optimization. With an error, the report is empty and its experiment id is ``failed``."""
+    """The result of an optimization.
+
+    With an error, the report is empty and its experiment id is ``failed``.
+    """
 
     request_id: UUID
     report: OptimizationReport
@@ -87,7 +90,8 @@ class OptimizeResult(Value, frozen=True, kw_only=True):
 class OptimizeLoop(
     WorkerLoop[OptimizeRequest[InputT, ExpectedT], OptimizeResult], Generic[InputT, ExpectedT]
 ):
-    """Proposes shorter prompts, validates them through evaluation workers, and replies with what passed the gate.
+    """Proposes shorter prompts, validates them through evaluation workers, and replies with what passed the
+    gate.
 
     Args:
         eval_requests: The mailbox of the evaluation workers.
@@ -254,9 +258,10 @@ def optimize(
         prompt: A template, or a text with ``${placeholders}``.
         evaluator: Grades the answers; ``Exact()`` by default.
         strategies: Names of strategies, as on the command line.
-        overrides_store: Where the baseline is read and uses of held-out samples are counted. Without one, each call starts
-            afresh, so pass one if you optimize a prompt more than once on the same samples.
-        progress: Called often with what is known so far of each candidate; ``live_table()`` shows it in a terminal.
+        overrides_store: Where the baseline is read and uses of held-out samples are counted. Without one,
+            each call starts afresh, so pass one if you optimize a prompt more than once on the same samples.
+        progress: Called often with what is known so far of each candidate; ``live_table()`` shows it in a
+            terminal.
 
     Raises:
         OptimizationFailed: The optimization came to no result; the message says why.

@@ -1,4 +1,5 @@
-"""What strategies propose and what they have to work with: SectionEdit, CompressStrategy; and rewriting, which needs no model.
+"""What strategies propose and what they have to work with: SectionEdit, CompressStrategy; and rewriting,
+which needs no model.
 
 Rewriting changes white space, Markdown, JSON and wordy phrases, and never protected text.
 """
@@ -57,7 +58,8 @@ class StrategySession:
     """What a strategy can use: a token counter and, for strategies that need it, quick evaluations.
 
     Args:
-        survives: Returns for each prompt whether it shows no regression on the choosing samples. A screen, not the gate.
+        survives: Returns for each prompt whether it shows no regression on the choosing samples. A screen,
+            not the gate.
         spent: Called by a strategy after each call of a model, with its tokens.
         outcomes: Returns how a prompt does on the choosing samples, one run each.
     """
@@ -69,7 +71,10 @@ class StrategySession:
 
 
 class CompressStrategy(Protocol):
-    """Proposes shorter sections, or additions that make a prompt better. A strategy only proposes; the gate decides."""
+    """Proposes shorter sections, or additions that make a prompt better.
+
+    A strategy only proposes; the gate decides.
+    """
 
     def propose(
         self, prompt: PromptDescriptor, *, adapter: ProviderAdapter | None, session: StrategySession
@@ -152,7 +157,10 @@ _BULLET: Final = re.compile(r"[ \t]*(?:[-*+]|\d+[.)])[ \t]")
 
 @dataclass(frozen=True, slots=True)
 class EditUnit:
-    """A paragraph, bullet or code block with the empty lines after it. The units of a text concatenate to the text."""
+    """A paragraph, bullet or code block with the empty lines after it.
+
+    The units of a text concatenate to the text.
+    """
 
     text: str
     is_code: bool = False

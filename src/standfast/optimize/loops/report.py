@@ -14,7 +14,8 @@ from standfast.vocabulary import Value
 class Modification(Value, frozen=True, kw_only=True):
     """A validated modification, ready to be applied.
 
-    ``original_hash`` is the hash of the section's source; ``original_body`` is the baseline's text, which may be an override.
+    ``original_hash`` is the hash of the section's source; ``original_body`` is the baseline's text, which may
+    be an override.
     """
 
     section_path: Path
@@ -65,7 +66,10 @@ class ParetoPoint(Value, frozen=True, kw_only=True):
 
 
 class OptimizationReport(Value, frozen=True, kw_only=True):
-    """The result of an optimization. The same request with the same answers gives the same report, to the byte."""
+    """The result of an optimization.
+
+    The same request with the same answers gives the same report, to the byte.
+    """
 
     experiment_id: str
     prompt_ns: str
@@ -194,12 +198,12 @@ def _gain_line(settings: GateSettings) -> str:
 def _power_line(power: PowerStatement) -> str:
     if power.losses_allowed < 0:
         return (
-            f"{power.samples} held-out samples can't prove anything at margin {power.margin:g} and level {power.level:g}; "
-            f"{power.samples_needed} could"
+            f"{power.samples} held-out samples can't prove anything at margin {power.margin:g} and level"
+            f" {power.level:g}; {power.samples_needed} could"
         )
     return (
-        f"a prompt that loses {power.margin:.0%} is rejected with probability {power.rejects_at_margin:.1%} or more, "
-        f"one that loses {2 * power.margin:.0%} with {power.rejects_at_twice:.1%}"
+        f"a prompt that loses {power.margin:.0%} is rejected with probability {power.rejects_at_margin:.1%}"
+        f" or more, one that loses {2 * power.margin:.0%} with {power.rejects_at_twice:.1%}"
     )
 
 
@@ -264,7 +268,10 @@ def _provenance(report: OptimizationReport) -> str:
 
 
 def _modification(one: Modification) -> str:
-    head = f"<h3>{escape('/'.join(one.section_path))}: {_tokens(one.token_reduction)} ({escape(one.strategy)})</h3>"
+    head = (
+        f"<h3>{escape('/'.join(one.section_path))}: {_tokens(one.token_reduction)}"
+        f" ({escape(one.strategy)})</h3>"
+    )
     budget = ""
     if one.recall_tokens != one.original_recall_tokens:
         budget = f"<p>Recall budget {one.original_recall_tokens} → {one.recall_tokens} tokens</p>"
@@ -305,9 +312,11 @@ def _unchanged(report: OptimizationReport) -> str:
     return "".join(
         (
             "<h2>Unchanged</h2>" + _table(["section", "why"], stayed) if stayed else "",
-            "<h2>Sentences that no sample tests</h2>" + _table(["section", "", "text"], untested)
-            if untested
-            else "",
+            (
+                "<h2>Sentences that no sample tests</h2>" + _table(["section", "", "text"], untested)
+                if untested
+                else ""
+            ),
         )
     )
 
@@ -320,7 +329,9 @@ def _pareto(points: tuple[ParetoPoint, ...]) -> str:
 
 
 def _operating_curve(power: PowerStatement | None) -> str:
-    """Return a drawing of the probability of acceptance against the share of samples that a prompt really loses."""
+    """Return a drawing of the probability of acceptance against the share of samples that a prompt really
+    loses.
+    """
     if power is None or power.losses_allowed < 0:
         return ""
     width, height, most_loss = 480, 200, min(3 * power.margin, 0.99)
@@ -335,18 +346,24 @@ def _operating_curve(power: PowerStatement | None) -> str:
     )
     at_margin = place(power.margin, 0).partition(",")[0]
     marks = "".join(
-        f'<text x="{40 + share * width:.0f}" y="{height + 28}" text-anchor="middle">{share * most_loss:.0%}</text>'
+        f'<text x="{40 + share * width:.0f}" y="{height + 28}"'
+        f' text-anchor="middle">{share * most_loss:.0%}</text>'
         for share in (0, 1 / 3, 2 / 3, 1)
     )
     level_y = place(0, power.level).partition(",")[2]
     return (
-        "<h2>Operating curve</h2><p>The probability that the held-out samples accept a prompt, against the share of samples that it really "
-        f"loses. The dashed lines are the margin ({power.margin:.0%}) and the level ({power.level:.1%}) that this test spends.</p>"
-        f'<svg viewBox="0 0 {width + 60} {height + 40}" role="img" aria-label="Probability of acceptance against true loss">'
+        "<h2>Operating curve</h2><p>The probability that the held-out samples accept a prompt, against the"
+        " share of samples that it really "
+        f"loses. The dashed lines are the margin ({power.margin:.0%}) and the level ({power.level:.1%}) that"
+        " this test spends.</p>"
+        f'<svg viewBox="0 0 {width + 60} {height + 40}" role="img" aria-label="Probability of acceptance'
+        ' against true loss">'
         f'<path d="M40,10 V{height + 10} H{width + 40}" fill="none" stroke="currentColor"/>'
-        f'<path d="M{at_margin},10 V{height + 10} M40,{level_y} H{width + 40}" stroke="currentColor" stroke-dasharray="4"/>'
+        f'<path d="M{at_margin},10 V{height + 10} M40,{level_y} H{width + 40}" stroke="currentColor"'
+        ' stroke-dasharray="4"/>'
         f'<polyline points="{line}" fill="none" stroke="#2f6fdd" stroke-width="2.5"/>'
-        f'<text x="34" y="16" text-anchor="end">1</text><text x="34" y="{height + 12}" text-anchor="end">0</text>{marks}</svg>'
+        f'<text x="34" y="16" text-anchor="end">1</text><text x="34" y="{height + 12}"'
+        f' text-anchor="end">0</text>{marks}</svg>'
     )
 
 

@@ -1,4 +1,6 @@
-"""What an optimization may spend, has spent and is likely to spend; its progress, and a live table of it for a terminal."""
+"""What an optimization may spend, has spent and is likely to spend; its progress, and a live table of it for
+a terminal.
+"""
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -17,9 +19,12 @@ _EXPECTED_OUTPUT_TOKENS = 100
 
 
 class SpendingLimits(Value, frozen=True, kw_only=True):
-    """What an optimization may spend on models, and their prices per million tokens. Without a value there is no limit.
+    """What an optimization may spend on models, and their prices per million tokens.
 
-    The evaluations in flight when a limit is reached are finished, so that a limit on money is kept up to a few calls.
+    Without a value there is no limit.
+
+    The evaluations in flight when a limit is reached are finished, so that a limit on money is kept up to a
+    few calls.
     """
 
     max_calls: int | None = None
@@ -79,7 +84,9 @@ def estimate_spending(
     asked_sections: int = 0,
     use: int = 1,
 ) -> SpendingEstimate:
-    """Estimate what an optimization spends. The strategies must not need a model; ``asked_sections`` counts sections for one that does.
+    """Estimate what an optimization spends.
+
+    The strategies must not need a model; ``asked_sections`` counts sections for one that does.
 
     ``use`` says which use of the held-out samples it would be.
     """
@@ -224,6 +231,7 @@ def _spent_line(progress: OptimizationProgress, limits: SpendingLimits | None) -
     cost = limits.cost(spent.usage) if limits is not None else 0.0
     priced = f", cost {cost:.4f}" if cost else ""
     return (
-        f"{progress.evaluations} evaluations done, {progress.pending} to go; {spent.calls} calls, {spent.cached} cached "
-        f"({spent.usage.input_tokens} tokens in, {spent.usage.output_tokens} out{priced})"
+        f"{progress.evaluations} evaluations done, {progress.pending} to go; {spent.calls} calls,"
+        f" {spent.cached} cached ({spent.usage.input_tokens} tokens in, {spent.usage.output_tokens}"
+        f" out{priced})"
     )

@@ -1,4 +1,7 @@
-"""Strategies that propose shorter prompts: duplicates, ablation, recall budgets, and compression by a model. All of them by name."""
+"""Strategies that propose shorter prompts: duplicates, ablation, recall budgets, and compression by a model.
+
+All of them by name.
+"""
 
 import re
 from collections.abc import Callable, Sequence
@@ -126,8 +129,9 @@ class Reflection:
 
     def _request(self, prompt: PromptDescriptor, failed: Sequence[SampleOutcome]) -> ModelRequest:
         shown = "\n\n".join(
-            f"<failure>\n{_shown_input(one)}\nanswer: {one.output[:_LONGEST_EXAMPLE_CHARS]}\n"
-            f"expected: {as_text(one.sample.expected)[:_LONGEST_EXAMPLE_CHARS]}\nwhy it failed: {one.reason}\n</failure>"
+            f"<failure>\n{_shown_input(one)}\nanswer: {one.output[:_LONGEST_EXAMPLE_CHARS]}\nexpected:"
+            f" {as_text(one.sample.expected)[:_LONGEST_EXAMPLE_CHARS]}\nwhy it failed:"
+            f" {one.reason}\n</failure>"
             for one in failed[:_SHOWN_FAILURES]
         )
         text = "\n\n".join(section.body for section in prompt.sections)
@@ -164,7 +168,9 @@ _SHORTEST_WORDS: Final = 4
 
 
 class DuplicateRemoval(ModelFreeStrategy):
-    """Removes paragraphs and bullets that repeat an earlier one exactly or nearly: by 85 % of their pairs of words."""
+    """Removes paragraphs and bullets that repeat an earlier one exactly or nearly: by 85 % of their pairs of
+    words.
+    """
 
     def propose_edits(self, prompt: PromptDescriptor, session: StrategySession) -> Sequence[SectionEdit]:
         """Propose the sections that get shorter."""
@@ -208,10 +214,11 @@ Place = tuple[Path, int]
 
 
 class Ablation(ModelFreeStrategy):
-    """Removes sections, paragraphs, bullets and examples that the evaluations do not need, by delta debugging.
+    """Removes sections, paragraphs, bullets and examples that the evaluations do not need, by delta
+    debugging.
 
-    Units with protected text that no other unit has are not tried. The gate evaluates the result again, with repeats and
-    on held-out samples.
+    Units with protected text that no other unit has are not tried. The gate evaluates the result again, with
+    repeats and on held-out samples.
     """
 
     name = "ablation"
@@ -237,8 +244,8 @@ def largest_removal(
 ) -> frozenset[Place]:
     """Return a set of units that can be removed together and to which no other single unit can be added.
 
-    It tries all units at once, then halves, quarters and so on, and adds chunks greedily in order. All chunks of one size are
-    screened together, so that many workers are busy at once.
+    It tries all units at once, then halves, quarters and so on, and adds chunks greedily in order. All chunks
+    of one size are screened together, so that many workers are busy at once.
     """
     removed: frozenset[Place] = frozenset()
     size = len(places)
@@ -298,7 +305,10 @@ def _edits(
 
 
 class RecallBudget(ModelFreeStrategy):
-    """Proposes smaller recall budgets for memory sections, as shares of the current one. The smallest that passes wins."""
+    """Proposes smaller recall budgets for memory sections, as shares of the current one.
+
+    The smallest that passes wins.
+    """
 
     def __init__(self, *shares: float) -> None:
         self._shares = shares or (0.125, 0.25, 0.5, 0.75)
@@ -338,7 +348,9 @@ _REPLY: Final = re.compile(r"<shortened>\s*\n?(.*?)\n?\s*</shortened>", re.DOTAL
 
 
 class LLMCompressStrategy:
-    """Asks a model to shorten each section. Its answers are cached, so that a repeated optimization asks nothing.
+    """Asks a model to shorten each section.
+
+    Its answers are cached, so that a repeated optimization asks nothing.
 
     Args:
         provider: The model to ask; by default the loop's.

@@ -1,7 +1,7 @@
 """Trial: prompts under temporary tags, evaluated through a mailbox and compared with the baseline.
 
-A request's id is a hash of its content. A trial that was killed and restarted sends the same requests, and a result that
-arrives twice counts once. A result made with another prompt than the arm's does not count.
+A request's id is a hash of its content. A trial that was killed and restarted sends the same requests, and a
+result that arrives twice counts once. A result made with another prompt than the arm's does not count.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -69,7 +69,9 @@ class _Pending:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Subject:
-    """What is optimized: a prompt, the baseline that its tag resolves to, and the samples; with the rules of its trial."""
+    """What is optimized: a prompt, the baseline that its tag resolves to, and the samples; with the rules of
+    its trial.
+    """
 
     experiment_id: str
     template: PromptTemplate
@@ -119,7 +121,10 @@ class Trial:
     def arm(
         self, descriptor: PromptDescriptor, *, label: str = "", tokens: int = 0, must_improve: bool = False
     ) -> Arm:
-        """Return the arm of a prompt; the first call stores its tag. Progress shows the last label and the tokens."""
+        """Return the arm of a prompt; the first call stores its tag.
+
+        Progress shows the last label and the tokens.
+        """
         digest = descriptor.digest
         self._labels[digest] = label or self._labels.get(digest, "screened")
         if digest not in self._arms:
@@ -154,7 +159,9 @@ class Trial:
         return False
 
     def baseline_runs(self, baseline: Arm, samples: Dataset[Any, Any]) -> Runs:
-        """Return the baseline's runs on all samples, at least one each, or raise ``EvalsUnanswered`` if one has no grade."""
+        """Return the baseline's runs on all samples, at least one each, or raise ``EvalsUnanswered`` if one
+        has no grade.
+        """
         self._evaluate((baseline, sample, 0) for sample in samples)
         return self._graded(baseline, samples)
 
@@ -176,7 +183,10 @@ class Trial:
     def compare(
         self, baseline: Arm, candidates: Sequence[Arm], samples: Dataset[Any, Any], *, looks: Looks
     ) -> list[Ruling]:
-        """Return a ruling on each candidate. Baseline and candidates run interleaved, until each is decided."""
+        """Return a ruling on each candidate.
+
+        Baseline and candidates run interleaved, until each is decided.
+        """
         gate = self._subject.gate
 
         def decided(arm: Arm, base: Runs, own: Runs, ids: Sequence[str]) -> Ruling | MoreRuns:
@@ -196,7 +206,8 @@ class Trial:
         return uses.lowest_number(baseline.digest, [sample.digest for sample in samples])
 
     def confirm(self, baseline: Arm, candidate: Arm, samples: Dataset[Any, Any]) -> tuple[Ruling, int]:
-        """Compare on held-out samples and record the test; return the ruling and which use of the samples it was.
+        """Compare on held-out samples and record the test; return the ruling and which use of the samples it
+        was.
 
         A use in which the samples could prove nothing is not begun: its ruling has no repeats.
         """
@@ -217,7 +228,8 @@ class Trial:
             samples=digests,
         )
         if recorded != number:
-            # Other runs than those of the known test, or another optimization came first: a later, stricter test.
+            # Other runs than those of the known test, or another optimization came first: a later, stricter
+            # test.
             refused = self._too_few(candidate, samples, recorded)
             [ruling] = (
                 [refused]
@@ -228,7 +240,9 @@ class Trial:
         return ruling, recorded
 
     def _too_few(self, candidate: Arm, samples: Dataset[Any, Any], use: int) -> Ruling | None:
-        """Return the ruling on a candidate that held-out samples can't confirm any more, whatever the runs say."""
+        """Return the ruling on a candidate that held-out samples can't confirm any more, whatever the runs
+        say.
+        """
         problem = self._subject.gate.too_few(held_out=len(samples), use=use)
         if problem is None or candidate.must_improve:
             return None
@@ -251,7 +265,10 @@ class Trial:
         decided: "Callable[[Arm, Runs, Runs, Sequence[str]], Answer | MoreRuns]",
         unproven: "Callable[[str], Answer]",
     ) -> "list[Answer]":
-        """Run what each candidate needs next until each has an answer. All needs are run together, to keep workers busy."""
+        """Run what each candidate needs next until each has an answer.
+
+        All needs are run together, to keep workers busy.
+        """
         by_id = {sample.id: sample for sample in samples}
         answers: dict[str, Answer] = {}
         open_arms = {arm.digest: arm for arm in candidates}
@@ -282,7 +299,9 @@ class Trial:
         return [answers[arm.digest] for arm in candidates]
 
     def close(self) -> None:
-        """Remove the temporary tags, those of an earlier life of this experiment included, and the replies' mailbox."""
+        """Remove the temporary tags, those of an earlier life of this experiment included, and the replies'
+        mailbox.
+        """
         template = self._subject.template
         for override in self._store.list(ns=template.ns, prompt_key=template.key):
             if override.tag.startswith(self._tag_prefix):
@@ -445,7 +464,9 @@ class Trial:
         return None
 
     def _retry(self, pending: dict[UUID, _Pending], again: list[_Pending], problem: str) -> None:
-        """Send requests again; after several attempts record an error, which is neither a pass nor a regression."""
+        """Send requests again; after several attempts record an error, which is neither a pass nor a
+        regression.
+        """
         for failed in [one for one in again if one.attempts >= EVAL_ATTEMPTS]:
             request = failed.request
             self._results[failed.key] = EvalResult(

@@ -1,7 +1,9 @@
-"""WorkerLoop takes requests from a mailbox, one at a time, and replies to each; LoopGroup runs several loops in threads.
+"""WorkerLoop takes requests from a mailbox, one at a time, and replies to each; LoopGroup runs several loops
+in threads.
 
-No request stops the loop. A request that fails gets an error as its reply, or becomes a dead letter if there is nowhere to
-reply to. While a server is away the loop waits. A request that is interrupted by a shutdown goes back to the queue.
+No request stops the loop. A request that fails gets an error as its reply, or becomes a dead letter if there
+is nowhere to reply to. While a server is away the loop waits. A request that is interrupted by a shutdown
+goes back to the queue.
 """
 
 import signal
@@ -92,7 +94,10 @@ class WorkerLoop(ABC, Generic[RequestT, ResultT]):
 
     @property
     def quiet_seconds(self) -> float:
-        """Seconds since the last heartbeat. Waiting for requests does not count; a long handler calls ``beat``."""
+        """Seconds since the last heartbeat.
+
+        Waiting for requests does not count; a long handler calls ``beat``.
+        """
         return max(self._clock.monotonic() - self._last_beat - self._waiting_seconds, 0.0)
 
     def beat(self) -> None:
@@ -162,8 +167,8 @@ class WorkerLoop(ABC, Generic[RequestT, ResultT]):
             with keeper.holding(message):
                 self._answer(message)
         except StaleReceipt:
-            # The lease ended, for example because this machine was suspended. Another worker answers too; the reply's
-            # request id shows that both belong to one request.
+            # The lease ended, for example because this machine was suspended. Another worker answers too; the
+            # reply's request id shows that both belong to one request.
             return
         except MailboxUnavailable:
             # The message is delivered again when its lease ends.
@@ -247,7 +252,8 @@ class _LeaseKeeper:
             current = self._current
             # A message seen at the last check too is between a quarter and a half of its lease old.
             if current is not None and current is seen:
-                # A stale receipt shows when the message is settled; an unreachable server may be back by then.
+                # A stale receipt shows when the message is settled; an unreachable server may be back by
+                # then.
                 with suppress(MailboxError):
                     current.extend_visibility(self._timeout)
             seen = current
@@ -305,7 +311,8 @@ class HealthServer:
 
 
 class LoopGroup:
-    """Runs loops until one crashes or stalls, a signal arrives, or ``shutdown`` is called; then stops all of them.
+    """Runs loops until one crashes or stalls, a signal arrives, or ``shutdown`` is called; then stops all of
+    them.
 
     Args:
         stall_seconds: How long a loop may go without a heartbeat.

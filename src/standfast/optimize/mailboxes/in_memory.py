@@ -45,7 +45,8 @@ class InMemoryMailbox(Mailbox[BodyT, ReplyT]):
         self._ready: OrderedDict[str, None] = OrderedDict()
         self._leased: dict[str, float] = {}
         self._delayed: dict[str, float] = {}
-        # When leases and delays end, earliest first. Entries that no longer hold are skipped when they come up.
+        # When leases and delays end, earliest first. Entries that no longer hold are skipped when they come
+        # up.
         self._ends: list[tuple[float, str]] = []
         self._dead: dict[str, DeadLetter] = {}
         self._interrupts = 0
@@ -102,7 +103,10 @@ class InMemoryMailbox(Mailbox[BodyT, ReplyT]):
             self._changed.notify_all()
 
     def close(self) -> None:
-        """Stop using the mailbox; waiting receivers return. A ``reply_mailbox`` can no longer be replied to."""
+        """Stop using the mailbox; waiting receivers return.
+
+        A ``reply_mailbox`` can no longer be replied to.
+        """
         with self._changed:
             self._closed = True
         self.interrupt()

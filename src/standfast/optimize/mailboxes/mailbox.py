@@ -7,8 +7,9 @@ A message is in exactly one state:
       │<──lease ends─────┘ │ └──dead_letter, undecodable, delivered too often──> dead ──redrive──> ready
       └──────delayed <─────┘ nack(visibility_timeout=…)
 
-Only the receipt handle of the latest delivery can settle a message, and only until its visibility timeout ends. A message
-can therefore be delivered more than once, so receivers must tolerate repeats; it is never lost and never queued twice.
+Only the receipt handle of the latest delivery can settle a message, and only until its visibility timeout
+ends. A message can therefore be delivered more than once, so receivers must tolerate repeats; it is never
+lost and never queued twice.
 """
 
 import threading
@@ -91,7 +92,10 @@ class Message(Generic[BodyT, ReplyT]):
     """Whether this delivery was acknowledged, given back or given up."""
 
     def acknowledge(self) -> None:
-        """Remove the message: it is done. Raises ``StaleReceipt`` if it no longer belongs to this receiver."""
+        """Remove the message: it is done.
+
+        Raises ``StaleReceipt`` if it no longer belongs to this receiver.
+        """
         self.mailbox.acknowledge(self)
 
     def nack(self, *, visibility_timeout: float = 0) -> None:
@@ -114,7 +118,8 @@ class Message(Generic[BodyT, ReplyT]):
         Raises:
             AlreadySettled: The message was settled before; reply first, then acknowledge.
             NoReplyAddress: The sender named no ``reply_to``.
-            UnresolvableReply: The mailbox of that name is unknown; ``ReplyMailboxClosed`` if its owner closed it.
+            UnresolvableReply: The mailbox of that name is unknown; ``ReplyMailboxClosed`` if its owner closed
+                it.
         """
         return self.mailbox.send_reply(self, body)
 
@@ -138,8 +143,8 @@ class MailboxResolver(Protocol):
 class Mailbox(ABC, Generic[BodyT, ReplyT]):
     """A queue of messages with leases. Every method may be called from any thread.
 
-    This class checks arguments, encodes and decodes bodies and resolves replies. A backend implements the abstract
-    methods; those that take a receipt handle return whether it was still valid.
+    This class checks arguments, encodes and decodes bodies and resolves replies. A backend implements the
+    abstract methods; those that take a receipt handle return whether it was still valid.
     """
 
     def __init__(
@@ -252,8 +257,8 @@ class Mailbox(ABC, Generic[BodyT, ReplyT]):
     ) -> list[Message[BodyT, ReplyT]]:
         """Lease up to ``max_messages`` for ``visibility_timeout`` seconds.
 
-        With a timeout of 0 the message is only looked at: it stays ready for others, and its receipt settles nothing.
-        If there is none, wait up to ``wait_time_seconds`` and return as soon as one arrives.
+        With a timeout of 0 the message is only looked at: it stays ready for others, and its receipt settles
+        nothing. If there is none, wait up to ``wait_time_seconds`` and return as soon as one arrives.
         """
         problem = None
         if not (type(max_messages) is int and 1 <= max_messages <= MAX_RECEIVE_MESSAGES):

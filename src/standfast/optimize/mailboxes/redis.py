@@ -1,7 +1,7 @@
 """A mailbox in Redis (6.2 or newer), for many processes on many machines. Needs the extra ``redis``.
 
-The scripts are in ``lua/``; ``lua/prologue.lua`` describes the keys. How durable the mailbox is depends on the server: with
-``appendfsync always`` a power cut loses nothing, with ``everysec`` up to a second.
+The scripts are in ``lua/``; ``lua/prologue.lua`` describes the keys. How durable the mailbox is depends on
+the server: with ``appendfsync always`` a power cut loses nothing, with ``everysec`` up to a second.
 """
 
 import functools
@@ -88,7 +88,10 @@ class _Caller(threading.local):
 
 
 class RedisCalls:
-    """Calls the scripts of one mailbox. Retries while the server is away; raises only ``MailboxUnavailable``."""
+    """Calls the scripts of one mailbox.
+
+    Retries while the server is away; raises only ``MailboxUnavailable``.
+    """
 
     def __init__(
         self, client: "redis.Redis", name: str, *, must_be_known: bool = False, clock: Clock, ids: IdSource
@@ -160,7 +163,9 @@ class RedisCalls:
         self.retry(call)
 
     def register(self, lifetime_seconds: float) -> None:
-        """Let resolvers in other processes find the mailbox; with a lifetime, until it is unused for that long."""
+        """Let resolvers in other processes find the mailbox; with a lifetime, until it is unused for that
+        long.
+        """
         lifetime_ms = int(lifetime_seconds * 1000)
         self.retry(lambda: self._client.set(self.key("known"), lifetime_ms, px=lifetime_ms or None))
 
@@ -256,7 +261,10 @@ class RedisMailbox(Mailbox[BodyT, ReplyT]):
             self._calls.push(self._own_wake, times=waiting, lifetime_seconds=60)
 
     def close(self) -> None:
-        """Stop using the mailbox; waiting receivers return. A ``reply_mailbox`` is removed with its messages."""
+        """Stop using the mailbox; waiting receivers return.
+
+        A ``reply_mailbox`` is removed with its messages.
+        """
         if self._closed:
             return
         self._closed = True

@@ -3,9 +3,10 @@
     {"kind":"EvalRequest","reply_to":"replies-7","sent_at":"2026-01-01T00:00:00.000000Z"}
     {"sample":{…},…}
 
-A value of a class that is registered with ``message_kind`` is decoded as that class; plain JSON stays plain JSON. A
-dataclass is registered by its module and name when it is first sent, so within one process it needs nothing; a program that only
-receives it must register it. Nothing else is accepted, so a message can't make a receiver run code that it did not choose.
+A value of a class that is registered with ``message_kind`` is decoded as that class; plain JSON stays plain
+JSON. A dataclass is registered by its module and name when it is first sent, so within one process it needs
+nothing; a program that only receives it must register it. Nothing else is accepted, so a message can't make a
+receiver run code that it did not choose.
 """
 
 from collections.abc import Callable
@@ -27,7 +28,8 @@ _NAMES: Final[dict[type, str]] = {}
 
 
 def message_kind(name: str | None = None) -> Callable[[_W], _W]:
-    """Register a class, so that its values can be sent: a dataclass, or a class with ``as_json`` and ``from_json``.
+    """Register a class, so that its values can be sent: a dataclass, or a class with ``as_json`` and
+    ``from_json``.
 
     The name is part of the wire format; without one it is the class's module and name.
 
@@ -91,7 +93,10 @@ class WireCodec:
             + b"\n"
         )
         if len(content) > MAX_MESSAGE_BYTES:
-            problem = f"it takes {len(content)} bytes and the limit is {MAX_MESSAGE_BYTES}; store it and send where it is"
+            problem = (
+                f"it takes {len(content)} bytes and the limit is {MAX_MESSAGE_BYTES}; store it and send where"
+                " it is"
+            )
             raise UnsendableBody(mailbox=mailbox, problem=problem)
         return content
 
@@ -109,7 +114,10 @@ class WireCodec:
             return header, plain
         kind = _KINDS.get(header.kind)
         if kind is None:
-            problem = f"unknown message kind {header.kind!r:.80}; register its class with message_kind, or import the module that does"
+            problem = (
+                f"unknown message kind {header.kind!r:.80}; register its class with message_kind, or import"
+                " the module that does"
+            )
             raise UndecodableBody(problem=problem)
         try:
             return header, msgspec.convert(plain, kind) if is_dataclass(kind) else kind.from_json(plain)  # type: ignore[attr-defined]  # Encoding checked that it has one.
@@ -118,7 +126,10 @@ class WireCodec:
 
 
 def _plain(body: Any) -> object:
-    """Return a value of a registered class as plain JSON. Dates and ids in a dataclass become strings and come back as they were."""
+    """Return a value of a registered class as plain JSON.
+
+    Dates and ids in a dataclass become strings and come back as they were.
+    """
     return msgspec.to_builtins(body) if is_dataclass(body) else body.as_json()
 
 

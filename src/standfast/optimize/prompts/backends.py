@@ -20,8 +20,9 @@ if TYPE_CHECKING:
 _SUFFIX: Final = ".json"
 _UNFINISHED: Final = ".unfinished-"
 _REDIS_PREFIX: Final = "standfast:overrides:"
-# Writes an override if the stored one still has the etag that was read: the hash of its content, so that the server need not parse
-# JSON. ARGV: the etag that was read, the new etag, the new content, when it expires (ms, or '').
+# Writes an override if the stored one still has the etag that was read: the hash of its content, so that the
+# server need not parse JSON. ARGV: the etag that was read, the new etag, the new content, when it expires
+# (ms, or '').
 _REDIS_WRITE: Final = """
 local stored = redis.call('HGET', KEYS[1], 'mark') or ''
 if stored ~= ARGV[1] then return 0 end
@@ -165,7 +166,9 @@ def _redis_key(name: Name) -> str:
 
 
 class S3PromptOverridesStore(PromptOverridesStore):
-    """A store in a bucket: one object per tag, written only if it has not changed since it was read (``If-Match``)."""
+    """A store in a bucket: one object per tag, written only if it has not changed since it was read
+    (``If-Match``).
+    """
 
     def __init__(
         self,

@@ -1,4 +1,5 @@
-"""Overrides of a prompt's sections, stored by namespace, prompt and tag: versions, compare-and-set, temporary tags.
+"""Overrides of a prompt's sections, stored by namespace, prompt and tag: versions, compare-and-set, temporary
+tags.
 
 ``PromptOverridesStore`` has the rules. A backend (backends.py) only keeps named bytes and writes them on
 the condition that they have not changed since they were read.
@@ -52,8 +53,9 @@ class HeldOutTest(Value, frozen=True, kw_only=True):
 class HeldOutUses(Value, frozen=True, kw_only=True):
     """All tests on held-out samples of one prompt; ``counts`` says how often each sample took part.
 
-    A sample that has decided once about a prompt is no longer unseen: what was applied was chosen because it passed there. Each test on the
-    same samples therefore gets a smaller share of the level. The same test with the same outcome is the same use.
+    A sample that has decided once about a prompt is no longer unseen: what was applied was chosen because it
+    passed there. Each test on the same samples therefore gets a smaller share of the level. The same test
+    with the same outcome is the same use.
     """
 
     counts: dict[str, int] = msgspec.field(default_factory=dict)
@@ -80,7 +82,10 @@ class HeldOutUses(Value, frozen=True, kw_only=True):
     def recorded(
         self, baseline_digest: str, candidate_digest: str, outcome: str, samples: Sequence[str]
     ) -> "tuple[HeldOutUses, int]":
-        """Return the uses with a test added, and its number. A test that is known with this outcome is not added."""
+        """Return the uses with a test added, and its number.
+
+        A test that is known with this outcome is not added.
+        """
         for test in self.tests:
             if (test.baseline_digest, test.candidate_digest, test.outcome) == (
                 baseline_digest,
@@ -139,7 +144,10 @@ class RollbackRecord(Value, frozen=True, kw_only=True):
 
 
 class PromptOverride(Value, frozen=True, kw_only=True):
-    """Everything that a tag overrides in one prompt. ``version`` grows with every change, deletions included."""
+    """Everything that a tag overrides in one prompt.
+
+    ``version`` grows with every change, deletions included.
+    """
 
     ns: str
     prompt_key: str
@@ -150,7 +158,10 @@ class PromptOverride(Value, frozen=True, kw_only=True):
     write_id: str
     deleted: bool = False
     history: tuple[RollbackRecord, ...] = ()
-    """The earlier versions of a lasting tag, newest first, at most ``MAX_PROMPT_HISTORY``. Version 0 held nothing."""
+    """The earlier versions of a lasting tag, newest first, at most ``MAX_PROMPT_HISTORY``.
+
+    Version 0 held nothing.
+    """
     seal_id: str | None = None
 
     def __post_init__(self) -> None:
@@ -192,7 +203,9 @@ class OverridesBackend(Protocol):
         ...
 
     def write(self, name: Name, content: bytes, *, etag: str | None, expires_at: datetime | None) -> bool:
-        """Write if the stored bytes still have this etag (None: if there are none); return whether it was written."""
+        """Write if the stored bytes still have this etag (None: if there are none); return whether it was
+        written.
+        """
         ...
 
     def remove(self, name: Name) -> bool:
@@ -207,8 +220,8 @@ class OverridesBackend(Protocol):
 class PromptOverridesStore:
     """Overrides by namespace, prompt and tag, shared by everyone who renders or optimizes prompts.
 
-    Use a subclass: ``LocalPromptOverridesStore``, ``RedisPromptOverridesStore`` or ``S3PromptOverridesStore``; or pass a
-    backend of your own.
+    Use a subclass: ``LocalPromptOverridesStore``, ``RedisPromptOverridesStore`` or
+    ``S3PromptOverridesStore``; or pass a backend of your own.
     """
 
     def __init__(
@@ -239,7 +252,8 @@ class PromptOverridesStore:
         """Replace everything that a tag holds, in one compare-and-set.
 
         Args:
-            if_version: Only if this is still the tag's version (0: the tag holds nothing), else ``VersionConflict``.
+            if_version: Only if this is still the tag's version (0: the tag holds nothing), else
+                ``VersionConflict``.
             lifetime_seconds: When a temporary tag expires. Other tags never expire.
             seal_id: The ledger entry that announced this change.
         """

@@ -1,7 +1,7 @@
 """A prompt that is ready for a model: its tag is resolved, its values are bound, its text is rendered.
 
-A missing or stale override never renders silently. It is an error, or, with ``fallback=Fallback.TEMPLATE``, the source is
-rendered and the result says so.
+A missing or stale override never renders silently. It is an error, or, with ``fallback=Fallback.TEMPLATE``,
+the source is rendered and the result says so.
 """
 
 from collections.abc import Mapping
@@ -79,7 +79,10 @@ class ContextText(Protocol):
 
 
 class ResolvedPrompt(Value, frozen=True, kw_only=True):
-    """A prompt with its overrides applied. ``fell_back`` is set if the source stands in for the tag's override."""
+    """A prompt with its overrides applied.
+
+    ``fell_back`` is set if the source stands in for the tag's override.
+    """
 
     descriptor: PromptDescriptor
     tag: str | None
@@ -170,7 +173,10 @@ class Prompt:
         *,
         resolved: ResolvedPrompt | None = None,
     ) -> RenderedPrompt:
-        """Render the text. With ``resolved``, render exactly those sections without reading the store again."""
+        """Render the text.
+
+        With ``resolved``, render exactly those sections without reading the store again.
+        """
         resolved = resolved or self.resolve(overrides_store)
         descriptor = resolved.descriptor
         values = dict(self._values)
@@ -199,7 +205,10 @@ def descriptor_for_prompt(prompt: PromptTemplate | Prompt) -> PromptDescriptor:
 
 
 def _text(descriptor: PromptDescriptor, values: Mapping[str, str]) -> str:
-    """Join headings and bodies. A section that is empty, with only empty sections below it, gets no heading."""
+    """Join headings and bodies.
+
+    A section that is empty, with only empty sections below it, gets no heading.
+    """
     blocks: list[str] = []
     for section in descriptor.sections:
         depth = len(section.path)

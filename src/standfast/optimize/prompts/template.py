@@ -1,4 +1,5 @@
-"""A prompt's source: sections with placeholders, templates made of sections, and the registry that finds them.
+"""A prompt's source: sections with placeholders, templates made of sections, and the registry that finds
+them.
 
 ``${name}`` in a section's body is a placeholder; ``$${`` stands for the text ``${``.
 """
@@ -26,8 +27,8 @@ _PLACEHOLDER: Final = re.compile(r"\$\$\{|\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
 class Section(Value, frozen=True, kw_only=True):
     """One node of a prompt: a heading, a body with placeholders, and sections below it.
 
-    A section with ``recall_tokens`` is a memory section: ``${memory}`` in its body becomes the text of a context
-    package of at most that many tokens. The optimizer never changes a section that is ``protected``.
+    A section with ``recall_tokens`` is a memory section: ``${memory}`` in its body becomes the text of a
+    context package of at most that many tokens. The optimizer never changes a section that is ``protected``.
     """
 
     key: str

@@ -1,7 +1,9 @@
-"""ProviderAdapter, the protocol between Standfast and a model, with what is sent and received; and two that ship.
+"""ProviderAdapter, the protocol between Standfast and a model, with what is sent and received; and two that
+ship.
 
-``ScriptedProvider`` answers from a script, for tests and examples: deterministic and fast. Its configuration names the provider
-``scripted``, so that a report made with it can't be mistaken for a model's. ``ProviderGuard`` is a model as the judge's guard.
+``ScriptedProvider`` answers from a script, for tests and examples: deterministic and fast. Its configuration
+names the provider ``scripted``, so that a report made with it can't be mistaken for a model's.
+``ProviderGuard`` is a model as the judge's guard.
 """
 
 import os
@@ -33,7 +35,8 @@ class ProviderConfig(Value, frozen=True, kw_only=True):
 
     Args:
         address: The server's URL, without credentials: two servers with a model of one name are two models.
-        revision: What the caller knows about the version behind the name, such as a date or the hash of a file of weights.
+        revision: What the caller knows about the version behind the name, such as a date or the hash of a
+            file of weights.
         parameters: Further parameters that are sent with every request, such as ``top_p``.
     """
 
@@ -105,7 +108,8 @@ class ModelRequest(Value, frozen=True, kw_only=True):
     """A chat to complete.
 
     Args:
-        output_schema: A JSON schema. The answer's text is then a JSON object that the provider made to fit it.
+        output_schema: A JSON schema. The answer's text is then a JSON object that the provider made to fit
+            it.
         repeat: Numbers requests that are equal on purpose, to see how much answers vary.
     """
 
@@ -217,8 +221,8 @@ class ScriptedProvider:
     """Answers by a function of the request, or by a table from prompt to answer.
 
     Args:
-        noise: The share of requests that get ``wrong`` instead. Seed, prompt and repeat decide which, so equal requests
-            get equal answers.
+        noise: The share of requests that get ``wrong`` instead. Seed, prompt and repeat decide which, so
+            equal requests get equal answers.
     """
 
     def __init__(
@@ -290,8 +294,8 @@ class _Rule(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 def scripted_by(file: str | os.PathLike[str]) -> ScriptedProvider:
     """Read a provider from a file of rules, one per line: ``{"contains": ["…", …], "answer": "…"}``.
 
-    The first rule whose strings all occur in the prompt answers. A hash of the rules is part of the model's name, so that
-    cached answers of other rules are not reused.
+    The first rule whose strings all occur in the prompt answers. A hash of the rules is part of the model's
+    name, so that cached answers of other rules are not reused.
     """
     try:
         lines = [line for line in Path(file).read_bytes().splitlines() if line.strip()]

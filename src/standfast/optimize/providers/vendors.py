@@ -1,4 +1,5 @@
-"""Models behind their vendors' libraries: OpenAI's chat API and servers with the same one, and Anthropic's messages API.
+"""Models behind their vendors' libraries: OpenAI's chat API and servers with the same one, and Anthropic's
+messages API.
 
 Each needs the extra of its library, ``openai`` or ``anthropic``, which is imported when a provider is made.
 """
@@ -57,11 +58,13 @@ def _library(name: str, feature: str) -> ModuleType:
 
 
 class VendorProvider(ABC):
-    """A model behind its vendor's library. OpenAI's and Anthropic's have the same options and the same errors.
+    """A model behind its vendor's library.
 
-    The library retries on overload and lost connections. Servers differ in the parameters they know: one that a server refuses
-    by its name is left out (or sent under its older name) from then on, and ``refused_parameters`` lists it. A
-    subclass builds a request and reads the library's answer.
+    OpenAI's and Anthropic's have the same options and the same errors.
+
+    The library retries on overload and lost connections. Servers differ in the parameters they know: one that
+    a server refuses by its name is left out (or sent under its older name) from then on, and
+    ``refused_parameters`` lists it. A subclass builds a request and reads the library's answer.
     """
 
     optional: ClassVar[dict[str, str | None]] = {}
@@ -122,7 +125,9 @@ class VendorProvider(ABC):
         raise self._refuses_too_many()
 
     def stream(self, request: ModelRequest, on_text: Callable[[str], object]) -> ModelReply:
-        """Send a request, hand over the answer's text piece by piece as it arrives, and return the whole reply."""
+        """Send a request, hand over the answer's text piece by piece as it arrives, and return the whole
+        reply.
+        """
         return self._retried(request, lambda call: self._stream(call, on_text))
 
     def _retried(self, request: ModelRequest, send: Callable[[dict[str, Any]], Any]) -> ModelReply:
@@ -150,7 +155,9 @@ class VendorProvider(ABC):
         return call
 
     def _adapt_or_raise(self, error: Exception, request: ModelRequest) -> None:
-        """Note which parameter the server refused, so that the request can be sent again; raise any other error."""
+        """Note which parameter the server refused, so that the request can be sent again; raise any other
+        error.
+        """
         if isinstance(error, self._vendor_error):
             refused = self._refused_parameter(error, request)
             if refused is None:
@@ -213,7 +220,8 @@ class OpenAICompatibleProvider(VendorProvider):
         parameters: Further members of every request, such as ``{"top_p": 0.9}``.
     """
 
-    # Servers that follow an older version of the API know max_tokens only; some models take no temperature or seed.
+    # Servers that follow an older version of the API know max_tokens only; some models take no temperature or
+    # seed.
     optional: ClassVar[dict[str, str | None]] = {
         "max_completion_tokens": "max_tokens",
         "stream_options": None,
@@ -304,9 +312,11 @@ class OpenAICompatibleProvider(VendorProvider):
         return ModelReply(
             text=choice.message.content or "",
             tool_calls=calls,
-            usage=TokenUsage(input_tokens=usage.prompt_tokens, output_tokens=usage.completion_tokens)
-            if usage is not None
-            else TokenUsage(),
+            usage=(
+                TokenUsage(input_tokens=usage.prompt_tokens, output_tokens=usage.completion_tokens)
+                if usage is not None
+                else TokenUsage()
+            ),
             model=answer.model or "",
             stopped=choice.finish_reason or "",
         )

@@ -1,11 +1,13 @@
-"""API keys: random, shown once, stored as a hash, limited to a role, namespaces and scopes, revocable and expiring.
+"""API keys: random, shown once, stored as a hash, limited to a role, namespaces and scopes, revocable and
+expiring.
 
-A key has the form ``sf_<key id>_<secret>``. The id is public and names the stored row. The secret has 256 random bits, and
-the row holds its SHA-256. A slow password hash would add nothing, because no dictionary of such secrets exists, and it
-would let anyone load the server by sending wrong keys.
+A key has the form ``sf_<key id>_<secret>``. The id is public and names the stored row. The secret has 256
+random bits, and the row holds its SHA-256. A slow password hash would add nothing, because no dictionary of
+such secrets exists, and it would let anyone load the server by sending wrong keys.
 
-Keys are rows of ordinary commits in the reserved namespace, so the ledger records who created and revoked which key.
-They are read again for each call: a revoked key is refused from the next call on, by every process.
+Keys are rows of ordinary commits in the reserved namespace, so the ledger records who created and revoked
+which key. They are read again for each call: a revoked key is refused from the next call on, by every
+process.
 """
 
 import hashlib
@@ -50,7 +52,8 @@ class ApiKey(Value, frozen=True, kw_only=True):
     origin: Origin | None = None
     """The most that what the key's holder remembers is trusted; None for what its role is."""
     scopes: tuple[str, ...] = ()
-    """The scopes that the key is limited to, each with all below it; none if it is for all of its namespaces."""
+    """The scopes that the key is limited to, each with all below it; none if it is for all of its namespaces.
+    """
 
     def __post_init__(self) -> None:
         self._require_name("key_id", self.key_id)
@@ -114,8 +117,10 @@ class Keyring:
         Args:
             namespaces: The namespaces that the key is for; ``"*"`` means all.
             lifetime: How long the key is valid; without one, until it is revoked.
-            origin: The most that what its holder remembers is trusted: by default ``"ordinary"`` for an agent, ``"trusted"`` for an operator.
-            scopes: The scopes that the key is limited to, such as ``"user/ada"``, each with all below it; without any, it is for all.
+            origin: The most that what its holder remembers is trusted: by default ``"ordinary"`` for an
+                agent, ``"trusted"`` for an operator.
+            scopes: The scopes that the key is limited to, such as ``"user/ada"``, each with all below it;
+                without any, it is for all.
             by: The id of the key that asked for it, for the ledger; None for the command line.
         """
         if isinstance(namespaces, str) or isinstance(scopes, str):
@@ -179,8 +184,8 @@ class Keyring:
         """Return the caller that a token belongs to.
 
         Raises:
-            Unauthenticated: The token is missing, unknown, revoked or expired. An unknown key and a wrong secret are refused in
-                the same words.
+            Unauthenticated: The token is missing, unknown, revoked or expired. An unknown key and a wrong
+                secret are refused in the same words.
         """
         if not token:
             raise Unauthenticated(problem="no key was sent")
@@ -194,7 +199,10 @@ class Keyring:
         return key.caller
 
     def caller_of(self, key_id: str) -> Caller:
-        """Return the caller with a key id, for a session that has proved it holds the key. ``Unauthenticated`` if it ended."""
+        """Return the caller with a key id, for a session that has proved it holds the key.
+
+        ``Unauthenticated`` if it ended.
+        """
         key = self._find(key_id)
         problem = "the key is unknown" if key is None else key.problem_at(self._store.clock.now())
         if key is None or problem is not None:
@@ -202,7 +210,10 @@ class Keyring:
         return key.caller
 
     def _find(self, key_id: str) -> ApiKey | None:
-        """The key as of the newest snapshot. While that is the same, and so nothing can have changed, it is looked up once."""
+        """The key as of the newest snapshot.
+
+        While that is the same, and so nothing can have changed, it is looked up once.
+        """
         head = self._store.head()
         cached = self._cached.get(key_id)
         if cached is not None and cached[0] == head:

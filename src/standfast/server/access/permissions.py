@@ -1,6 +1,7 @@
 """Permissions of API keys: one table that says which role may do what, and in which part of the store.
 
-Every endpoint and every tool needs one permission, and the gateway checks it before any memory is reached. The roles:
+Every endpoint and every tool needs one permission, and the gateway checks it before any memory is reached.
+The roles:
 
     agent      reads its namespaces; remembers, proposes and forgets there
     operator   everything an agent may; also submits signatures, runs retention, signs checkpoints, reads the ledger,
@@ -82,8 +83,8 @@ class Permission(StrEnum):
 class KeyScope(StrEnum):
     """What a key must cover to use a permission.
 
-    ``NAMESPACE`` needs a key for the namespace of the call, ``STORE`` a key for all namespaces, ``ANY`` a key for any
-    namespace: the response leaves out whatever belongs to other namespaces.
+    ``NAMESPACE`` needs a key for the namespace of the call, ``STORE`` a key for all namespaces, ``ANY`` a key
+    for any namespace: the response leaves out whatever belongs to other namespaces.
     """
 
     NAMESPACE = "namespace"
@@ -147,8 +148,8 @@ CHANGING_PERMISSIONS: Final = frozenset(
         Permission.REVOKE_KEY,
     }
 )
-# The ledger covers every namespace. Traces, bench results and prompts belong to no namespace, and a trace may contain
-# what its run read in any of them.
+# The ledger covers every namespace. Traces, bench results and prompts belong to no namespace, and a trace may
+# contain what its run read in any of them.
 SCOPE_OF_PERMISSION: Final = {
     **dict.fromkeys(Permission, KeyScope.NAMESPACE),
     Permission.LEDGER: KeyScope.STORE,

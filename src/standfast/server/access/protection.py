@@ -1,9 +1,9 @@
 """Protection against misuse: rate limits for callers, and a log of refused calls in the ledger.
 
-The access log cannot be used to fill the disk. The first refusals of a minute become one ledger entry each. Further ones
-are only counted, by interface, operation, error code, key and peer; the counts are written as one entry when the minute is
-over. Groups beyond a limit are counted together. A process that is killed loses the counts of the current minute; one
-that is stopped writes them first.
+The access log cannot be used to fill the disk. The first refusals of a minute become one ledger entry each.
+Further ones are only counted, by interface, operation, error code, key and peer; the counts are written as
+one entry when the minute is over. Groups beyond a limit are counted together. A process that is killed loses
+the counts of the current minute; one that is stopped writes them first.
 """
 
 import math
@@ -34,7 +34,8 @@ _REFUSALS: Final = (Unauthenticated, Forbidden, RateLimited)
 class RateLimiter:
     """A token bucket for each name. Safe to share between threads.
 
-    The number of buckets is bounded: the least recently used one is dropped, and that name starts with a full bucket.
+    The number of buckets is bounded: the least recently used one is dropped, and that name starts with a full
+    bucket.
 
     Args:
         per_second: How many calls a name may make per second in the long run.
@@ -109,7 +110,10 @@ class RefusedCall(Value, frozen=True, kw_only=True):
         namespace: str | None = None,
         peer: str | None = None,
     ) -> "RefusedCall":
-        """Describe a refusal. Text that the caller chose is shortened and made printable; no secret is included."""
+        """Describe a refusal.
+
+        Text that the caller chose is shortened and made printable; no secret is included.
+        """
         return cls(
             interface=interface,
             operation=operation,
@@ -186,5 +190,7 @@ class AccessLog:
 
 
 def is_refusal(error: StandfastError) -> bool:
-    """Whether an error belongs in the access log: the caller is unknown, lacks a permission, or calls too often."""
+    """Whether an error belongs in the access log: the caller is unknown, lacks a permission, or calls too
+    often.
+    """
     return isinstance(error, _REFUSALS)

@@ -1,8 +1,9 @@
 """Replicas: rate limits that hold for all servers of a store together.
 
-Each server tells the others how many calls each name has made with it, in a temporary row of the store, about once a second. What
-the others tell is taken from the same buckets as calls that were made here. So a caller who spreads its calls over all servers gets what one
-server would allow, plus what the servers did not know of each other yet: at most a second's calls.
+Each server tells the others how many calls each name has made with it, in a temporary row of the store, about
+once a second. What the others tell is taken from the same buckets as calls that were made here. So a caller
+who spreads its calls over all servers gets what one server would allow, plus what the servers did not know of
+each other yet: at most a second's calls.
 """
 
 import threading
@@ -41,7 +42,10 @@ class Replicas:
         """How many other servers were alive at the last exchange."""
 
     def exchange(self) -> None:
-        """Tell what was used here, and count what was used elsewhere. If the store can't be reached, the next call tells it."""
+        """Tell what was used here, and count what was used elsewhere.
+
+        If the store can't be reached, the next call tells it.
+        """
         with self._lock:
             try:
                 self._tell()

@@ -1,6 +1,8 @@
-"""Keys that are limited to scopes: what their holders may name, what they are given if they name none, and what they see.
+"""Keys that are limited to scopes: what their holders may name, what they are given if they name none, and
+what they see.
 
-A key without scopes is for all of its namespaces. One with scopes reads and writes there and below, and sees nothing else.
+A key without scopes is for all of its namespaces. One with scopes reads and writes there and below, and sees
+nothing else.
 """
 
 from collections.abc import Iterable, Sequence
@@ -54,7 +56,10 @@ def own_scopes(
 
 
 def listed_scopes(caller: Caller, permission: Permission, scope: str | None) -> tuple[str, ...]:
-    """The scopes of a listing, none below another, in the order of their keys. ``*`` means all that the key is for."""
+    """The scopes of a listing, none below another, in the order of their keys.
+
+    ``*`` means all that the key is for.
+    """
     if scope != ALL_SCOPES:
         return (own_scope(caller, permission, None if scope is None else listed_scope(scope)),)
     return tuple(sorted(outer_scopes(caller.scopes), key=lambda one: prefix_of("", one))) or (ALL_SCOPES,)
@@ -85,12 +90,15 @@ def _forbidden(caller: Caller, permission: Permission, scope: str) -> Forbidden:
 
 
 def sees_row(caller: Caller, store: Store, version: Version) -> bool:
-    """Whether a caller may know of a row in one of its namespaces: a record of its scopes, or a proposal of such."""
+    """Whether a caller may know of a row in one of its namespaces: a record of its scopes, or a proposal of
+    such.
+    """
     if not caller.scopes or prefix_in(version.key) != Band.PHOENIX:
         return sees_key(caller, version.key)
     content = version.content
     if content is None:
-        # A decided proposal left its row, but an earlier snapshot shows what it was about, unless it was erased.
+        # A decided proposal left its row, but an earlier snapshot shows what it was about, unless it was
+        # erased.
         at = version.memory_snapshot_id - 1
         before = store.read(version.namespace, [version.key], at=at).get(version.key)
         content = None if before is None else before.content

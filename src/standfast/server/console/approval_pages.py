@@ -98,7 +98,10 @@ def approvals(request: PageRequest) -> Page:
 
 
 def _matching(request: PageRequest, query: ApprovalsPageQuery) -> tuple[list[Proposal], str | None]:
-    """A page of proposals that the filters let through, and the cursor of the next one. A page reads a bounded number."""
+    """A page of proposals that the filters let through, and the cursor of the next one.
+
+    A page reads a bounded number.
+    """
     found, cursor = list[Proposal](), query.cursor
     for _ in range(MAX_CONSOLE_SEARCHED_ROWS // CONSOLE_PAGE_ITEMS):
         listed = ProposalsQuery(decided=query.decided, limit=CONSOLE_PAGE_ITEMS - len(found), cursor=cursor)
@@ -238,7 +241,10 @@ def _proposal_page(
     refused: DecisionBody | None = None,
     problem: StandfastError | None = None,
 ) -> Page:
-    """The page of a proposal. After a refused signature it offers the same statement again, to be signed correctly."""
+    """The page of a proposal.
+
+    After a refused signature it offers the same statement again, to be signed correctly.
+    """
     shown = governance_operations.get_proposal(
         *request.target, proposal_id, ProposalQuery(minutes=SIGNING_MINUTES)
     )

@@ -1,7 +1,7 @@
 """Records and bytes of each band, and the geometry of the SVG charts that show them.
 
-The templates draw the charts, with colours from the style sheet and without a script. Coordinates are rounded, so that equal values
-give an equal page.
+The templates draw the charts, with colours from the style sheet and without a script. Coordinates are
+rounded, so that equal values give an equal page.
 """
 
 import copy
@@ -97,7 +97,8 @@ def line_chart(
 ) -> LineChart:
     """A chart of lines with evenly spaced points, one label for each point. The axis begins at 0.
 
-    ``text`` writes a value, and ``base`` is the step from one of its units to the next, so that the axis ends at a round number.
+    ``text`` writes a value, and ``base`` is the step from one of its units to the next, so that the axis ends
+    at a round number.
     """
     text = text or short
     most = max((value for _, line in lines for value in line), default=1)
@@ -211,7 +212,9 @@ class NamespaceStats:
 
 
 class _RunningCount:
-    """The counts of a namespace or of scopes in it, with the size of each record: once it is erased, the store no longer knows its size."""
+    """The counts of a namespace or of scopes in it, with the size of each record: once it is erased, the
+    store no longer knows its size.
+    """
 
     def __init__(self, memory: Memory, head: int, scopes: Sequence[str]) -> None:
         self.at = head

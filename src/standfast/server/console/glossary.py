@@ -22,7 +22,9 @@ _VERDICTS: Final = {
     Verdict.SABAR: "It is stored and recalled, and a reason to be careful is noted with it.",
     Verdict.PARTIAL: "A soft check failed. It waits as a proposal; what was accepted before stays current.",
     Verdict.HOLD: "Somebody asked to stop here. It waits as a proposal.",
-    Verdict.VOID: "A hard check failed. It is kept for diagnosis, without secrets, for 90 days, and never recalled.",
+    Verdict.VOID: (
+        "A hard check failed. It is kept for diagnosis, without secrets, for 90 days, and never recalled."
+    ),
 }
 _BANDS: Final = {
     Band.VAULT: "What a person made binding by a signature. It never expires.",
@@ -45,7 +47,9 @@ _FLOORS: Final = {
 }
 _ROLES: Final = {
     KeyRole.AGENT: "A key that reads its namespaces, and remembers, proposes and forgets there.",
-    KeyRole.OPERATOR: "A key that may do everything in its namespaces, and submits signatures. It seals nothing by itself.",
+    KeyRole.OPERATOR: (
+        "A key that may do everything in its namespaces, and submits signatures. It seals nothing by itself."
+    ),
     KeyRole.AUDITOR: "A key that reads everything in its namespaces and changes nothing.",
 }
 assert set(_VERDICTS) == set(Verdict)
@@ -103,7 +107,8 @@ SECTIONS: Final = {
         Term("ordinary", "Said by an agent, or by a document."),
         Term(
             "untrusted",
-            "From a tool, the web or an unknown source. It replaces nothing and is recalled only where its scope is named.",
+            "From a tool, the web or an unknown source. It replaces nothing and is recalled only where its"
+            " scope is named.",
         ),
         Term("tag", "A word to find and filter records by."),
         Term("metadata", "The caller's own fields of a record."),
@@ -112,11 +117,13 @@ SECTIONS: Final = {
         Term("time", "When something was said or done, in UTC."),
         Term(
             "kind",
-            "What sort of thing it is: a record, fact, message or proposal; a user or another scope; an entry.",
+            "What sort of thing it is: a record, fact, message or proposal; a user or another scope; an"
+            " entry.",
         ),
         Term(
             "forget",
-            "Erase every version of a record or of a scope, for good. The ledger keeps hashes and the reason.",
+            "Erase every version of a record or of a scope, for good. The ledger keeps hashes and the"
+            " reason.",
         ),
         Term("rehearsal", "What forgetting would erase, without erasing it."),
         Term("export", "Everything of a scope as a file of JSON lines."),
@@ -124,7 +131,8 @@ SECTIONS: Final = {
     "Recall": (
         Term(
             "recall",
-            "What an agent is given for a question. In benchmarks: the share of what was needed that was kept.",
+            "What an agent is given for a question. In benchmarks: the share of what was needed that was"
+            " kept.",
             "recall",
         ),
         Term("tokens", "Pieces of words, as models count text. A recall has a budget of them."),
@@ -187,7 +195,8 @@ SECTIONS: Final = {
         *(Term(role.value, meaning) for role, meaning in _ROLES.items()),
         Term(
             "key",
-            "What a program or person signs in with. It is shown once; only its hash is stored. On a decision: the signer's SSH key.",
+            "What a program or person signs in with. It is shown once; only its hash is stored. On a"
+            " decision: the signer's SSH key.",
         ),
         Term("role", "What a key may do. In a trace: who made the step."),
         Term("name", "Who holds the key."),
@@ -199,7 +208,8 @@ SECTIONS: Final = {
         Term("#", "The place of a policy: a range where the results can't tell policies apart."),
         Term(
             "policy",
-            "What decides which records to keep when a byte budget runs out; in a trace, how records were selected.",
+            "What decides which records to keep when a byte budget runs out; in a trace, how records were"
+            " selected.",
         ),
         Term("track", "What a policy may see: unprivileged, privileged, bandit or oracle."),
         Term("F1", "The harmonic mean of precision and recall."),

@@ -1,8 +1,8 @@
 """Sign-in with an API key, sign-out, session cookies and form tokens.
 
-The cookie is a random value. The store holds its hash, with the id of the API key, until the session ends; so a session holds at
-every server of the store, and ends at all of them. The key is looked up again on every request: a revoked key ends its
-sessions at once.
+The cookie is a random value. The store holds its hash, with the id of the API key, until the session ends; so
+a session holds at every server of the store, and ends at all of them. The key is looked up again on every
+request: a revoked key ends its sessions at once.
 """
 
 import hashlib
@@ -82,7 +82,9 @@ class ConsoleSessions:
             self._rows.remove(SESSION_KIND, _row_id(session.token))
 
     def read(self, cookie: str | None) -> ConsoleSession | None:
-        """The session of a cookie; one that nobody is signed in to if it is over; None if the cookie is not ours."""
+        """The session of a cookie; one that nobody is signed in to if it is over; None if the cookie is not
+        ours.
+        """
         if cookie is None or not _TOKEN.fullmatch(cookie):
             return None
         row = self._rows.get(SESSION_KIND, _row_id(cookie))
@@ -119,7 +121,8 @@ class Login:
         if request.method == "POST":
             raise Unauthenticated(problem="the session is over; sign in again")
         if request.headers.get("sec-fetch-site") == "cross-site":
-            # A strict cookie is not sent with a link from another site. This page reloads itself, and then it is.
+            # A strict cookie is not sent with a link from another site. This page reloads itself, and then it
+            # is.
             return html("redirect.html", {"to": _path_of(request)})
         return redirect(link("login", to=_path_of(request)))
 

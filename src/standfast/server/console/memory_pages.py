@@ -59,7 +59,10 @@ class BandLine:
 
 
 class MemoryPageQuery(RecordsQuery, frozen=True, kw_only=True):
-    """The query of the memory page: a list of records, or with ``q`` a search. It lists every scope unless it names one."""
+    """The query of the memory page: a list of records, or with ``q`` a search.
+
+    It lists every scope unless it names one.
+    """
 
     q: str = ""
     scope: str = ""
@@ -113,7 +116,9 @@ def _band_lines(memory: Memory, stats: NamespaceStats, *, has_budgets: bool) -> 
 
 
 def _recent_snapshots(request: PageRequest, last: int) -> list[Snapshot]:
-    """The snapshots up to ``last`` that changed the namespace, newest first, as far as a bounded search finds them."""
+    """The snapshots up to ``last`` that changed the namespace, newest first, as far as a bounded search finds
+    them.
+    """
     query = PageQuery(limit=SEARCHED_SNAPSHOTS, cursor=encode_cursor(max(0, last - SEARCHED_SNAPSHOTS)))
     listed = memory_operations.snapshots(*request.target, query).snapshots
     recent = [one for one in listed if one.memory_snapshot_id <= last]
@@ -189,7 +194,10 @@ def _search(request: PageRequest, query: MemoryPageQuery, at: int) -> dict[str, 
 
 
 def _shown_score(score: float) -> str:
-    """A score as people read it. Controllers by index count in whole numbers, of which the best record gets ``BEST_SCORE``."""
+    """A score as people read it.
+
+    Controllers by index count in whole numbers, of which the best record gets ``BEST_SCORE``.
+    """
     return f"{score / BEST_SCORE if isinstance(score, int) else score:.3f}"
 
 

@@ -1,4 +1,6 @@
-"""The page of a record: its current text, the timeline of its subject with what superseded what, and the judge's reasons."""
+"""The page of a record: its current text, the timeline of its subject with what superseded what, and the
+judge's reasons.
+"""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -163,7 +165,9 @@ def timeline_of(versions: Sequence[HistoryEntry], subject: str) -> list[Timeline
 
 
 def record(request: PageRequest) -> Page:
-    """A record with the timeline of its subject: each text, its evidence, its run and the receipt of its commit."""
+    """A record with the timeline of its subject: each text, its evidence, its run and the receipt of its
+    commit.
+    """
     subject = request.query.get("id", "")
     query = request.parse_query(HistoryQuery, subject=subject, limit=CONSOLE_PAGE_ITEMS)
     history = memory_operations.history(*request.target, query)

@@ -40,8 +40,9 @@ from standfast.vocabulary import Band, Evidence, Value, Verdict
 ROOT: Final = "/console"
 HEADERS: Final = {
     "Content-Security-Policy": (
-        "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; form-action 'self'; base-uri 'none'; "
-        "frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types 'none'"
+        "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self';"
+        " form-action 'self'; base-uri 'none'; frame-ancestors 'none'; require-trusted-types-for 'script';"
+        " trusted-types 'none'"
     ),
     "Cross-Origin-Opener-Policy": "same-origin",
 }
@@ -77,7 +78,8 @@ STATIC_TYPES: Final = {
     "console.js": "text/javascript; charset=utf-8",
     "icon.svg": "image/svg+xml",
 }
-# Control characters except tab and line break, invisible characters, and those that change the direction of text.
+# Control characters except tab and line break, invisible characters, and those that change the direction of
+# text.
 _INVISIBLE: Final = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\xad\u061c\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\ud800-\udfff\ufeff\ufff9-\ufffb]"
 )
@@ -218,7 +220,10 @@ def source_text(source: Mapping[str, Any]) -> str:
 
 
 def floors_passed(evidence: Evidence) -> str:
-    """How many floors a text passed. What binds the evidence to its content, or to a person's decision, is no floor."""
+    """How many floors a text passed.
+
+    What binds the evidence to its content, or to a person's decision, is no floor.
+    """
     floors = [check for check in evidence.floor_checks if check.floor not in _NO_FLOORS]
     passed = sum(check.passed for check in floors)
     return f"{passed} of {len(floors)} floor{'' if len(floors) == 1 else 's'} passed"
@@ -285,7 +290,10 @@ class PageRequest:
         return self.gateway.authorize(self.caller, permission, self.namespace)
 
     def own_scope(self, permission: Permission, scope: str | None) -> str:
-        """The scope to work in, by default that of the key. Raises ``Forbidden`` if the key is limited to others."""
+        """The scope to work in, by default that of the key.
+
+        Raises ``Forbidden`` if the key is limited to others.
+        """
         return own_scope(self.caller, permission, scope or None)
 
     @property
@@ -294,7 +302,10 @@ class PageRequest:
         return is_allowed(self.caller, Permission.LEDGER, None)
 
     def whole_store(self) -> Memory:
-        """The home memory, for what belongs to no namespace. Raises ``Forbidden`` without the ledger permission."""
+        """The home memory, for what belongs to no namespace.
+
+        Raises ``Forbidden`` without the ledger permission.
+        """
         return self.gateway.authorize_store(self.caller, Permission.LEDGER)
 
     def namespaces(self) -> list[str]:
@@ -307,7 +318,9 @@ class PageRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Page:
-    """A template with its context; or a redirect; or a file to download, with the content ``context["text"]`` or in ``pieces``."""
+    """A template with its context; or a redirect; or a file to download, with the content ``context["text"]``
+    or in ``pieces``.
+    """
 
     template: str = ""
     context: Mapping[str, Any] = field(default_factory=dict)

@@ -1,4 +1,6 @@
-"""The table of the console's pages, and what every request passes: session, form token, worker thread, errors as pages."""
+"""The table of the console's pages, and what every request passes: session, form token, worker thread, errors
+as pages.
+"""
 
 import logging
 from collections.abc import Awaitable, Callable, Mapping
@@ -51,8 +53,8 @@ _MAX_FORM_FIELDS: Final = 20
 class PageRoute:
     """A page: its path, title and handlers, and where it stands in the menu.
 
-    ``whole_store`` marks pages that belong to no namespace; callers with a key for one namespace do not see them.
-    ``for_people`` marks those that agents do not see.
+    ``whole_store`` marks pages that belong to no namespace; callers with a key for one namespace do not see
+    them. ``for_people`` marks those that agents do not see.
     """
 
     path: str

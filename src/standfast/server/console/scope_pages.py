@@ -1,4 +1,6 @@
-"""The pages about users and other scopes: the list, everything of one, its export; and the forms that add, correct and forget."""
+"""The pages about users and other scopes: the list, everything of one, its export; and the forms that add,
+correct and forget.
+"""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -141,7 +143,9 @@ def _found(request: PageRequest, query: SearchQuery) -> SearchResults:
 
 
 def export(request: PageRequest) -> Page:
-    """Everything of one scope as JSON lines: records of all bands that the key may read, and what waits for a decision."""
+    """Everything of one scope as JSON lines: records of all bands that the key may read, and what waits for a
+    decision.
+    """
     memory = request.memory(Permission.LIST_RECORDS)
     name = request.own_scope(Permission.LIST_RECORDS, request.parse_query(ScopePageQuery).scope)
     memory.require_readable("export")
@@ -209,7 +213,10 @@ def _current(request: PageRequest, memory_id: str, scope: str) -> Record:
 
 
 def remember(request: PageRequest) -> Page:
-    """Judge the text of the form and store it. A text that is not accepted stays in the form, with the reasons."""
+    """Judge the text of the form and store it.
+
+    A text that is not accepted stays in the form, with the reasons.
+    """
     request.memory(Permission.REMEMBER)
     form = request.form
     scope = request.own_scope(Permission.REMEMBER, form.get("scope"))

@@ -1,7 +1,8 @@
-"""Search over everything that a caller may see: records of all readable bands, and proposals, in all namespaces of the key.
+"""Search over everything that a caller may see: records of all readable bands, and proposals, in all
+namespaces of the key.
 
-A search reads rows in their stored order and keeps what matches, so that it finds parts of words, names and sources that no
-index knows. One request reads a bounded number of rows; a cursor goes on from there.
+A search reads rows in their stored order and keeps what matches, so that it finds parts of words, names and
+sources that no index knows. One request reads a bounded number of rows; a cursor goes on from there.
 """
 
 import heapq
@@ -57,10 +58,13 @@ class SearchKind(StrEnum):
 
 
 class SearchQuery(Value, frozen=True, kw_only=True):
-    """The words of a search and its filters; everything that is given must hold. All of it is in the address of the page.
+    """The words of a search and its filters; everything that is given must hold.
+
+    All of it is in the address of the page.
 
     Args:
-        q: Words and "quoted phrases" that the text, id, subject, tags, source, speaker, session, scope or metadata contain.
+        q: Words and "quoted phrases" that the text, id, subject, tags, source, speaker, session, scope or
+            metadata contain.
         within: One namespace; without it, all that the key is for.
         scope: A scope, with all below it.
         user: What is in ``user/NAME``, or was said by this speaker.
@@ -106,7 +110,10 @@ class SearchQuery(Value, frozen=True, kw_only=True):
 
 
 class SearchedFields(msgspec.Struct, frozen=True, gc=False):
-    """The fields of a stored record that a search looks at. Decoding only them is an order of magnitude faster."""
+    """The fields of a stored record that a search looks at.
+
+    Decoding only them is an order of magnitude faster.
+    """
 
     memory_id: str
     text: str
@@ -312,7 +319,8 @@ class Search:
         if not self._matcher.fits(row, scope):
             return
         band = version.key.partition("/")[0]
-        # The same text in two bands is one result, under its subject: the id may have a suffix that only one band needs.
+        # The same text in two bands is one result, under its subject: the id may have a suffix that only one
+        # band needs.
         name = row.subject or row.memory_id
         identity = (namespace, scope, name, row.text, row.verdict or "")
         hit = self._hits.get(identity)

@@ -23,7 +23,9 @@ _Result = TypeVar("_Result")
 
 
 class WorkerThreads:
-    """Runs the synchronous operations: a bounded number of threads, and a bounded number of calls that wait for one."""
+    """Runs the synchronous operations: a bounded number of threads, and a bounded number of calls that wait
+    for one.
+    """
 
     def __init__(self, max_threads: int = SERVER_THREADS, max_waiting: int = MAX_WAITING_CALLS) -> None:
         self._limiter = anyio.CapacityLimiter(max_threads)
@@ -94,7 +96,10 @@ class ApiContext:
         *,
         interface: str = "http",
     ) -> Response:
-        """The same as ``refuse``, from the event loop. Never raises ``Overloaded``: the calls' threads are not used."""
+        """The same as ``refuse``, from the event loop.
+
+        Never raises ``Overloaded``: the calls' threads are not used.
+        """
         return await self._refusal_threads.run_admitted(
             lambda: self.refuse(error, request, operation, namespace, interface=interface)
         )
@@ -108,7 +113,10 @@ class ApiContext:
         *,
         interface: str = "http",
     ) -> Response:
-        """Return the response for a failed request. Refusals go to the access log, internal errors to the log."""
+        """Return the response for a failed request.
+
+        Refusals go to the access log, internal errors to the log.
+        """
         self.gateway.log_refusal(
             error,
             interface=interface,

@@ -1,7 +1,9 @@
-"""Live events as a stream of server-sent events: ``GET /v1/events``, and ``/console/events`` for signed-in browsers.
+"""Live events as a stream of server-sent events: ``GET /v1/events``, and ``/console/events`` for signed-in
+browsers.
 
-Each event has the number of its entry in the ledger as its id. A client that was disconnected sends the last id that it got as
-``Last-Event-ID``, as browsers do by themselves, and misses nothing: the ledger holds every event.
+Each event has the number of its entry in the ledger as its id. A client that was disconnected sends the last
+id that it got as ``Last-Event-ID``, as browsers do by themselves, and misses nothing: the ledger holds every
+event.
 """
 
 from collections.abc import AsyncIterator, Callable, Sequence
@@ -27,11 +29,17 @@ _RETRY_MILLISECONDS: Final = 1_000
 
 
 Authenticate = Callable[[], Callable[[], Caller]]
-"""Authenticates a request, and returns a function that gives its caller as of now. Both raise if there is none."""
+"""Authenticates a request, and returns a function that gives its caller as of now.
+
+Both raise if there is none.
+"""
 
 
 class EventStreams:
-    """Streams of events of one interface. Each follows the ledger by itself, so all servers of a store tell the same."""
+    """Streams of events of one interface.
+
+    Each follows the ledger by itself, so all servers of a store tell the same.
+    """
 
     def __init__(self, context: ApiContext, *, interface: str) -> None:
         self._context = context
@@ -101,7 +109,10 @@ class EventStreams:
 
 
 def encoded(events: Sequence[ServerEvent], seen: int) -> bytes:
-    """Events as a stream has them. The id comes with the last one of an entry, so that an interruption repeats and never skips."""
+    """Events as a stream has them.
+
+    The id comes with the last one of an entry, so that an interruption repeats and never skips.
+    """
     lines = [b": pulse"] if not events else []
     last = {event.seq: number for number, event in enumerate(events)}
     for number, event in enumerate(events):

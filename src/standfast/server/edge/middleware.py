@@ -1,8 +1,8 @@
 """The outermost layer of the server: checks every request, guards every response, and counts both.
 
-A request must name one of the server's hosts, have a UTF-8 path, and send its body in time and within limits; the bodies
-of all requests together are limited too. Every response gets security headers and must be read in time. An unexpected
-error becomes a problem+json without internal details.
+A request must name one of the server's hosts, have a UTF-8 path, and send its body in time and within limits;
+the bodies of all requests together are limited too. Every response gets security headers and must be read in
+time. An unexpected error becomes a problem+json without internal details.
 """
 
 import asyncio
@@ -142,7 +142,8 @@ class EdgeMiddleware:
     """The outermost ASGI application.
 
     Args:
-        hosts: The host names that the server answers to; None means any. Health checks are answered under any name.
+        hosts: The host names that the server answers to; None means any. Health checks are answered under any
+            name.
         trusted_proxies: Addresses or networks whose ``X-Forwarded-For`` is believed.
         body_seconds: How long a client may take to send the body of a request.
     """
@@ -201,7 +202,9 @@ class EdgeMiddleware:
             _log_request(scope, exchange.status, seconds)
 
     def _request_id(self, scope: Scope) -> str:
-        """The id that the client or its proxy gave the request, if it has the form of one; otherwise a new one."""
+        """The id that the client or its proxy gave the request, if it has the form of one; otherwise a new
+        one.
+        """
         given = Headers(scope=scope).get(REQUEST_ID_HEADER, "")
         return given if _REQUEST_ID.fullmatch(given) else self._ids.new_id()
 
@@ -212,7 +215,8 @@ class EdgeMiddleware:
         except _RequestRefused as refused:
             await exchange.end_with(plain_problem(refused.status_code, refused.detail, refused.headers))
         except asyncio.CancelledError:
-            # The server stops, and its grace is over. Only uvicorn cancels this task, and waits for it no longer.
+            # The server stops, and its grace is over. Only uvicorn cancels this task, and waits for it no
+            # longer.
             if exchange.status:
                 raise
             await exchange.end_with(plain_problem(503, STOPPING, {"Connection": "close", "Retry-After": "1"}))

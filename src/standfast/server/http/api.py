@@ -1,4 +1,5 @@
-"""The API under /v1: decodes a request, authorizes its caller, runs the operation in a thread, encodes the response.
+"""The API under /v1: decodes a request, authorizes its caller, runs the operation in a thread, encodes the
+response.
 
 Also the plain routes: health, readiness, metrics and the OpenAPI document.
 """
@@ -43,7 +44,8 @@ from standfast.server.http.open_runs import OpenRuns
 from standfast.server.http.openapi import openapi_document
 from standfast.vocabulary import Value
 
-# The key is checked before a longer body is read. For a short one that would only cost a second turn in a thread.
+# The key is checked before a longer body is read. For a short one that would only cost a second turn in a
+# thread.
 _SHORT_BODY_BYTES: Final = 16 << 10
 _MAX_QUERY_FIELDS: Final = 20
 _REQUEST_KEY: Final = re.compile(f"[!-~]{{1,{MAX_NAME_CHARS}}}")
@@ -195,7 +197,10 @@ class HttpApi:
 
 
 class _EndpointApp:
-    """The endpoints of one path, as an ASGI application. Starlette wraps a function into several more layers."""
+    """The endpoints of one path, as an ASGI application.
+
+    Starlette wraps a function into several more layers.
+    """
 
     def __init__(
         self, answer: Callable[[Request, Endpoint], Awaitable[Response]], by_method: dict[str, Endpoint]
@@ -236,7 +241,8 @@ def _decode(plain: object, kind: type[Value]) -> Value:
 def _typed(query: dict[str, str], kind: type[Value]) -> dict[str, Any]:
     """A query whose texts are integers and booleans where its class has them, written as JSON writes them.
 
-    msgspec's own conversion would also take ``null``, ``1e3`` and ``TRUE``, which the OpenAPI document does not allow.
+    msgspec's own conversion would also take ``null``, ``1e3`` and ``TRUE``, which the OpenAPI document does
+    not allow.
     """
     types = _plain_types(kind)
     return {name: _typed_value(text, types.get(name, frozenset())) for name, text in query.items()}

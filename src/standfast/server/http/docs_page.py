@@ -117,7 +117,10 @@ def _schema(name: str, schema: dict[str, Any]) -> str:
     ]
     described = _prose(schema.get("description", ""))
     body = _table(rows) if rows else f"<p>{_type(schema)}</p>"
-    return f'<details id="{escape(name)}"><summary><code>{escape(name)}</code> {described}</summary>\n{body}\n</details>'
+    return (
+        f'<details id="{escape(name)}"><summary><code>{escape(name)}</code>'
+        f" {described}</summary>\n{body}\n</details>"
+    )
 
 
 def _table(rows: Sequence[tuple[str, str | None, bool, dict[str, Any], str]]) -> str:

@@ -1,7 +1,8 @@
 """The table of endpoints. The routes, their access control and the OpenAPI document are generated from it.
 
-An endpoint names a path, one permission and an operation. Its request and response classes come from the operation's
-annotations, its summary from the docstring. The operation checks the permission again at the gateway.
+An endpoint names a path, one permission and an operation. Its request and response classes come from the
+operation's annotations, its summary from the docstring. The operation checks the permission again at the
+gateway.
 """
 
 import inspect
@@ -45,8 +46,8 @@ _PROMPT: Final = "/v1/prompts/{ns}/{prompt_key}"
 class Endpoint:
     """One method of one path. Build it with ``of``.
 
-    ``request`` is the class of the JSON body of a POST or PUT, or of the query of a GET. ``parameters`` are the parameters of
-    the operation that the request fills in.
+    ``request`` is the class of the JSON body of a POST or PUT, or of the query of a GET. ``parameters`` are
+    the parameters of the operation that the request fills in.
     """
 
     name: str

@@ -1,8 +1,11 @@
-"""Runs that clients hold open between requests. They belong to one API key, are bounded, and any server carries them on.
+"""Runs that clients hold open between requests.
 
-What each call did is written to the store's journal before the call is answered. A run is held in memory too, but that is only a
-cache: before each call it takes over what other servers did in it. So the requests of one run may go to any server of the store,
-and a server that is stopped or killed costs a retry of the request that it did not answer.
+They belong to one API key, are bounded, and any server carries them on.
+
+What each call did is written to the store's journal before the call is answered. A run is held in memory too,
+but that is only a cache: before each call it takes over what other servers did in it. So the requests of one
+run may go to any server of the store, and a server that is stopped or killed costs a retry of the request
+that it did not answer.
 """
 
 import threading
@@ -220,7 +223,10 @@ class OpenRuns:
         )
 
     def commit(self, caller: Caller, namespace: str, run_id: str) -> schemas.CommitResponse:
-        """Commit the run. Repeating the call returns the same response, from any server and after a restart."""
+        """Commit the run.
+
+        Repeating the call returns the same response, from any server and after a restart.
+        """
         memory = self._gateway.authorize(caller, Permission.COMMIT, namespace)
         idempotency = IdempotencyRecord.of(
             caller.key_id, namespace, f"commit of {run_id}", ["commit", run_id]

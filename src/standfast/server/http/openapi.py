@@ -11,7 +11,8 @@ from standfast.server.operations.event_operations import ServerEvent
 from standfast.server.operations.schemas import component_schemas
 from standfast.server.operations.telemetry import VERSION
 
-# Any endpoint can return these: the statuses of our errors, and those of HTTP itself (method, timeout, media type, host, headers).
+# Any endpoint can return these: the statuses of our errors, and those of HTTP itself (method, timeout, media
+# type, host, headers).
 PROBLEM_STATUSES: Final = sorted({*STATUS_OF_CODE.values(), 405, 408, 415, 421, 431})
 _REF: Final = "#/components/schemas/{name}"
 _VERSION: Final = {"type": "string", "pattern": '^"(0|[1-9][0-9]{0,14})"$'}

@@ -1,7 +1,8 @@
 """The journal of open runs, in the store: any process that serves the store can carry a run on.
 
-A run has a head row, and a row for each call that changed it. A call is added by replacing the head's version, so no two processes
-add one at the same place: whoever comes second reads what the first one added, and makes its call again after it.
+A run has a head row, and a row for each call that changed it. A call is added by replacing the head's
+version, so no two processes add one at the same place: whoever comes second reads what the first one added,
+and makes its call again after it.
 """
 
 from typing import Final
@@ -23,7 +24,10 @@ _EMPTY: Final = "run_committed_empty"
 
 
 class RunHead(msgspec.Struct, frozen=True, kw_only=True):
-    """An open run: who it is, who opened it, and how far it has come. ``opening`` tells two runs of one id apart."""
+    """An open run: who it is, who opened it, and how far it has come.
+
+    ``opening`` tells two runs of one id apart.
+    """
 
     opening: str
     identity: RunIdentity
@@ -38,7 +42,10 @@ class RunHead(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class JournaledCall(msgspec.Struct, frozen=True, kw_only=True):
-    """One call that changed a run. ``call_id`` is unique; the request key and fingerprint are those of its request."""
+    """One call that changed a run.
+
+    ``call_id`` is unique; the request key and fingerprint are those of its request.
+    """
 
     call_id: str
     step: RunStep

@@ -6,6 +6,6 @@ graph_tools.py   tools with those of the reference memory server: entities, obse
 resources.py     records, histories, conversations and snapshots by address; prompts
 server.py        the server of the official SDK: over stdio, or as routes of the HTTP server
 
-The SDK takes most of a second to import, so only this package imports it, and only ``standfast mcp`` and ``standfast serve``
-import this package.
+The SDK takes most of a second to import, so only this package imports it, and only ``standfast mcp`` and
+``standfast serve`` import this package.
 """

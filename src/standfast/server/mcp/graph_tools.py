@@ -1,12 +1,14 @@
-"""The tools of the reference memory server (a graph of entities, observations and relations), on top of governed memory.
+"""The tools of the reference memory server (a graph of entities, observations and relations), on top of
+governed memory.
 
     create_entities create_relations add_observations
     delete_entities delete_observations delete_relations
     read_graph search_nodes open_nodes
 
-Each entity, observation and relation is a record in ``shared``, or in the scope that the caller's key is limited to, under a subject of its own: ``graph/entity/<name>``,
-``graph/observation/<name>/<digest>``, ``graph/relation/<digest>``. Each is judged; what is not accepted stands under
-``refused`` in the answer, with the reasons. ``memory_read`` finds all of them.
+Each entity, observation and relation is a record in ``shared``, or in the scope that the caller's key is
+limited to, under a subject of its own: ``graph/entity/<name>``, ``graph/observation/<name>/<digest>``,
+``graph/relation/<digest>``. Each is judged; what is not accepted stands under ``refused`` in the answer, with
+the reasons. ``memory_read`` finds all of them.
 """
 
 from collections.abc import Iterable, Sequence
@@ -91,7 +93,10 @@ class _Node:
 
 @tool("Create entities", Permission.REMEMBER)
 def create_entities(place: Place, entities: list[Entity]) -> Answer:
-    """Create entities with their observations, in one commit. An entity whose name exists is left as it is."""
+    """Create entities with their observations, in one commit.
+
+    An entity whose name exists is left as it is.
+    """
     require(place, Permission.REMEMBER)
     graph = _Graph.read(place)
     new = {one.name: one for one in reversed(entities) if one.name not in graph.nodes}
@@ -116,7 +121,10 @@ def create_entities(place: Place, entities: list[Entity]) -> Answer:
 
 @tool("Create relations", Permission.REMEMBER)
 def create_relations(place: Place, relations: list[Relation]) -> Answer:
-    """Create relations between entities, in active voice and in one commit. One that exists is not created again."""
+    """Create relations between entities, in active voice and in one commit.
+
+    One that exists is not created again.
+    """
     require(place, Permission.REMEMBER)
     graph = _Graph.read(place)
     new = [edge for edge in dict.fromkeys(map(_edge_of, relations)) if edge not in graph.edges]
@@ -193,7 +201,8 @@ def read_graph(place: Place) -> Answer:
 
 @tool("Search nodes", Permission.LIST_RECORDS, reads=True)
 def search_nodes(place: Place, query: str) -> Answer:
-    """Search for entities whose name, type or an observation contains the query, in any case, with their relations.
+    """Search for entities whose name, type or an observation contains the query, in any case, with their
+    relations.
 
     To search by words and not by an exact phrase, use memory_read.
     """
@@ -208,7 +217,9 @@ def search_nodes(place: Place, query: str) -> Answer:
 
 @tool("Open nodes", Permission.LIST_RECORDS, reads=True)
 def open_nodes(place: Place, names: list[str]) -> Answer:
-    """Return entities by name with all their observations, and the relations that start or end at one of them."""
+    """Return entities by name with all their observations, and the relations that start or end at one of
+    them.
+    """
     return _Graph.read(place).as_json(names)
 
 
@@ -221,8 +232,8 @@ GRAPH_TOOLS: Final = (
 class _Graph:
     """The graph as the newest snapshot shows it, oldest first.
 
-    ``subjects`` has the subject of each part: of an entity by ``(name, None)``, of an observation by ``(name, text)``, of a
-    relation by the relation.
+    ``subjects`` has the subject of each part: of an entity by ``(name, None)``, of an observation by ``(name,
+    text)``, of a relation by the relation.
     """
 
     def __init__(self) -> None:

@@ -2,8 +2,9 @@
 
     add_memory search_memories get_memories get_memory update_memory delete_memory delete_all_memories
 
-The ids of users, agents and runs are scopes (``entity_ids.py``), so nobody is shown what belongs to somebody else. What is added is
-judged; the event of a memory that waits for review is PENDING, of a rejected one REJECTED, with the reasons.
+The ids of users, agents and runs are scopes (``entity_ids.py``), so nobody is shown what belongs to somebody
+else. What is added is judged; the event of a memory that waits for review is PENDING, of a rejected one
+REJECTED, with the reasons.
 """
 
 from collections.abc import Iterator
@@ -51,8 +52,10 @@ RunId = Annotated[str | None, Field(description="Whose memory: the id of a run o
 Filters = Annotated[
     dict[str, Any] | None,
     Field(
-        description='Ids and fields of metadata that must be equal, such as {"user_id": "ada", "plan": "gold"} '
-        'or {"AND": [{"user_id": "ada"}, {"plan": "gold"}]}.'
+        description=(
+            'Ids and fields of metadata that must be equal, such as {"user_id": "ada", "plan": "gold"} '
+            'or {"AND": [{"user_id": "ada"}, {"plan": "gold"}]}.'
+        )
     ),
 ]
 
@@ -81,10 +84,12 @@ def add_memory(
         dict[str, str | int | float | bool | None] | None, Field(description="Fields to filter by.")
     ] = None,
 ) -> Answer:
-    """Remember a statement, or each message of a conversation, for a user, an agent or a run. Each is judged first.
+    """Remember a statement, or each message of a conversation, for a user, an agent or a run.
 
-    `event` says what happened. ADD: it is in memory. NONE: it is known already. PENDING: it waits for review by a person.
-    REJECTED: it was refused, and `reasons` say why; do not send it again unchanged.
+    Each is judged first.
+
+    `event` says what happened. ADD: it is in memory. NONE: it is known already. PENDING: it waits for review
+    by a person. REJECTED: it was refused, and `reasons` say why; do not send it again unchanged.
     """
     ids = EntityIds.of(user_id=user_id, agent_id=agent_id, run_id=run_id)
     said = _said(text, messages)

@@ -2,8 +2,8 @@
 
 A trace may contain what its run read in any namespace, so traces need a key for all namespaces.
 
-The source of a prompt lives in the program that uses it. Whoever changes an override sends the source along, and every
-override is checked against it before anything is written.
+The source of a prompt lives in the program that uses it. Whoever changes an override sends the source along,
+and every override is checked against it before anything is written.
 """
 
 import threading
@@ -209,7 +209,10 @@ def get_prompt(
 def put_prompt(
     gateway: Gateway, caller: Caller, ns: str, prompt_key: str, body: PutPromptBody, *, if_version: int
 ) -> PromptOverride:
-    """Replace all overrides of a tag if it still has version ``if_version``. The previous ones can be restored."""
+    """Replace all overrides of a tag if it still has version ``if_version``.
+
+    The previous ones can be restored.
+    """
     from standfast.optimize.loops.apply import LedgerSealer, set_overrides  # noqa: PLC0415  # Slow to import.
 
     store = _overrides(gateway, caller, Permission.CHANGE_PROMPT)

@@ -1,7 +1,8 @@
-"""Live events: what commits changed, proposed and rejected, and which calls were refused, as the ledger tells it.
+"""Live events: what commits changed, proposed and rejected, and which calls were refused, as the ledger tells
+it.
 
-An event names records and never holds their text. Each caller is told only of the namespaces and scopes that its key covers; of rejected records
-only people are told, and of refused calls only who may read the ledger.
+An event names records and never holds their text. Each caller is told only of the namespaces and scopes that
+its key covers; of rejected records only people are told, and of refused calls only who may read the ledger.
 """
 
 from collections.abc import Iterator, Sequence
@@ -37,8 +38,9 @@ class EventRecord(Value, frozen=True, kw_only=True):
 class ServerEvent(Value, frozen=True, kw_only=True):
     """One event. ``seq`` is the entry of the ledger that tells of it.
 
-    A commit names its first records, and how many there are. A proposal that waits has the action WRITE, one that was decided EXPIRE.
-    A refusal is a record that was rejected, or, without a namespace, a call that was refused.
+    A commit names its first records, and how many there are. A proposal that waits has the action WRITE, one
+    that was decided EXPIRE. A refusal is a record that was rejected, or, without a namespace, a call that was
+    refused.
     """
 
     kind: str
@@ -55,7 +57,9 @@ class ServerEvent(Value, frozen=True, kw_only=True):
 
 
 def events_after(gateway: Gateway, caller: Caller, after: int) -> tuple[list[ServerEvent], int]:
-    """Return the events behind an entry of the ledger that the caller may see, and the entry up to which they were looked for."""
+    """Return the events behind an entry of the ledger that the caller may see, and the entry up to which they
+    were looked for.
+    """
     entries = gateway.store.entries_page(after=after, limit=MAX_EVENT_ENTRIES)
     events = [event for entry in entries for event in _events_of(gateway, caller, entry)]
     return events, entries[-1].seq if entries else after

@@ -30,7 +30,9 @@ from standfast.wiring import memory_in, open_memory, open_overrides, signers_of
 
 
 class Gateway:
-    """One store with the memories of its namespaces, its API keys and its access log. Safe to share between threads.
+    """One store with the memories of its namespaces, its API keys and its access log.
+
+    Safe to share between threads.
 
     Args:
         home: The memory of the default namespace. It also answers for the store as a whole.
@@ -40,7 +42,8 @@ class Gateway:
         overrides: Opens the store of prompt overrides, or None.
         calls_per_second: How many calls each key may make per second.
         failed_calls_per_second: How many calls with a wrong key each peer may make per second.
-        has_replicas: Whether other processes may serve the same store, so that rate limits are shared with them.
+        has_replicas: Whether other processes may serve the same store, so that rate limits are shared with
+            them.
     """
 
     def __init__(
@@ -136,7 +139,10 @@ class Gateway:
             return dict(self._memories)
 
     def authorize_store(self, caller: Caller, permission: Permission) -> Memory:
-        """Return the memory that answers for the whole store. Raises ``Forbidden`` if the caller lacks the permission."""
+        """Return the memory that answers for the whole store.
+
+        Raises ``Forbidden`` if the caller lacks the permission.
+        """
         require(caller, permission, None)
         return self.home
 

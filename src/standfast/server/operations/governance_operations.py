@@ -1,4 +1,6 @@
-"""Operations for the people who answer for a memory: proposals, retention, the ledger, verification, API keys."""
+"""Operations for the people who answer for a memory: proposals, retention, the ledger, verification, API
+keys.
+"""
 
 from datetime import timedelta
 from itertools import islice
@@ -47,7 +49,10 @@ def list_proposals(
 def get_proposal(
     gateway: Gateway, caller: Caller, namespace: str, proposal_id: str, query: store_schemas.ProposalQuery
 ) -> store_schemas.ProposalResponse:
-    """Return one proposal with the statements that decide it. Each can be signed for some minutes, and used once."""
+    """Return one proposal with the statements that decide it.
+
+    Each can be signed for some minutes, and used once.
+    """
     memory = gateway.authorize(caller, Permission.GET_PROPOSAL, namespace)
     found = _found(memory, caller, proposal_id)
     if isinstance(found, DecidedProposal):
@@ -139,7 +144,9 @@ def ledger(gateway: Gateway, caller: Caller, query: schemas.PageQuery) -> store_
 
 
 def receipt(gateway: Gateway, caller: Caller, ledger_seq: int) -> InclusionReceipt:
-    """Return the proof that an entry is in the ledger: of a commit in your namespaces and scopes, or, with the ledger permission, of any."""
+    """Return the proof that an entry is in the ledger: of a commit in your namespaces and scopes, or, with
+    the ledger permission, of any.
+    """
     memory = gateway.authorize_store(caller, Permission.RECEIPT)
     entry = next(iter(memory.store.entries(ledger_seq - 1)), None)
     reads_ledger = is_allowed(caller, Permission.LEDGER, None)
@@ -207,12 +214,18 @@ def list_keys(gateway: Gateway, caller: Caller, query: store_schemas.KeysQuery) 
 def create_key(
     gateway: Gateway, caller: Caller, body: store_schemas.CreateKeyBody
 ) -> store_schemas.CreatedKey:
-    """Create a key for namespaces and scopes of the caller. The token is returned this once; only its hash is stored."""
+    """Create a key for namespaces and scopes of the caller.
+
+    The token is returned this once; only its hash is stored.
+    """
     gateway.authorize_store(caller, Permission.CREATE_KEY)
     if not _covers(caller, body.namespaces):
         raise _forbidden(caller, "the key would be for namespaces that yours does not cover")
     if not _covers_scopes(caller, body.scopes):
-        problem = f"your key is limited to {', '.join(caller.scopes)}; limit the new one to these scopes, or to some below them"
+        problem = (
+            f"your key is limited to {', '.join(caller.scopes)}; limit the new one to these scopes, or to"
+            " some below them"
+        )
         raise _forbidden(caller, problem)
     lifetime = None if body.days is None else timedelta(days=body.days)
     own_end = gateway.keyring.find(caller.key_id).expires_at

@@ -1,6 +1,7 @@
 """Operations on the memory of one namespace: recall, listings, history, remember, forget, and conversations.
 
-Each function takes the gateway, the caller and the namespace first, checks the caller's permission, and calls ``Memory``.
+Each function takes the gateway, the caller and the namespace first, checks the caller's permission, and calls
+``Memory``.
 """
 
 from collections.abc import Iterator, Sequence
@@ -86,7 +87,9 @@ def may_read(caller: Caller, key: str) -> bool:
 
 
 def recall(gateway: Gateway, caller: Caller, namespace: str, body: RecallBody) -> RecallResponse:
-    """Recall the best records for a query within a token budget, from the newest snapshot or that of ``body.at``."""
+    """Recall the best records for a query within a token budget, from the newest snapshot or that of
+    ``body.at``.
+    """
     memory = gateway.authorize(caller, Permission.RECALL, namespace)
     at = memory.store.head() if body.at is None else body.at
     return _recalled(memory.at(at), caller, body)
@@ -217,7 +220,8 @@ def snapshots(gateway: Gateway, caller: Caller, namespace: str, query: PageQuery
     """List the snapshots that changed the namespace, or the scopes of the key, oldest first."""
     store = gateway.authorize(caller, Permission.SNAPSHOTS, namespace).store
     listed, last = list[Snapshot](), 0
-    # Other namespaces may have made any number of snapshots in between, so a page looks at a bounded number of them.
+    # Other namespaces may have made any number of snapshots in between, so a page looks at a bounded number
+    # of them.
     examined = store.commits(after=decode_number(query.cursor), limit=MAX_SNAPSHOTS_EXAMINED)
     for applied in examined:
         if len(listed) == query.limit:
@@ -409,7 +413,10 @@ def forget(
 
 
 def _forgotten_scope(caller: Caller, body: ForgetBody) -> str | None:
-    """The scope to forget in. A key that is limited to scopes forgets a source there, and a whole scope only if it is named."""
+    """The scope to forget in.
+
+    A key that is limited to scopes forgets a source there, and a whole scope only if it is named.
+    """
     is_all_of_a_scope = body.subject is None and body.memory_id is None and body.source is None
     if body.scope is None and (not caller.scopes or is_all_of_a_scope):
         return None
@@ -446,7 +453,10 @@ def add(
     request_key: str | None = None,
     workflow: str = DEFAULT_WORKFLOW,
 ) -> AddedMessages:
-    """Judge the messages of a conversation and commit them. Messages that the session has already are not added again."""
+    """Judge the messages of a conversation and commit them.
+
+    Messages that the session has already are not added again.
+    """
     memory = gateway.authorize(caller, Permission.REMEMBER, namespace)
     scope = own_scope(caller, Permission.REMEMBER, body.scope)
     with request_run_id(caller, namespace, request_key, "add") as run_id:
@@ -468,7 +478,10 @@ def add(
 
 
 def session(gateway: Gateway, caller: Caller, namespace: str, query: SessionQuery) -> SessionPage:
-    """Return the messages of a session, in order. Those that were not accepted have no text, but their verdict."""
+    """Return the messages of a session, in order.
+
+    Those that were not accepted have no text, but their verdict.
+    """
     memory = gateway.authorize(caller, Permission.LIST_RECORDS, namespace)
     scope = own_scope(caller, Permission.LIST_RECORDS, query.scope)
     at, after = _place(memory, query.at, query.cursor)

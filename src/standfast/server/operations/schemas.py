@@ -1,7 +1,9 @@
-"""The requests and responses of operations on memory, the pages of long lists, and the JSON Schemas of all of them.
+"""The requests and responses of operations on memory, the pages of long lists, and the JSON Schemas of all of
+them.
 
-``…Body`` is the JSON body of a request, ``…Query`` the parameters of a reading one. Both refuse unknown fields. The field
-names are the API's; `/openapi.json` is generated from these classes and from those in store_schemas.py.
+``…Body`` is the JSON body of a request, ``…Query`` the parameters of a reading one. Both refuse unknown
+fields. The field names are the API's; `/openapi.json` is generated from these classes and from those in
+store_schemas.py.
 """
 
 from collections.abc import Callable, Iterable
@@ -51,8 +53,8 @@ _CURSOR: Final = "The `next` value of the previous page of this list."
 Name = Annotated[str, Meta(min_length=1, max_length=MAX_NAME_CHARS)]
 Tag = Annotated[str, Meta(max_length=MAX_NAME_CHARS)]
 Text = Annotated[str, Meta(min_length=1, max_length=MAX_TEXT_CHARS)]
-# What a path is, for the OpenAPI document; ``checked_scope`` refuses the rest in words. That its characters must be printable and
-# in NFC, JSON Schema has no word for.
+# What a path is, for the OpenAPI document; ``checked_scope`` refuses the rest in words. That its characters
+# must be printable and in NFC, JSON Schema has no word for.
 _PATH: Final = f"^([^/]+/){{0,{MAX_SCOPE_SEGMENTS - 1}}}[^/]+$"
 Scope = Annotated[
     str,
@@ -95,9 +97,10 @@ class NoInput(Value, frozen=True, kw_only=True):
 class RecallBody(Value, frozen=True, kw_only=True):
     """A question, and the token budget of the answer. ``at`` reads an earlier snapshot.
 
-    ``scope`` or ``scopes`` name the scopes to read, each with all below it; ``where`` says which records may be chosen.
-    ``controller`` is the version of the controller that answers. ``now_utc`` says what time it is, for words such as yesterday.
-    ``include_unreviewed`` lets records be chosen that are on hold or wait for a review. ``explain`` asks why each record was chosen or not.
+    ``scope`` or ``scopes`` name the scopes to read, each with all below it; ``where`` says which records may
+    be chosen. ``controller`` is the version of the controller that answers. ``now_utc`` says what time it is,
+    for words such as yesterday. ``include_unreviewed`` lets records be chosen that are on hold or wait for a
+    review. ``explain`` asks why each record was chosen or not.
     """
 
     query: Text
@@ -116,7 +119,8 @@ class RecallBody(Value, frozen=True, kw_only=True):
 class RememberBody(Value, frozen=True, kw_only=True):
     """A text to judge and remember.
 
-    ``propose`` proposes it as law, which takes a person's signature. ``hold`` asks for a review first, and gives the reason.
+    ``propose`` proposes it as law, which takes a person's signature. ``hold`` asks for a review first, and
+    gives the reason.
     """
 
     text: Text
@@ -150,7 +154,8 @@ class RememberBatchBody(Value, frozen=True, kw_only=True):
 
 
 class ForgetBody(Value, frozen=True, kw_only=True):
-    """What to forget, and the reason: a subject or memory id of a scope, all from a source, or all of a scope and below it.
+    """What to forget, and the reason: a subject or memory id of a scope, all from a source, or all of a scope
+    and below it.
 
     ``rehearse`` only says what would be erased. In a run, only a subject or memory id can be forgotten.
     """
@@ -172,7 +177,9 @@ class ForgetBody(Value, frozen=True, kw_only=True):
 
 
 class OpenRunBody(Value, frozen=True, kw_only=True):
-    """A run to open. Without a mode it has the deployment's default, which is ``read_only`` unless the settings say otherwise.
+    """A run to open.
+
+    Without a mode it has the deployment's default, which is ``read_only`` unless the settings say otherwise.
 
     It reads and writes in ``scope`` unless a call names another.
     """
@@ -217,7 +224,10 @@ class PageQuery(Value, frozen=True, kw_only=True):
 
 
 class DiffQuery(Value, frozen=True, kw_only=True):
-    """Which two snapshots to compare. Without ``new``, the newest is used. ``new`` is not older than ``old``."""
+    """Which two snapshots to compare.
+
+    Without ``new``, the newest is used. ``new`` is not older than ``old``.
+    """
 
     old: SnapshotId
     new: SnapshotId | None = None
@@ -235,7 +245,9 @@ class RecallResponse(Value, frozen=True, kw_only=True):
     text: str
     package: dict[str, Any]
     explanation: dict[str, Any] | None = None
-    """The terms, each candidate with its rank, score, boosts, trust and outcome, and how many were dropped; only if it was asked for."""
+    """The terms, each candidate with its rank, score, boosts, trust and outcome, and how many were dropped;
+    only if it was asked for.
+    """
 
     @property
     def selected(self) -> list[dict[str, Any]]:
@@ -286,7 +298,10 @@ class RememberBatchResponse(Value, frozen=True, kw_only=True):
 
 
 class ForgetResponse(Value, frozen=True, kw_only=True):
-    """What was forgotten, in numbers, and the law that stays. In an open run, and in a rehearsal, there is no receipt."""
+    """What was forgotten, in numbers, and the law that stays.
+
+    In an open run, and in a rehearsal, there is no receipt.
+    """
 
     subject: str | None = None
     receipt: Receipt | None = None
@@ -367,8 +382,8 @@ class StatusResponse(Value, frozen=True, kw_only=True):
 class AddBody(Value, frozen=True, kw_only=True):
     """The messages of a conversation, OpenAI- or Anthropic-style.
 
-    Without ``session`` they begin a new one. Without ``position``, messages that begin as the session begins are taken for the
-    session from its start, and only what is new is added; any others continue it.
+    Without ``session`` they begin a new one. Without ``position``, messages that begin as the session begins
+    are taken for the session from its start, and only what is new is added; any others continue it.
     """
 
     messages: Annotated[tuple[dict[str, Any], ...], Meta(min_length=1, max_length=MAX_RUN_ITEMS)]
@@ -416,7 +431,8 @@ class SessionsPage(Value, frozen=True, kw_only=True):
     next: str | None = None
 
 
-# Pages. A cursor grants nothing, so it is neither signed nor stored; the schema of a query refuses a malformed one.
+# Pages. A cursor grants nothing, so it is neither signed nor stored; the schema of a query refuses a
+# malformed one.
 
 
 def encode_cursor(position: Position) -> str:
@@ -454,7 +470,8 @@ def wrong_cursor() -> BadRequest:
 def paginate(
     items: Iterable[_Item], *, limit: int, size: Callable[[_Item], int], position: Callable[[_Item], Position]
 ) -> tuple[list[_Item], str | None]:
-    """Return the first items up to a limit in number and bytes, at least one, and the cursor of the next page if any.
+    """Return the first items up to a limit in number and bytes, at least one, and the cursor of the next page
+    if any.
 
     Args:
         size: The bytes that an item counts for.
@@ -478,8 +495,8 @@ def component_schemas(
 ) -> dict[str, Any]:
     """The schemas of classes and of all that they refer to, by name.
 
-    msgspec takes a field with a default for optional. A response has all of its fields, so they are required there. An object
-    without described fields may have any.
+    msgspec takes a field with a default for optional. A response has all of its fields, so they are required
+    there. An object without described fields may have any.
     """
     asked, sent = set(requests), set(responses)
     _, schemas = msgspec.json.schema_components(

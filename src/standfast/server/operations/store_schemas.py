@@ -1,4 +1,6 @@
-"""The requests and responses of operations on the store as a whole: keys, proposals, retention, ledger, traces, benchmark, prompts."""
+"""The requests and responses of operations on the store as a whole: keys, proposals, retention, ledger,
+traces, benchmark, prompts.
+"""
 
 from typing import Annotated
 
@@ -35,7 +37,10 @@ class KeysQuery(Value, frozen=True, kw_only=True):
 
 
 class CreateKeyBody(Value, frozen=True, kw_only=True):
-    """A key to create. ``namespaces`` may be ``["*"]``, for all. Without ``days`` it is valid until it is revoked."""
+    """A key to create.
+
+    ``namespaces`` may be ``["*"]``, for all. Without ``days`` it is valid until it is revoked.
+    """
 
     name: Name
     namespaces: Annotated[tuple[Name, ...], Meta(min_length=1, max_length=MAX_KEY_NAMESPACES)]
@@ -44,7 +49,9 @@ class CreateKeyBody(Value, frozen=True, kw_only=True):
     origin: Origin | None = None
     """The most that what the key's holder remembers is trusted; by default what its role is."""
     scopes: Annotated[tuple[Scope, ...], Meta(max_length=MAX_SCOPES)] = ()
-    """The scopes that the key is limited to, each with all below it; without any, it is for all of its namespaces."""
+    """The scopes that the key is limited to, each with all below it; without any, it is for all of its
+    namespaces.
+    """
 
 
 class KeyInfo(Value, frozen=True, kw_only=True):
@@ -98,8 +105,8 @@ class ProposalQuery(Value, frozen=True, kw_only=True):
 class DecisionBody(Value, frozen=True, kw_only=True):
     """A decision: a statement that the proposal returned, and the armored SSH signature over its text.
 
-    If one signature decides several proposals, ``signed_list`` has the fingerprints of all statements in it, and each decision is sent
-    with the same list and signature.
+    If one signature decides several proposals, ``signed_list`` has the fingerprints of all statements in it,
+    and each decision is sent with the same list and signature.
     """
 
     statement: Statement
@@ -115,7 +122,10 @@ class ProposalsPage(Value, frozen=True, kw_only=True):
 
 
 class StatementToSign(Value, frozen=True, kw_only=True):
-    """A decision that can be signed: ``command`` signs exactly the bytes of ``text``. Send ``statement`` back unchanged."""
+    """A decision that can be signed: ``command`` signs exactly the bytes of ``text``.
+
+    Send ``statement`` back unchanged.
+    """
 
     decision: Decision
     statement: Statement
@@ -126,7 +136,8 @@ class StatementToSign(Value, frozen=True, kw_only=True):
 class ProposalResponse(Value, frozen=True, kw_only=True):
     """One proposal: its content, what it would replace and the statements to sign; or how it was decided.
 
-    ``replaces`` is the law that ends if it is approved, ``replaces_memory`` the ordinary record that ends if it is accepted.
+    ``replaces`` is the law that ends if it is approved, ``replaces_memory`` the ordinary record that ends if
+    it is accepted.
     """
 
     proposal: Proposal
@@ -176,7 +187,11 @@ class LedgerPage(Value, frozen=True, kw_only=True):
 
 
 class VerifyResponse(Value, frozen=True, kw_only=True):
-    """Whether the store is intact. Only a key for all namespaces is given the problems themselves, and what vouches for the newest ledger entry."""
+    """Whether the store is intact.
+
+    Only a key for all namespaces is given the problems themselves, and what vouches for the newest ledger
+    entry.
+    """
 
     holds: bool
     snapshots: int
@@ -232,7 +247,10 @@ class RollbackBody(Value, frozen=True, kw_only=True):
 
 
 class TraceSummary(Value, frozen=True, kw_only=True):
-    """A trace in a list. If its file cannot be read, ``problem`` is the error's code and the rest is missing."""
+    """A trace in a list.
+
+    If its file cannot be read, ``problem`` is the error's code and the rest is missing.
+    """
 
     file: str
     size_bytes: int

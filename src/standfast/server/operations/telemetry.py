@@ -1,7 +1,9 @@
-"""OpenTelemetry spans for calls, by the ``gen_ai`` memory conventions, and metrics by namespace in Prometheus' text format.
+"""OpenTelemetry spans for calls, by the ``gen_ai`` memory conventions, and metrics by namespace in
+Prometheus' text format.
 
-Spans never contain what is remembered or asked. The labels of metrics come from closed sets, so that callers cannot make them grow. Of
-namespaces, the first ones that calls name have their own; the rest are counted together.
+Spans never contain what is remembered or asked. The labels of metrics come from closed sets, so that callers
+cannot make them grow. Of namespaces, the first ones that calls name have their own; the rest are counted
+together.
 """
 
 import logging
@@ -37,7 +39,10 @@ OPERATION_NAMES: Final = {
 }
 BUCKETS_SECONDS: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0)
 OTHER_NAMESPACES: Final = ""
-"""The label of namespaces that have none of their own. No namespace can have this name, and no key for some namespaces covers it."""
+"""The label of namespaces that have none of their own.
+
+No namespace can have this name, and no key for some namespaces covers it.
+"""
 Labels = tuple[tuple[str, str], ...]
 Samples = dict[Labels, float]
 
@@ -61,7 +66,9 @@ class CallTracer:
     def span(
         self, permission: Permission, namespace: str | None, headers: Mapping[str, str] | None = None
     ) -> Iterator[None]:
-        """Make the span of one call. If the call fails, the span has the code of the error and nothing else of it.
+        """Make the span of one call.
+
+        If the call fails, the span has the code of the error and nothing else of it.
 
         Args:
             headers: Those of the request. With a ``traceparent``, the span is a part of the caller's trace.
@@ -103,17 +110,20 @@ def _parent_in(headers: Mapping[str, str] | None) -> Any:
 
 @contextmanager
 def exporting_spans() -> Iterator[None]:
-    """Send the spans of this process to a collector while the block lasts, if OpenTelemetry's variables name one.
+    """Send the spans of this process to a collector while the block lasts, if OpenTelemetry's variables name
+    one.
 
-    A program that was started by ``opentelemetry-instrument`` sends them already. Spans wait in memory, up to a bound; what cannot be
-    sent is dropped, and never delays a call.
+    A program that was started by ``opentelemetry-instrument`` sends them already. Spans wait in memory, up to
+    a bound; what cannot be sent is dropped, and never delays a call.
     """
     if not any(os.environ.get(name) for name in EXPORT_VARIABLES):
         yield
         return
     try:
         from opentelemetry import trace  # noqa: PLC0415  # As above.
-        from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter  # noqa: PLC0415  # As above.
+        from opentelemetry.exporter.otlp.proto.http.trace_exporter import (
+            OTLPSpanExporter,
+        )  # noqa: PLC0415  # As above.
         from opentelemetry.sdk.resources import SERVICE_NAME, Resource  # noqa: PLC0415  # As above.
         from opentelemetry.sdk.trace import TracerProvider  # noqa: PLC0415  # As above.
         from opentelemetry.sdk.trace.export import BatchSpanProcessor  # noqa: PLC0415  # As above.
@@ -193,7 +203,10 @@ class NamespaceMetrics:
     def wrote(
         self, namespace: str, verdicts: Iterable[Verdict | None] = (), receipts: Iterable[Receipt | None] = ()
     ) -> None:
-        """Count the verdicts and the commits of a call; None stands for none. What was done before is not counted again."""
+        """Count the verdicts and the commits of a call; None stands for none.
+
+        What was done before is not counted again.
+        """
         given = [receipt for receipt in receipts if receipt is not None]
         if any(receipt.replayed for receipt in given):
             return

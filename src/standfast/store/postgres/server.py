@@ -1,7 +1,8 @@
-"""Connections to a PostgreSQL server: settings are read back, the schema is migrated, driver errors are translated.
+"""Connections to a PostgreSQL server: settings are read back, the schema is migrated, driver errors are
+translated.
 
-No driver error leaves this package. The distinction that matters is whether the server said that nothing was changed,
-or the connection was lost, in which case nobody knows.
+No driver error leaves this package. The distinction that matters is whether the server said that nothing was
+changed, or the connection was lost, in which case nobody knows.
 """
 
 from collections.abc import Sequence
@@ -23,8 +24,8 @@ Statement = tuple[str, Sequence[Any]]
 SCHEMA: Final = "standfast"
 OLDEST_SERVER: Final = 14
 
-# Every writer of a database takes this lock, and so does a migration. A statement sees what was committed when it
-# began, so the lock is taken by a statement of its own, before the first one that reads.
+# Every writer of a database takes this lock, and so does a migration. A statement sees what was committed
+# when it began, so the lock is taken by a statement of its own, before the first one that reads.
 BEGIN_LOCKED: Final[list[Statement]] = [
     ("BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE", ()),
     ("SELECT pg_advisory_xact_lock(%s)", (int.from_bytes(b"standfst"),)),
@@ -47,7 +48,8 @@ SESSION: Final = {
     "lock_timeout": f"{MAX_BUSY_SECONDS}s",
     # A writer that stops in mid-transaction loses the lock before those that wait for it give up.
     "idle_in_transaction_session_timeout": f"{MAX_BUSY_SECONDS / 2}s",
-    # Every statement has its index. A plan made while the tables were empty must not scan them when they are full.
+    # Every statement has its index. A plan made while the tables were empty must not scan them when they are
+    # full.
     "enable_seqscan": "off",
     "jit": "off",
 }
@@ -68,7 +70,10 @@ SAFE_SETTINGS: Final = (
 )
 
 FIRST_VERSION: Final = 10
-"""The version of the schema that the first migration makes. Older stores had other tables and can't be read."""
+"""The version of the schema that the first migration makes.
+
+Older stores had other tables and can't be read.
+"""
 
 MIGRATIONS: Final = (
     f"""
@@ -208,7 +213,10 @@ class Server:
         try:
             connection: Connection = psycopg.connect(**self._options, autocommit=True, prepare_threshold=None)
         except psycopg.Error as error:
-            problem = f"{message_of(error)}; check that a server runs there, and the user, the password and the database"
+            problem = (
+                f"{message_of(error)}; check that a server runs there, and the user, the password and the"
+                " database"
+            )
             raise CannotOpen(store=self.name, problem=problem) from None
         try:
             self._set_up(connection, read_only=read_only)
@@ -276,7 +284,10 @@ class Server:
             return 0
         (version,) = connection.execute("SELECT coalesce(max(version), 0) FROM migrations").fetchone() or (0,)
         if version > _newest_version():
-            problem = f"its schema has version {version}, and this Standfast knows {_newest_version()}; upgrade Standfast"
+            problem = (
+                f"its schema has version {version}, and this Standfast knows {_newest_version()}; upgrade"
+                " Standfast"
+            )
             raise CannotOpen(store=self.name, problem=problem)
         if 0 < version < FIRST_VERSION:
             problem = (
@@ -292,7 +303,10 @@ def _newest_version() -> int:
 
 
 class SerializationConflict(Exception):
-    """The server rolled a transaction back in favour of another one. Nothing was changed; a retry may succeed."""
+    """The server rolled a transaction back in favour of another one.
+
+    Nothing was changed; a retry may succeed.
+    """
 
 
 class ServerConnection:
@@ -308,8 +322,8 @@ class ServerConnection:
     def open(self, connection: Connection) -> None:
         """Use this driver connection from now on, in pipeline mode.
 
-        That mode is never left: leaving it flushes, which the server takes for activity, so that it would no longer
-        notice a client that stopped in mid-transaction.
+        That mode is never left: leaving it flushes, which the server takes for activity, so that it would no
+        longer notice a client that stopped in mid-transaction.
         """
         # There are few statements, used often: each is prepared at its first use.
         connection.prepare_threshold = 0
@@ -317,10 +331,13 @@ class ServerConnection:
         self._pipeline = self._mode.enter_context(connection.pipeline())
 
     def execute(self, statements: Sequence[Statement]) -> list[list[Row]]:
-        """Execute statements in one round trip. Returns the rows of each, or one row with the status of a command.
+        """Execute statements in one round trip.
 
-        Raises ``OutcomeUnknown`` if the connection is lost, and ``SerializationConflict`` or another ``StoreError`` if
-        the server reported a failed statement; then those behind it were not executed, a COMMIT included.
+        Returns the rows of each, or one row with the status of a command.
+
+        Raises ``OutcomeUnknown`` if the connection is lost, and ``SerializationConflict`` or another
+        ``StoreError`` if the server reported a failed statement; then those behind it were not executed, a
+        COMMIT included.
         """
         try:
             if self._connection is None or self._pipeline is None:
@@ -340,7 +357,9 @@ class ServerConnection:
             raise
 
     def execute_with_retry(self, statements: Sequence[Statement]) -> list[list[Row]]:
-        """Execute statements that may be repeated, from the start and on a new connection if this one is dead."""
+        """Execute statements that may be repeated, from the start and on a new connection if this one is
+        dead.
+        """
         for _ in range(MAX_ATTEMPTS):
             if self._connection is None:
                 self.open(self._server.reconnect(read_only=self._read_only))
@@ -370,7 +389,10 @@ class ServerConnection:
 
 
 class ConnectionPool:
-    """Connections that execute one statement each, on their own, and wait for the next. Threads may share it."""
+    """Connections that execute one statement each, on their own, and wait for the next.
+
+    Threads may share it.
+    """
 
     def __init__(self, server: Server, *, read_only: bool) -> None:
         self._server = server
@@ -378,7 +400,10 @@ class ConnectionPool:
         self._idle: list[ServerConnection] = []
 
     def execute(self, statement: Statement) -> list[Row]:
-        """The rows of one statement. It is executed again if the connection was lost, so it must bear that."""
+        """The rows of one statement.
+
+        It is executed again if the connection was lost, so it must bear that.
+        """
         try:
             connection = self._idle.pop()
         except IndexError:

@@ -1,7 +1,8 @@
 """The PostgreSQL backend: one writer at a time, readers that never wait.
 
-A transaction takes two round trips: one locks and reads, one appends and commits. The lock keeps snapshots free of
-gaps and each decision valid until it is stored. The server releases it with the commit, or when the connection ends.
+A transaction takes two round trips: one locks and reads, one appends and commits. The lock keeps snapshots
+free of gaps and each decision valid until it is stored. The server releases it with the commit, or when the
+connection ends.
 """
 
 import threading
@@ -100,10 +101,10 @@ _APPLIED_BY_ID: Final = (
     f"SELECT {_APPLIED} FROM commits WHERE commit_id = ANY(%b::bytea[]) ORDER BY commit_id"
 )
 _ABANDONED: Final = (
-    f"SELECT {_BUFFER} FROM buffers WHERE content IS NOT NULL AND waits_for IS NULL"
-    " AND (lease_until <= (SELECT extract(epoch FROM clock_timestamp())::float8)"
-    f" OR lease_until > (SELECT extract(epoch FROM clock_timestamp())::float8 + {LEASE_SECONDS + MAX_CLOCK_SKEW_SECONDS}))"
-    " ORDER BY lease_until, commit_id LIMIT %s"
+    f"SELECT {_BUFFER} FROM buffers WHERE content IS NOT NULL AND waits_for IS NULL AND (lease_until <="
+    " (SELECT extract(epoch FROM clock_timestamp())::float8) OR lease_until > (SELECT extract(epoch FROM"
+    f" clock_timestamp())::float8 + {LEASE_SECONDS + MAX_CLOCK_SKEW_SECONDS})) ORDER BY lease_until,"
+    " commit_id LIMIT %s"
 )
 _ENDED: Final = (
     f"SELECT {_BUFFER} FROM buffers WHERE content IS NULL"
@@ -111,40 +112,38 @@ _ENDED: Final = (
     " ORDER BY lease_until, commit_id LIMIT %s"
 )
 _NEWEST: Final = (
-    "SELECT asked.namespace, asked.key, memory_snapshot_id, action, fingerprint, {content}, erased_by"
-    " FROM unnest(%b::text[], %b::text[]) AS asked (namespace, key) CROSS JOIN LATERAL ("
-    "  SELECT * FROM versions WHERE namespace = asked.namespace AND key = asked.key AND memory_snapshot_id <= %s"
-    "  ORDER BY memory_snapshot_id DESC LIMIT 1"
-    " ) AS newest ORDER BY asked.namespace, asked.key"
+    "SELECT asked.namespace, asked.key, memory_snapshot_id, action, fingerprint, {content}, erased_by FROM"
+    " unnest(%b::text[], %b::text[]) AS asked (namespace, key) CROSS JOIN LATERAL (  SELECT * FROM versions"
+    " WHERE namespace = asked.namespace AND key = asked.key AND memory_snapshot_id <= %s  ORDER BY"
+    " memory_snapshot_id DESC LIMIT 1 ) AS newest ORDER BY asked.namespace, asked.key"
 )
 _NEWEST_WITHOUT_CONTENT: Final = _NEWEST.format(content="NULL::bytea")
 _NEWEST_WITH_CONTENT: Final = _NEWEST.format(content=_content_of("newest"))
 _OF_KEYS: Final = (
-    f"SELECT {_VERSION} FROM versions WHERE namespace = %s AND key = ANY(%b::text[]) AND memory_snapshot_id <= %s"
-    " ORDER BY namespace, key, memory_snapshot_id"
+    f"SELECT {_VERSION} FROM versions WHERE namespace = %s AND key = ANY(%b::text[]) AND memory_snapshot_id"
+    " <= %s ORDER BY namespace, key, memory_snapshot_id"
 )
 _ENDS: Final = (
-    "SELECT extract(epoch FROM clock_timestamp())::float8, coalesce((SELECT max(memory_snapshot_id) FROM commits), 0),"
-    " (SELECT seq FROM ledger ORDER BY seq DESC LIMIT 1), (SELECT hash FROM ledger ORDER BY seq DESC LIMIT 1)"
+    "SELECT extract(epoch FROM clock_timestamp())::float8, coalesce((SELECT max(memory_snapshot_id) FROM"
+    " commits), 0), (SELECT seq FROM ledger ORDER BY seq DESC LIMIT 1), (SELECT hash FROM ledger ORDER BY seq"
+    " DESC LIMIT 1)"
 )
 _INSERT_ENTRIES: Final = _insert("ledger", Entry, "bigint bytea bytea")
 _INSERT_APPLIED: Final = _insert("commits", AppliedCommit, "bigint bytea text bytea text bigint bytea")
 _INSERT_VERSIONS: Final = _insert("versions", Version, "text text bigint smallint bytea bytea bigint")
 # Whoever refers to a content takes it over before it is erased.
 _TAKE_OVER: Final = (
-    "UPDATE versions SET content = '\\x03'::bytea || base.content"
-    " FROM unnest(%b::text[], %b::text[], %b::text[], %b::bigint[]) AS erasure (namespace, key, second, erased_by)"
-    " JOIN versions AS base ON base.namespace = erasure.namespace AND base.key = erasure.key"
-    " AND base.memory_snapshot_id < erasure.erased_by"
-    " WHERE versions.namespace = erasure.namespace AND versions.key = erasure.second"
-    " AND versions.memory_snapshot_id = base.memory_snapshot_id AND versions.content = '\\x02'"
+    "UPDATE versions SET content = '\\x03'::bytea || base.content FROM unnest(%b::text[], %b::text[],"
+    " %b::text[], %b::bigint[]) AS erasure (namespace, key, second, erased_by) JOIN versions AS base ON"
+    " base.namespace = erasure.namespace AND base.key = erasure.key AND base.memory_snapshot_id <"
+    " erasure.erased_by WHERE versions.namespace = erasure.namespace AND versions.key = erasure.second AND"
+    " versions.memory_snapshot_id = base.memory_snapshot_id AND versions.content = '\\x02'"
 )
 # A base that is stored after the row that could have referred to it, as in a copy that is made in portions.
 _REFER: Final = (
-    "UPDATE versions SET content = '\\x02'"
-    " FROM unnest(%b::text[], %b::text[], %b::bigint[], %b::bytea[]) AS one (namespace, key, snapshot, content)"
-    " WHERE versions.namespace = one.namespace AND versions.key = one.key"
-    " AND versions.memory_snapshot_id = one.snapshot AND versions.content = one.content"
+    "UPDATE versions SET content = '\\x02' FROM unnest(%b::text[], %b::text[], %b::bigint[], %b::bytea[]) AS"
+    " one (namespace, key, snapshot, content) WHERE versions.namespace = one.namespace AND versions.key ="
+    " one.key AND versions.memory_snapshot_id = one.snapshot AND versions.content = one.content"
 )
 _ERASE: Final = (
     "UPDATE versions SET content = NULL, erased_by = erasure.memory_snapshot_id"
@@ -164,9 +163,9 @@ _END_VECTORS: Final = (
     " AND vectors.memory_snapshot_id < given.memory_snapshot_id AND ended IS NULL"
 )
 _ERASE_VECTORS: Final = (
-    "DELETE FROM vectors USING unnest(%b::text[], %b::text[], %b::bigint[]) AS erasure (namespace, key, memory_snapshot_id)"
-    " WHERE vectors.namespace = erasure.namespace AND vectors.key = erasure.key"
-    " AND vectors.memory_snapshot_id < erasure.memory_snapshot_id"
+    "DELETE FROM vectors USING unnest(%b::text[], %b::text[], %b::bigint[]) AS erasure (namespace, key,"
+    " memory_snapshot_id) WHERE vectors.namespace = erasure.namespace AND vectors.key = erasure.key AND"
+    " vectors.memory_snapshot_id < erasure.memory_snapshot_id"
 )
 _PUT_BUFFERS: Final = (
     _insert("buffers", Buffer, "text text text text bytea text bigint float8 text text text")
@@ -199,7 +198,10 @@ class PostgresStorage:
 
     @contextmanager
     def transaction(self) -> Iterator["PostgresTransaction"]:
-        """One writer per process and per database. Waiting longer than ``MAX_BUSY_SECONDS`` is ``StoreBusy``."""
+        """One writer per process and per database.
+
+        Waiting longer than ``MAX_BUSY_SECONDS`` is ``StoreBusy``.
+        """
         with self._lock:
             transaction = PostgresTransaction(self._writer)
             try:
@@ -250,7 +252,10 @@ class PostgresStorage:
 
     def commits(self, *, after: int, limit: int) -> list[AppliedCommit]:
         """Commits in snapshot order."""
-        sql = f"SELECT {_APPLIED} FROM commits WHERE memory_snapshot_id > %s ORDER BY memory_snapshot_id LIMIT %s"
+        sql = (
+            f"SELECT {_APPLIED} FROM commits WHERE memory_snapshot_id > %s ORDER BY memory_snapshot_id"
+            " LIMIT %s"
+        )
         return [applied_of(row) for row in self._rows(sql, after, limit)]
 
     def entries(self, *, after: int, limit: int) -> list[Entry]:
@@ -266,8 +271,8 @@ class PostgresStorage:
     def reset(self) -> None:
         """Drop all connections, and wait until the server is done with what the writer sent last.
 
-        What PostgreSQL shows is durable. But a commit whose answer was lost may still be under way, and it holds the
-        lock until it is done. After getting the lock, a look-up shows the truth.
+        What PostgreSQL shows is durable. But a commit whose answer was lost may still be under way, and it
+        holds the lock until it is done. After getting the lock, a look-up shows the truth.
         """
         self.close()
         with self._lock:
@@ -376,7 +381,9 @@ class PostgresTransaction:
         self._changes.append(statement)
 
     def append(self, changes: Changes) -> None:
-        """Collect the rows, parents before children; they are sent with the COMMIT, or earlier if they are many."""
+        """Collect the rows, parents before children; they are sent with the COMMIT, or earlier if they are
+        many.
+        """
         if not self._reads:
             self.load(StateQuery())
         versions, buffers = changes.versions, {one.commit_id: one for one in changes.buffers}
@@ -407,7 +414,10 @@ class PostgresTransaction:
             self._changes, self._collected_bytes, self._is_partly_sent = [], 0, True
 
     def finish(self) -> None:
-        """Commit the changes. After a conflict they are sent again, if the state that they rest on is unchanged."""
+        """Commit the changes.
+
+        After a conflict they are sent again, if the state that they rest on is unchanged.
+        """
         if not self._reads:
             return
         if not self._changes and not self._is_partly_sent:

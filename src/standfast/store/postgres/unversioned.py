@@ -1,4 +1,5 @@
-"""What a PostgreSQL store holds outside of snapshots and the ledger: segments of derived indexes, and temporary rows.
+"""What a PostgreSQL store holds outside of snapshots and the ledger: segments of derived indexes, and
+temporary rows.
 
 Temporary rows need no lock of the store: each statement is a transaction of its own.
 """
@@ -36,16 +37,16 @@ _PUT_PARTS: Final = (
 _DROP: Final = "DELETE FROM segments WHERE segment_id = ANY(%b::text[])"
 _LAST_ERASURE: Final = "SELECT memory_snapshot_id FROM segment_erasures WHERE namespace = %s"
 _NOTE_ERASURES: Final = (
-    "INSERT INTO segment_erasures SELECT namespace, max(memory_snapshot_id)"
-    " FROM unnest(%b::text[], %b::text[], %b::bigint[]) AS erasure (namespace, key, memory_snapshot_id) GROUP BY namespace"
-    " ON CONFLICT (namespace) DO UPDATE SET memory_snapshot_id = excluded.memory_snapshot_id"
+    "INSERT INTO segment_erasures SELECT namespace, max(memory_snapshot_id) FROM unnest(%b::text[],"
+    " %b::text[], %b::bigint[]) AS erasure (namespace, key, memory_snapshot_id) GROUP BY namespace ON"
+    " CONFLICT (namespace) DO UPDATE SET memory_snapshot_id = excluded.memory_snapshot_id"
 )
 _DROP_ERASED: Final = (
-    "DELETE FROM segments USING unnest(%b::text[], %b::text[], %b::bigint[]) AS erasure (namespace, key, memory_snapshot_id),"
-    " versions WHERE segments.namespace = erasure.namespace AND versions.namespace = erasure.namespace"
-    " AND segments.band = split_part(erasure.key, '/', 1)"
-    " AND versions.key = erasure.key AND versions.erased_by = erasure.memory_snapshot_id"
-    " AND versions.memory_snapshot_id BETWEEN segments.first AND segments.last"
+    "DELETE FROM segments USING unnest(%b::text[], %b::text[], %b::bigint[]) AS erasure (namespace, key,"
+    " memory_snapshot_id), versions WHERE segments.namespace = erasure.namespace AND versions.namespace ="
+    " erasure.namespace AND segments.band = split_part(erasure.key, '/', 1) AND versions.key = erasure.key"
+    " AND versions.erased_by = erasure.memory_snapshot_id AND versions.memory_snapshot_id BETWEEN"
+    " segments.first AND segments.last"
 )
 
 
@@ -105,7 +106,10 @@ class PostgresSegments:
 
 
 def drop_erased(erasures: Sequence[Erasure]) -> list[Statement]:
-    """What drops all that covers a version that was just erased. It is sent with the transaction that erases."""
+    """What drops all that covers a version that was just erased.
+
+    It is sent with the transaction that erases.
+    """
     indexed = [one for one in erasures if is_indexed(one.key)]
     if not indexed:
         return []
@@ -124,13 +128,13 @@ _SCAN: Final = (
 )
 _VALUES: Final = f"%s, %s, %s::bigint, %b::bytea, %s::float8, {_NOW} + %s::float8"
 _INSERT_FIRST: Final = (
-    f"INSERT INTO temporary ({_COLUMNS}, expires_at) VALUES ({_VALUES}) ON CONFLICT (kind, row_id) DO UPDATE SET"
-    " version = excluded.version, content = excluded.content, keep_seconds = excluded.keep_seconds,"
+    f"INSERT INTO temporary ({_COLUMNS}, expires_at) VALUES ({_VALUES}) ON CONFLICT (kind, row_id) DO UPDATE"
+    " SET version = excluded.version, content = excluded.content, keep_seconds = excluded.keep_seconds,"
     f" expires_at = excluded.expires_at WHERE temporary.expires_at <= {_NOW} RETURNING 1"
 )
 _UPDATE_FIRST: Final = (
-    f"UPDATE temporary SET version = %s, content = %b::bytea, keep_seconds = %s, expires_at = {_NOW} + %s::float8"
-    f" WHERE kind = %s AND row_id = %s AND version = %s AND expires_at > {_NOW} RETURNING 1"
+    f"UPDATE temporary SET version = %s, content = %b::bytea, keep_seconds = %s, expires_at = {_NOW} +"
+    f" %s::float8 WHERE kind = %s AND row_id = %s AND version = %s AND expires_at > {_NOW} RETURNING 1"
 )
 _EXTRA: Final = (
     " INSERT INTO temporary (kind, row_id, version, content, keep_seconds, expires_at)"

@@ -1,7 +1,7 @@
 """Opening a SQLite file safely: unsafe ones are refused, settings are read back, the schema is migrated.
 
-Pages carry checksums (SQLite's own checksum VFS, which comes with apsw's wheels), so that a flipped bit is an error and
-never an answer.
+Pages carry checksums (SQLite's own checksum VFS, which comes with apsw's wheels), so that a flipped bit is an
+error and never an answer.
 """
 
 import os
@@ -58,8 +58,8 @@ READER_PRAGMAS: Final = (("query_only", "ON", 1), ("trusted_schema", "OFF", 0), 
 class HeadFile:
     """The file ``<path>-head``: the end of the ledger as last acknowledged.
 
-    It is written after each commit, never synced, and never ahead of what is durable. A store that is found behind it
-    has lost commits, and refuses to open.
+    It is written after each commit, never synced, and never ahead of what is durable. A store that is found
+    behind it has lost commits, and refuses to open.
     """
 
     def __init__(self, path: str) -> None:
@@ -198,13 +198,19 @@ def check_unchanging(path: str, clock: Clock, seed: int) -> None:
     _refuse_unsafe_sqlite(path)
     with suppress(FileNotFoundError):
         if os.stat(path + "-wal").st_size:  # noqa: PTH116  # Strings throughout.
-            problem = "it can only be read, and its newest commits are still in its log; copy all its files to a disk that can be written"
+            problem = (
+                "it can only be read, and its newest commits are still in its log; copy all its files to a"
+                " disk that can be written"
+            )
             raise CannotOpen(store=path, problem=problem)
     connection = open_reader(path, clock, seed, unchanging=True)
     try:
         _refuse_foreign_database(connection, path)
         if (version := _version(connection, path)) < _newest_version():
-            problem = f"it can only be read, and its schema has version {version}; open it once where it can be written, to upgrade it"
+            problem = (
+                f"it can only be read, and its schema has version {version}; open it once where it can be"
+                " written, to upgrade it"
+            )
             raise CannotOpen(store=path, problem=problem)
     finally:
         close_quietly(connection)
@@ -240,13 +246,18 @@ def _load_checksums(path: str) -> None:
             with apsw.Connection(":memory:") as loader:
                 apsw.sqlite_extra.load(loader, "cksumvfs")
         except (apsw.sqlite_extra.NotAvailable, LookupError, apsw.Error) as error:
-            problem = f"this apsw lacks SQLite's checksum VFS ({error}); install it from its wheel: pip install apsw"
+            problem = (
+                f"this apsw lacks SQLite's checksum VFS ({error}); install it from its wheel: pip install"
+                " apsw"
+            )
             raise CannotOpen(store=path, problem=problem) from None
         apsw.set_default_vfs(default)
 
 
 def _busy_handler(clock: Clock, seed: int) -> Callable[[int], bool]:
-    """A busy handler that waits longer each time, with jitter so that writers do not wake together, up to a bound."""
+    """A busy handler that waits longer each time, with jitter so that writers do not wake together, up to a
+    bound.
+    """
     jitter = seeded(seed)
     waited = [0.0]
 
@@ -286,7 +297,10 @@ def _refuse_unsafe_sqlite(path: str) -> None:
 def _refuse_network_file_system(path: str) -> None:
     kind = file_system_of(path)
     if kind in NETWORK_FILE_SYSTEMS:
-        problem = f"it is on a network file system ({kind}), where locks and syncs are unreliable; use a local disk, or PostgreSQL"
+        problem = (
+            f"it is on a network file system ({kind}), where locks and syncs are unreliable; use a local"
+            " disk, or PostgreSQL"
+        )
         raise CannotOpen(store=path, problem=problem)
 
 
@@ -309,7 +323,8 @@ def file_system_of(path: str, mounts: str = "/proc/self/mountinfo") -> str:
 
 def _refuse_foreign_database(connection: apsw.Connection, path: str) -> None:
     try:
-        # In this order, because another opener may create the tables meanwhile, together with our application id.
+        # In this order, because another opener may create the tables meanwhile, together with our application
+        # id.
         tables = connection.execute("SELECT count(*) FROM sqlite_schema").get
         owner = connection.execute("PRAGMA application_id").get
     except apsw.NotADBError:
@@ -322,16 +337,21 @@ def _refuse_foreign_database(connection: apsw.Connection, path: str) -> None:
 
 def _refuse_emptied_database(connection: apsw.Connection, path: str) -> None:
     """Never start anew where a store was: its log may only be unreadable, and would be overwritten."""
-    # In this order, because another opener may create the tables and then commit for the first time meanwhile.
+    # In this order, because another opener may create the tables and then commit for the first time
+    # meanwhile.
     if (lost := HeadFile(path).peek()).seq and _version(connection, path) == 0:
-        problem = f"it is empty, but held {lost.seq} ledger entries; restore a backup, or remove {path}-head to start anew"
+        problem = (
+            f"it is empty, but held {lost.seq} ledger entries; restore a backup, or remove {path}-head to"
+            " start anew"
+        )
         raise Corruption(what=path, problem=problem)
 
 
 def _refuse_missing_checksums(connection: apsw.Connection, path: str) -> None:
     """Read the whole header of the file: that is how the checksum VFS learns that pages carry checksums.
 
-    A connection that opened an empty file and then found the header in another one's log would never write checksums.
+    A connection that opened an empty file and then found the header in another one's log would never write
+    checksums.
     """
     # `reserve_bytes` returns what was asked for; the header holds what is true.
     _, header = connection.read("main", 0, 0, _HEADER_BYTES)
@@ -366,7 +386,10 @@ def _migrate(connection: apsw.Connection, path: str, clock: Clock, new_id: str) 
 def _version(connection: apsw.Connection, path: str) -> int:
     version: int = connection.execute("PRAGMA user_version").get
     if version > _newest_version():
-        problem = f"its schema has version {version}, and this Standfast knows {_newest_version()}; upgrade Standfast"
+        problem = (
+            f"its schema has version {version}, and this Standfast knows {_newest_version()}; upgrade"
+            " Standfast"
+        )
         raise CannotOpen(store=path, problem=problem)
     if 0 < version < FIRST_VERSION:
         problem = (

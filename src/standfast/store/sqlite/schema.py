@@ -1,4 +1,6 @@
-"""The tables of a SQLite store: the migrations that create them, the statements that read and write them, and rows."""
+"""The tables of a SQLite store: the migrations that create them, the statements that read and write them, and
+rows.
+"""
 
 from collections.abc import Iterator, Sequence
 from functools import cache
@@ -22,7 +24,10 @@ from standfast.store.packing import (
 from standfast.store.protocol import AppliedCommit, Buffer, Vector, VectorQuery, Version, VersionQuery
 
 FIRST_VERSION: Final = 10
-"""The version of the schema that the first migration makes. Older stores had other tables and can't be read."""
+"""The version of the schema that the first migration makes.
+
+Older stores had other tables and can't be read.
+"""
 
 MIGRATIONS: Final = (
     f"""
@@ -147,16 +152,20 @@ _APPLIED: Final = ", ".join(AppliedCommit.__struct_fields__)
 _BUFFER: Final = ", ".join(Buffer.__struct_fields__)
 # The content of a reference is that of its base, marked as borrowed.
 _VERSION: Final = (
-    "namespace, key, id, action, fingerprint, CASE WHEN content = x'02' THEN (SELECT CAST(x'03' || base.content AS BLOB)"
-    " FROM versions AS base WHERE base.namespace = versions.namespace AND base.key = 'LEDGER' || substr(versions.key, 7)"
-    " AND base.id BETWEEN versions.id & ~65535 AND versions.id | 65535) ELSE content END, erased_by"
+    "namespace, key, id, action, fingerprint, CASE WHEN content = x'02' THEN (SELECT CAST(x'03' ||"
+    " base.content AS BLOB) FROM versions AS base WHERE base.namespace = versions.namespace AND base.key ="
+    " 'LEDGER' || substr(versions.key, 7) AND base.id BETWEEN versions.id & ~65535 AND versions.id | 65535)"
+    " ELSE content END, erased_by"
 )
 _VERSION_WITHOUT_CONTENT: Final = "namespace, key, id, action, fingerprint, NULL, erased_by"
 _VECTOR: Final = ", ".join(Vector.__struct_fields__)
 
 INSERT_ENTRY: Final = "INSERT INTO ledger (seq, content, hash) VALUES (?, ?, ?)"
 INSERT_APPLIED: Final = f"INSERT INTO commits ({_APPLIED}) VALUES (?, ?, ?, ?, ?, ?, ?)"
-INSERT_VERSION: Final = "INSERT INTO versions (id, namespace, key, action, fingerprint, content, erased_by) VALUES (?, ?, ?, ?, ?, ?, ?)"
+INSERT_VERSION: Final = (
+    "INSERT INTO versions (id, namespace, key, action, fingerprint, content, erased_by) VALUES (?, ?, ?, ?,"
+    " ?, ?, ?)"
+)
 # Whoever refers to a content takes it over before it is erased.
 TAKE_OVER: Final = (
     "UPDATE versions SET content = (SELECT CAST(x'03' || base.content AS BLOB) FROM versions AS base"
@@ -169,10 +178,16 @@ ERASE: Final = (
     " WHERE namespace = ?1 AND key = ?2 AND id < ?3 AND content IS NOT NULL"
 )
 # A base that is stored after the row that could have referred to it, as in a copy that is made in portions.
-REFER: Final = "UPDATE versions SET content = x'02' WHERE namespace = ? AND key = ? AND id BETWEEN ? AND ? AND content = ?"
+REFER: Final = (
+    "UPDATE versions SET content = x'02' WHERE namespace = ? AND key = ? AND id BETWEEN ? AND ? AND"
+    " content = ?"
+)
 LAST_NUMBER: Final = "SELECT max(id) FROM versions WHERE id BETWEEN ? AND ?"
 INSERT_VECTOR: Final = f"INSERT INTO vectors ({_VECTOR}) VALUES (?, ?, ?, ?, ?, ?, ?)"
-END_VECTORS: Final = "UPDATE vectors SET ended = ?3 WHERE namespace = ?1 AND key = ?2 AND memory_snapshot_id < ?3 AND ended IS NULL"
+END_VECTORS: Final = (
+    "UPDATE vectors SET ended = ?3 WHERE namespace = ?1 AND key = ?2 AND memory_snapshot_id < ?3 AND ended IS"
+    " NULL"
+)
 ERASE_VECTORS: Final = "DELETE FROM vectors WHERE namespace = ? AND key = ? AND memory_snapshot_id < ?"
 PUT_BUFFER: Final = f"REPLACE INTO buffers ({_BUFFER}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
 PUT_BRANCH: Final = f"REPLACE INTO branches ({', '.join(Branch.__struct_fields__)}) VALUES (?, ?, ?, ?, ?)"
@@ -189,11 +204,14 @@ ABANDONED: Final = (
     f"SELECT {_BUFFER} FROM buffers WHERE content IS NOT NULL AND waits_for IS NULL"
     " AND (lease_until <= ? OR lease_until > ?) ORDER BY lease_until, commit_id LIMIT ?"
 )
-ENDED: Final = f"SELECT {_BUFFER} FROM buffers WHERE content IS NULL AND lease_until <= ? ORDER BY lease_until, commit_id LIMIT ?"
+ENDED: Final = (
+    f"SELECT {_BUFFER} FROM buffers WHERE content IS NULL AND lease_until <= ? ORDER BY lease_until,"
+    " commit_id LIMIT ?"
+)
 HEAD: Final = "SELECT coalesce(max(memory_snapshot_id), 0) FROM commits"
 ENDS: Final = (
-    "SELECT coalesce((SELECT max(memory_snapshot_id) FROM commits), 0), coalesce((SELECT max(seq) FROM ledger), 0),"
-    " (SELECT hash FROM ledger ORDER BY seq DESC LIMIT 1), EXISTS (SELECT 1 FROM buffers)"
+    "SELECT coalesce((SELECT max(memory_snapshot_id) FROM commits), 0), coalesce((SELECT max(seq) FROM"
+    " ledger), 0), (SELECT hash FROM ledger ORDER BY seq DESC LIMIT 1), EXISTS (SELECT 1 FROM buffers)"
 )
 LATEST: Final = (
     "SELECT namespace, key, id, action, fingerprint, NULL, erased_by FROM versions"
@@ -203,7 +221,10 @@ WITHOUT_COMMIT: Final = (
     "SELECT DISTINCT id >> 16 AS snapshot FROM versions"
     " WHERE snapshot NOT IN (SELECT memory_snapshot_id FROM commits) ORDER BY snapshot"
 )
-_OF_SNAPSHOT: Final = "SELECT namespace, key, id, action, fingerprint, content, erased_by FROM versions WHERE id BETWEEN ? AND ? ORDER BY id"
+_OF_SNAPSHOT: Final = (
+    "SELECT namespace, key, id, action, fingerprint, content, erased_by FROM versions WHERE id BETWEEN ? AND"
+    " ? ORDER BY id"
+)
 _OF_KEY: Final = f"SELECT {_VERSION} FROM versions WHERE namespace = ? AND key = ? AND id < ? ORDER BY id"
 _NEWEST_OF_KEY: Final = f"{_OF_KEY} DESC LIMIT 1"
 
@@ -280,7 +301,10 @@ def _version_with(row: Any, content: bytes | None) -> Version:
 
 
 def rows_of_versions(versions: Sequence[Version], next_ids: dict[int, int]) -> Iterator[tuple[Any, ...]]:
-    """Yield the rows of versions. ``next_ids`` has the next id of each of their snapshots, and is advanced."""
+    """Yield the rows of versions.
+
+    ``next_ids`` has the next id of each of their snapshots, and is advanced.
+    """
     for version, content in zip(versions, packed_contents(versions), strict=True):
         number = next_ids[version.memory_snapshot_id]
         next_ids[version.memory_snapshot_id] = number + 1
@@ -297,7 +321,10 @@ def rows_of_versions(versions: Sequence[Version], next_ids: dict[int, int]) -> I
 
 
 def problems_of_schema(connection: apsw.Connection) -> Iterator[str]:
-    """Yield what is missing from the schema, was changed or does not belong there. A trigger could rewrite rows."""
+    """Yield what is missing from the schema, was changed or does not belong there.
+
+    A trigger could rewrite rows.
+    """
     found, expected = _schema_of(connection), _expected_schema()
     for name in sorted(found.keys() | expected.keys()):
         if name not in found:

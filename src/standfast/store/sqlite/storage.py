@@ -105,8 +105,9 @@ class SQLiteStorage:
         found = connection.execute("SELECT hash FROM ledger WHERE seq = ?", (acknowledged.seq,)).get
         if found is None or found.hex() != acknowledged.hash:
             problem = (
-                f"entry {acknowledged.seq} of the ledger was acknowledged and is {'another' if found else 'missing'}; "
-                f"if you put an older copy there yourself, run: standfast restore --store {self._path}"
+                f"entry {acknowledged.seq} of the ledger was acknowledged and is"
+                f" {'another' if found else 'missing'}; if you put an older copy there yourself, run:"
+                f" standfast restore --store {self._path}"
             )
             raise Corruption(what=self._path, problem=problem)
 
@@ -192,12 +193,17 @@ class SQLiteStorage:
             self._in_doubt = True
 
     def _empty_log(self) -> None:
-        """Truncate the write-ahead log, which still holds what was erased. If a reader is in the way, the next one does."""
+        """Truncate the write-ahead log, which still holds what was erased.
+
+        If a reader is in the way, the next one does.
+        """
         with suppress(apsw.Error):
             self._writer.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE)
 
     def reset(self) -> None:
-        """Reopen the file and move all that is committed into it, so that a look-up finds what is on the disk."""
+        """Reopen the file and move all that is committed into it, so that a look-up finds what is on the
+        disk.
+        """
         with self._lock:
             self._reopen()
 
@@ -317,7 +323,10 @@ def _file_id(path: str) -> tuple[int, int] | None:
 
 
 class _Reading:
-    """A borrowed connection for the length of a block. A class, because a generator would cost every read three times as much."""
+    """A borrowed connection for the length of a block.
+
+    A class, because a generator would cost every read three times as much.
+    """
 
     __slots__ = ("_connection", "_storage")
 

@@ -1,4 +1,6 @@
-"""What a SQLite store holds outside of snapshots and the ledger: segments of derived indexes, and temporary rows."""
+"""What a SQLite store holds outside of snapshots and the ledger: segments of derived indexes, and temporary
+rows.
+"""
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
@@ -99,8 +101,8 @@ def _last_erasure(connection: apsw.Connection, namespace: str) -> int:
 _COLUMNS: Final = "kind, row_id, version, content, keep_seconds, expires_at"
 _GET: Final = f"SELECT {_COLUMNS} FROM temporary WHERE kind = ? AND row_id = ? AND expires_at > ?"
 _SCAN: Final = (
-    f"SELECT {_COLUMNS} FROM temporary WHERE kind = ? AND row_id >= ? AND row_id < ? AND row_id > ? AND expires_at > ?"
-    " ORDER BY row_id LIMIT ?"
+    f"SELECT {_COLUMNS} FROM temporary WHERE kind = ? AND row_id >= ? AND row_id < ? AND row_id > ? AND"
+    " expires_at > ? ORDER BY row_id LIMIT ?"
 )
 _PUT: Final = f"REPLACE INTO temporary ({_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?)"
 _REMOVE: Final = "DELETE FROM temporary WHERE kind = ? AND row_id >= ? AND row_id < ?"
