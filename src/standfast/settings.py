@@ -222,9 +222,9 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 
     def _check_languages(self) -> None:
         if self.languages or self.language != "english":
-            from standfast.recall.analysis import (
+            from standfast.recall.analysis import (  # noqa: PLC0415  # Slow to import, and rarely needed.
                 analyzer_of,
-            )  # noqa: PLC0415  # Slow to import, and rarely needed.
+            )
 
             for name, language in [
                 ("language", self.language),
@@ -238,10 +238,10 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     def _check_floors(self) -> None:
         """Check the floors' options now, so that a mistake does not wait for the first write."""
         if self.floors:
-            from standfast.govern.judge import (
+            from standfast.govern.judge import (  # noqa: PLC0415  # Slow to import, and rarely needed.
                 FloorRegistry,
                 Judge,
-            )  # noqa: PLC0415  # Slow to import, and rarely needed.
+            )
 
             try:
                 Judge(FloorRegistry.shipped().configured(self.floors))

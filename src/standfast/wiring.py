@@ -79,10 +79,10 @@ def floors_of(settings: Settings) -> FloorRegistry:
     """The floors that the settings describe: those that ship, your own, and a model's if one is named."""
     registry = FloorRegistry.shipped().configured(settings.floors)
     if (chosen := settings.model_floor) is not None:
-        from standfast.govern.judge.model_floor import (
+        from standfast.govern.judge.model_floor import (  # noqa: PLC0415  # Loaded only when used.
             AnswerFolder,
             ModelFloor,
-        )  # noqa: PLC0415  # Loaded only when used.
+        )
         from standfast.optimize.providers.adapter import ProviderGuard  # noqa: PLC0415  # As above.
 
         provider = open_provider(
@@ -164,9 +164,9 @@ def _text(name: str, path: str) -> str:
 def open_overrides(url: str) -> "PromptOverridesStore":
     """Open the prompt overrides in a folder, at ``redis://…`` or at ``s3://bucket/prefix``."""
     if _is_redis(url):
-        from standfast.optimize.prompts.backends import (
+        from standfast.optimize.prompts.backends import (  # noqa: PLC0415  # Loaded only when used.
             RedisPromptOverridesStore,
-        )  # noqa: PLC0415  # Loaded only when used.
+        )
 
         return RedisPromptOverridesStore(client=_redis_client(url))
     if url.startswith("s3://"):
@@ -183,11 +183,11 @@ def open_overrides(url: str) -> "PromptOverridesStore":
 
 def open_result_cache(url: str) -> "ResultCache":
     """Open the cache of eval results in a folder, at ``redis://…`` or in ``:memory:``."""
-    from standfast.optimize.evals.results import (
+    from standfast.optimize.evals.results import (  # noqa: PLC0415  # Loaded only when used.
         InMemoryResultCache,
         LocalResultCache,
         RedisResultCache,
-    )  # noqa: PLC0415  # Loaded only when used.
+    )
 
     if url == ":memory:":
         return InMemoryResultCache()

@@ -610,9 +610,9 @@ def _is_postgres(url: str) -> bool:
 
 def _storage_at(url: str, clock: Clock, ids: IdSource, *, restored: bool) -> Storage:
     if _is_postgres(url):
-        from standfast.store.postgres import (
+        from standfast.store.postgres import (  # noqa: PLC0415  # Only its users pay for its import.
             PostgresStorage,
-        )  # noqa: PLC0415  # Only its users pay for its import.
+        )
 
         return PostgresStorage(url, clock=clock, ids=ids)
     if url == ":memory:":

@@ -155,12 +155,12 @@ class SshSignature(Value, frozen=True, kw_only=True):
 
     def check(self, message: bytes) -> None:
         """Raises ``BadSignature`` unless the key signed exactly this message, for this namespace."""
-        from cryptography.exceptions import (
+        from cryptography.exceptions import (  # noqa: PLC0415  # As the module's docstring says.
             InvalidSignature,
-        )  # noqa: PLC0415  # As the module's docstring says.
-        from cryptography.hazmat.primitives.asymmetric.ed25519 import (
+        )
+        from cryptography.hazmat.primitives.asymmetric.ed25519 import (  # noqa: PLC0415  # As above.
             Ed25519PublicKey,
-        )  # noqa: PLC0415  # As above.
+        )
 
         signed = _to_be_signed(message, self.namespace, self.hash_algorithm)
         kind = self.public_key.kind
@@ -208,12 +208,12 @@ def sign(
 def load_private_key(key_file: bytes, passphrase: Callable[[], str] | None = None) -> "Ed25519PrivateKey":
     """Loads an OpenSSH private key file. ``passphrase`` is called only if the key is encrypted."""
     from cryptography.exceptions import InvalidTag, UnsupportedAlgorithm  # noqa: PLC0415  # As above.
-    from cryptography.hazmat.primitives.asymmetric.ed25519 import (
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import (  # noqa: PLC0415  # As above.
         Ed25519PrivateKey,
-    )  # noqa: PLC0415  # As above.
-    from cryptography.hazmat.primitives.serialization import (
+    )
+    from cryptography.hazmat.primitives.serialization import (  # noqa: PLC0415  # As above.
         load_ssh_private_key,
-    )  # noqa: PLC0415  # As above.
+    )
 
     if len(key_file) > MAX_KEY_FILE_BYTES:
         raise SigningFailed(problem=f"a private key file has at most {MAX_KEY_FILE_BYTES} bytes")

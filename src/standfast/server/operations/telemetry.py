@@ -121,9 +121,9 @@ def exporting_spans() -> Iterator[None]:
         return
     try:
         from opentelemetry import trace  # noqa: PLC0415  # As above.
-        from opentelemetry.exporter.otlp.proto.http.trace_exporter import (
+        from opentelemetry.exporter.otlp.proto.http.trace_exporter import (  # noqa: PLC0415  # As above.
             OTLPSpanExporter,
-        )  # noqa: PLC0415  # As above.
+        )
         from opentelemetry.sdk.resources import SERVICE_NAME, Resource  # noqa: PLC0415  # As above.
         from opentelemetry.sdk.trace import TracerProvider  # noqa: PLC0415  # As above.
         from opentelemetry.sdk.trace.export import BatchSpanProcessor  # noqa: PLC0415  # As above.
