@@ -19,7 +19,7 @@ from typing import Final, NamedTuple
 from benchmarks.measure import Ratio, at_least, at_most, shown
 from standfast.govern.judge.judge import Claim, FloorRegistry, Judge
 from standfast.govern.judge.secrecy import SECRECY_FLOOR
-from standfast.vocabulary import Record, Verdict
+from standfast.records.vocabulary import Record, Verdict
 
 TITLE = "Public attacks and ordinary texts"
 _SOURCE: Final = {"kind": "doc", "id": "corpus"}

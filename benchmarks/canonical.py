@@ -7,7 +7,7 @@ import orjson
 import rfc8785
 
 from benchmarks.measure import Ratio, at_least, best_seconds, shown
-from standfast.canon import canonical_bytes
+from standfast.records.canon import canonical_bytes
 
 TITLE = "Canonical JSON"
 RECORD: dict[str, Any] = {

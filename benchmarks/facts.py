@@ -27,7 +27,7 @@ from benchmarks.dialogue import dialogue_turns
 from benchmarks.measure import Ratio, at_least, at_most, shown
 from standfast.clock import RandomIds
 from standfast.memory import Memory
-from standfast.store.packing import unpacked
+from standfast.store.compression import unpacked
 
 TITLE = "A fact of 130 bytes: room and time"
 BULK, SINGLE, THREADS = 12_000, 300, 16

@@ -23,9 +23,9 @@ from standfast.ledger.tree import Tree
 from standfast.memory import Memory, Run
 from standfast.memory import run as run_module
 from standfast.memory.commit_plan import plan_commit
+from standfast.records.vocabulary import Verdict
 from standfast.store.protocol import Changes
 from standfast.store.sqlite import SQLiteStorage
-from standfast.vocabulary import Verdict
 
 TITLE = "Governance"
 WRITES = 50

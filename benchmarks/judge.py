@@ -10,10 +10,10 @@ from pathlib import Path
 from benchmarks.measure import Ratio, at_most, best_seconds, shown
 from standfast.clock import CountedIds, SystemClock
 from standfast.govern.judge.judge import Claim, FloorRegistry, Judge, Judgement, JudgingContext
+from standfast.records.vocabulary import ActionType, Record
 from standfast.store.commit import Commit, Write
 from standfast.store.sqlite import SQLiteStorage
 from standfast.store.store import Store
-from standfast.vocabulary import ActionType, Record
 from tests.govern.corpus import HOSTILE, PARTS, SHORT_HOSTILE_CHARS, cases, figures, known, sealed_share
 
 TITLE = "The judge"

@@ -13,11 +13,11 @@ from standfast.clock import RandomIds, SystemClock
 from standfast.memory import Memory, Run
 from standfast.memory.snapshot_view import SnapshotView
 from standfast.recall.controller import Package
+from standfast.records.vocabulary import ActionType, Band, Remembered, Verdict, VisibilityMode
 from standfast.store.commit import Commit, Write
 from standfast.traces.artifact import ModelConfig
 from standfast.traces.folder import TraceFolder
 from standfast.traces.recorder import REMEMBER, Recorder
-from standfast.vocabulary import ActionType, Band, Remembered, Verdict, VisibilityMode
 
 TITLE = "A whole run through memory"
 KNOWN = 1_000

@@ -17,8 +17,8 @@ from benchmarks.measure import Ratio, at_least, at_most, shown
 from standfast.clock import CountedIds, ManualClock
 from standfast.govern.judge import FloorRegistry
 from standfast.memory import Memory
-from standfast.origins import Origin
 from standfast.recall.package import RecallPackage
+from standfast.records.origins import Origin
 from standfast.store.store import open_store
 
 TITLE = "Poisoning"

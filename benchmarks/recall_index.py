@@ -20,9 +20,9 @@ import apsw
 from benchmarks.measure import Ratio, at_most, shown
 from standfast import Memory
 from standfast.recall.store_index import StoreIndex
+from standfast.records.vocabulary import ActionType, Band
 from standfast.store.commit import Commit, Write
 from standfast.store.store import Store
-from standfast.vocabulary import ActionType, Band
 
 TITLE = "lexical-v1 over the stored index"
 RECORDS = int(os.environ.get("STANDFAST_BENCH_RECORDS", "100000"))

@@ -17,13 +17,13 @@ from msgspec.structs import astuple
 from benchmarks.measure import Ratio, at_least, shown
 from standfast.clock import CountedIds, SystemClock
 from standfast.ledger.chain import Tip
+from standfast.records.vocabulary import ActionType
 from standfast.store.commit import Commit, Write
-from standfast.store.packing import packed
+from standfast.store.compression import packed
 from standfast.store.pipeline import Submission, decide_commits
 from standfast.store.postgres import PostgresStorage
 from standfast.store.protocol import Changes, StateView
 from standfast.store.store import Store
-from standfast.vocabulary import ActionType
 from tests.servers.postgres import PostgresServer
 
 TITLE = "The store on PostgreSQL, against a lock on a head row"

@@ -13,14 +13,14 @@ from pathlib import Path
 import apsw
 
 from benchmarks.measure import Ratio, at_least, at_most, shown
-from standfast.canon import canonical_bytes
 from standfast.clock import CountedIds, SystemClock
+from standfast.records.canon import canonical_bytes
+from standfast.records.vocabulary import ActionType
 from standfast.store.commit import Commit, Write
-from standfast.store.packing import packed
+from standfast.store.compression import packed
 from standfast.store.sqlite import SQLiteStorage
 from standfast.store.sqlite.schema import MIGRATIONS
 from standfast.store.store import Store
-from standfast.vocabulary import ActionType
 
 TITLE = "The embedded store, against bare SQLite on the same disk"
 RECORD = {

@@ -20,6 +20,7 @@ import orjson
 
 from benchmarks.measure import Ratio, at_most, best_seconds, shown
 from standfast.clock import RandomIds, SystemClock
+from standfast.records.vocabulary import ActionType, RunIdentity, VisibilityMode
 from standfast.store.commit import Commit, Write
 from standfast.store.store import Store, open_store
 from standfast.traces.artifact import ModelConfig, ToolProfile, Trace
@@ -27,7 +28,6 @@ from standfast.traces.equivalence import compare
 from standfast.traces.folder import TraceFolder
 from standfast.traces.recorder import Recorder
 from standfast.traces.shapes import TextShape
-from standfast.vocabulary import ActionType, RunIdentity, VisibilityMode
 
 TITLE = "Traces"
 CALLS = 20

@@ -55,4 +55,4 @@ settings.load_profile(os.environ.get("STANDFAST_TEST_PROFILE", "fast"))
 @pytest.fixture
 def plain_contents(monkeypatch: pytest.MonkeyPatch) -> None:
     """Stores contents uncompressed, for tests that look for a text in the bytes of a file."""
-    monkeypatch.setattr("standfast.store.packing._SHORT_BYTES", 1 << 30)
+    monkeypatch.setattr("standfast.store.compression._SHORT_BYTES", 1 << 30)

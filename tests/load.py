@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from standfast.memory import Memory
-from standfast.vocabulary import Band
+from standfast.records.vocabulary import Band
 from tests.server.replicas import AcknowledgedCaller, ReplicaSet, RoundRobinProxy
 from tests.servers.postgres import PostgresServer
 

@@ -9,9 +9,9 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
+from standfast.records.vocabulary import ActionType
 from standfast.store.commit import Write
 from standfast.store.store import Store
-from standfast.vocabulary import ActionType
 
 FACTS = "facts"
 """The namespace of what is committed without a judge, as fast as it goes."""

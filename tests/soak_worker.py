@@ -17,11 +17,11 @@ from standfast.errors import CannotOpen, InvalidValue, OutcomeUnknown, Standfast
 from standfast.govern.approvals.approvals import Decision, Statement
 from standfast.govern.approvals.signers import Signers
 from standfast.memory import Memory, erasing
-from standfast.scopes import SHARED, scoped_key
+from standfast.records.scopes import SHARED, scoped_key
 from standfast.store.audit import erasures_in
 from standfast.store.commit import Commit
-from standfast.store.records import record_of
 from standfast.store.store import Store, open_store
+from standfast.store.stored_records import record_of
 from tests.govern import openssh
 from tests.govern.seals import signed
 from tests.soak_model import LANES, LAW, SESSIONS, Facts, Model, Violation, require

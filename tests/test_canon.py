@@ -17,10 +17,10 @@ import unicodedata2
 from hypothesis import given
 from hypothesis import strategies as st
 
-from standfast import canon
-from standfast.canon import CanonicalPart, canonical_bytes, fingerprint, lowered, parse, utc_text
 from standfast.errors import MalformedJson, NotCanonical, StandfastError, TooDeep, TooLarge, UnsupportedType
 from standfast.limits import MAX_DEPTH_LEVELS
+from standfast.records import canon
+from standfast.records.canon import CanonicalPart, canonical_bytes, fingerprint, lowered, parse, utc_text
 from tests.json_values import hostile_values, values
 
 # How many code points Unicode 14.0 gives a canonical decomposition or a combining class, and their

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from standfast.canon import canonical_bytes, fingerprint, parse
 from standfast.errors import NotCanonical
+from standfast.records.canon import canonical_bytes, fingerprint, parse
 
 VECTORS = [
     json.loads(line)

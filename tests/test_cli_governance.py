@@ -15,13 +15,13 @@ import apsw
 import pytest
 from click.testing import CliRunner, Result
 
-from standfast.canon import canonical_bytes
 from standfast.cli import main
 from standfast.clock import ManualClock, SystemClock
 from standfast.ledger.note import KeyFile, log_name
 from standfast.memory import Memory
-from standfast.store.packing import packed, unpacked
-from standfast.vocabulary import Band
+from standfast.records.canon import canonical_bytes
+from standfast.records.vocabulary import Band
+from standfast.store.compression import packed, unpacked
 from tests.govern import openssh
 from tests.memory.conftest import HANDBOOK, SECRET
 

@@ -10,7 +10,7 @@ from click.testing import CliRunner, Result
 from standfast.cli import main
 from standfast.govern.authority import Role
 from standfast.memory import Run
-from standfast.vocabulary import Band
+from standfast.records.vocabulary import Band
 
 FACT = (
     "remember",

@@ -14,7 +14,7 @@ PROGRAM = """
 import json, sys
 from datetime import datetime
 from pathlib import Path
-from standfast.canon import canonical_bytes, fingerprint, parse
+from standfast.records.canon import canonical_bytes, fingerprint, parse
 from standfast.clock import seeded
 from standfast.errors import NotCanonical
 

@@ -13,7 +13,7 @@ from random import Random
 import pytest
 
 from standfast.memory import Memory
-from standfast.vocabulary import Band
+from standfast.records.vocabulary import Band
 from tests.figures import Figures
 
 # Prints "ready" first, so that the interrupt hits our own code and not the start of the interpreter.

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from standfast.errors import InvalidValue
 from standfast.limits import MAX_SCOPE_BYTES, MAX_SCOPE_SEGMENTS, MAX_SCOPES
-from standfast.scopes import (
+from standfast.records.scopes import (
     ALL_SCOPES,
     checked_scope,
     is_within,

@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 from standfast.errors import InvalidSettings
+from standfast.records.vocabulary import Band, VisibilityMode
 from standfast.settings import Settings
 from standfast.store.store import open_store
-from standfast.vocabulary import Band, VisibilityMode
 from standfast.wiring import memory_in
 
 

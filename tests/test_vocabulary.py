@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from standfast import vocabulary as words
-from standfast.canon import canonical_bytes, parse
 from standfast.errors import InvalidValue
+from standfast.records import vocabulary as words
+from standfast.records.canon import canonical_bytes, parse
 
 DIGEST = "a" * 64
 CHECK = {"floor": "F1_Amanah", "score": 1.0, "passed": True}

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from standfast.errors import InvalidSettings, InvalidValue
+from standfast.records.vocabulary import Band
 from standfast.settings import Settings
 from standfast.store.store import open_store
-from standfast.vocabulary import Band
 from standfast.wiring import (
     budgets_of,
     notary_of,

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 from standfast import Step
 from standfast.policies import ByteMemoryStore, expire, write
-from standfast.vocabulary import MemoryAction
+from standfast.records.vocabulary import MemoryAction
 
 
 class KeepTheShort:

@@ -14,7 +14,6 @@ if TYPE_CHECKING:
     from standfast.adapters.importing import ImportReport, export_text, import_file
     from standfast.adapters.mem0 import Mem0Memory
     from standfast.adapters.openai_agents import StandfastSession
-    from standfast.canon import NORMALIZATION_VERSION, canonical_bytes, fingerprint, parse
     from standfast.client import AsyncClient, Client
     from standfast.clock import Clock, CountedIds, IdSource, ManualClock, RandomIds, SystemClock
     from standfast.errors import (
@@ -157,7 +156,6 @@ if TYPE_CHECKING:
         rollback,
         scripted_by,
     )
-    from standfast.origins import Origin
     from standfast.policies import BandBudget, ByteModel, PolicySpec, WritePolicy, policy_names
     from standfast.recall import (
         BpeCounter,
@@ -182,22 +180,10 @@ if TYPE_CHECKING:
         open_embedder,
         to_signed_bytes,
     )
-    from standfast.remember_request import RememberRequest
-    from standfast.settings import Settings
-    from standfast.store import Commit, Store, StoreIdentity, Write, open_store
-    from standfast.store.records import HistoryEntry, RecordChange
-    from standfast.traces import (
-        Comparison,
-        ModelConfig,
-        Recorder,
-        ReplayedRun,
-        ToolCall,
-        ToolProfile,
-        Trace,
-        TraceFolder,
-        compare,
-    )
-    from standfast.vocabulary import (
+    from standfast.records.canon import NORMALIZATION_VERSION, canonical_bytes, fingerprint, parse
+    from standfast.records.origins import Origin
+    from standfast.records.requests import RememberRequest
+    from standfast.records.vocabulary import (
         AbortReason,
         ActionType,
         Band,
@@ -217,6 +203,20 @@ if TYPE_CHECKING:
         Tier,
         Verdict,
         VisibilityMode,
+    )
+    from standfast.settings import Settings
+    from standfast.store import Commit, Store, StoreIdentity, Write, open_store
+    from standfast.store.stored_records import HistoryEntry, RecordChange
+    from standfast.traces import (
+        Comparison,
+        ModelConfig,
+        Recorder,
+        ReplayedRun,
+        ToolCall,
+        ToolProfile,
+        Trace,
+        TraceFolder,
+        compare,
     )
 
 __version__ = "0.1.0"
@@ -461,7 +461,7 @@ _MODULES = {
     "adapters.importing": "ImportReport export_text import_file",
     "adapters.mem0": "Mem0Memory",
     "adapters.openai_agents": "StandfastSession",
-    "canon": "NORMALIZATION_VERSION canonical_bytes fingerprint parse",
+    "records.canon": "NORMALIZATION_VERSION canonical_bytes fingerprint parse",
     "client": "AsyncClient Client",
     "clock": "Clock CountedIds IdSource ManualClock RandomIds SystemClock",
     "errors": (
@@ -506,11 +506,11 @@ _MODULES = {
         " HttpEmbedder LocalEmbedder MemoryControllerInput QueryVector RecallAnswer RecallItem RecallPackage"
         " RecallRequest RecordView StaticEmbedder TokenCounter Where open_embedder to_signed_bytes"
     ),
-    "origins": "Origin",
-    "remember_request": "RememberRequest",
+    "records.origins": "Origin",
+    "records.requests": "RememberRequest",
     "settings": "Settings",
     "store": "Commit Store StoreIdentity Write open_store",
-    "store.records": "HistoryEntry RecordChange",
+    "store.stored_records": "HistoryEntry RecordChange",
     "traces": "Comparison ModelConfig Recorder ReplayedRun ToolCall ToolProfile Trace TraceFolder compare",
 }
 _MODULE_OF = {name: module for module, names in _MODULES.items() for name in names.split()}
@@ -519,7 +519,7 @@ _MODULE_OF = {name: module for module, names in _MODULES.items() for name in nam
 def __getattr__(name: str) -> Any:
     if name not in __all__:
         raise AttributeError(f"module 'standfast' has no attribute {name!r}")
-    module = import_module(f"standfast.{_MODULE_OF.get(name, 'vocabulary')}")
+    module = import_module(f"standfast.{_MODULE_OF.get(name, 'records.vocabulary')}")
     value = globals()[name] = getattr(module, name)
     return value
 

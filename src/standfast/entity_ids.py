@@ -11,10 +11,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple, Self
 
-from standfast.canon import fingerprint
 from standfast.errors import InvalidValue, NotCanonical
-from standfast.scopes import checked_scope, key_parts
-from standfast.vocabulary import JsonScalar, Record
+from standfast.records.canon import fingerprint
+from standfast.records.scopes import checked_scope, key_parts
+from standfast.records.vocabulary import JsonScalar, Record
 
 ENTITY_IDS: Final = ("user_id", "agent_id", "run_id")
 _PREFIXES: Final = {"user_id": "user", "agent_id": "agent", "run_id": "run"}

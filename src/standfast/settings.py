@@ -17,8 +17,8 @@ import msgspec
 
 from standfast.errors import InvalidSettings, InvalidValue, UnknownPolicy
 from standfast.limits import DEFAULT_TRACES_BYTES, MAX_TRACE_BYTES, MIN_TRACE_RETENTION_DAYS
-from standfast.origins import Origin, origin_table
-from standfast.vocabulary import Band, CommitPolicy, VisibilityMode
+from standfast.records.origins import Origin, origin_table
+from standfast.records.vocabulary import Band, CommitPolicy, VisibilityMode
 
 ENVIRONMENT_PREFIX: Final = "STANDFAST_"
 TEST_PREFIX: Final = "STANDFAST_TEST_"

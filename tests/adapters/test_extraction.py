@@ -13,8 +13,8 @@ from standfast.memory import Memory
 from standfast.memory.conversations import ExtractedFact
 from standfast.memory.messages import SessionMessage
 from standfast.optimize.providers.adapter import ModelRequest, ScriptedProvider
-from standfast.origins import Origin
-from standfast.vocabulary import Band, Record, Verdict
+from standfast.records.origins import Origin
+from standfast.records.vocabulary import Band, Record, Verdict
 from tests.memory.conftest import SECRET, backend, clock, memory, opener, place, store
 
 __all__ = ["backend", "clock", "memory", "opener", "place", "store"]

@@ -14,7 +14,7 @@ from standfast.adapters.importing import READERS, WRITERS, ImportReport, export_
 from standfast.adapters.langgraph import StandfastStore
 from standfast.errors import InvalidValue
 from standfast.memory import Memory
-from standfast.vocabulary import Band
+from standfast.records.vocabulary import Band
 from tests.memory.conftest import SECRET, backend, clock, memory, opener, place, store
 
 __all__ = ["backend", "clock", "memory", "opener", "place", "store"]

@@ -28,7 +28,7 @@ from standfast.clock import CountedIds, ManualClock
 from standfast.errors import InvalidValue, NotCanonical, PutRefused
 from standfast.memory import Memory
 from standfast.policies import BandBudget
-from standfast.vocabulary import Band
+from standfast.records.vocabulary import Band
 from tests.memory.conftest import SECRET, backend, clock, memory, opener, place, store
 
 __all__ = ["backend", "clock", "memory", "opener", "place", "store"]

@@ -24,7 +24,7 @@ import sys
 
 from standfast.policies import Track, merge, write
 from standfast.policies.byte_model import MemoryItem
-from standfast.vocabulary import MemoryAction, Step
+from standfast.records.vocabulary import MemoryAction, Step
 
 
 class Vandal:

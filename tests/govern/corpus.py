@@ -34,7 +34,7 @@ from typing import Any
 from standfast.govern.judge.floors import RECALLED
 from standfast.govern.judge.judge import Claim, Judge, Judgement, JudgingContext
 from standfast.govern.judge.text_reading import TextReading
-from standfast.vocabulary import Record, Verdict, normal_tags
+from standfast.records.vocabulary import Record, Verdict, normal_tags
 
 WORKED_ON, HELD_OUT, INDEPENDENT = PARTS = ("worked on", "held out", "independent")
 FILES = {

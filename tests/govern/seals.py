@@ -3,7 +3,6 @@
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from standfast.canon import fingerprint
 from standfast.clock import CountedIds
 from standfast.govern.approvals.approvals import (
     Approval,
@@ -15,7 +14,8 @@ from standfast.govern.approvals.approvals import (
 from standfast.govern.approvals.signers import Signers
 from standfast.govern.approvals.sshsig import sign
 from standfast.govern.authority import Operation
-from standfast.vocabulary import Verdict
+from standfast.records.canon import fingerprint
+from standfast.records.vocabulary import Verdict
 from tests.govern import openssh
 
 NOW = datetime(2026, 6, 1, 12, tzinfo=UTC)

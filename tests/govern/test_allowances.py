@@ -11,9 +11,9 @@ from standfast.errors import InvalidSettings, InvalidValue
 from standfast.govern.judge import Claim, FloorRegistry, Judge, JudgingContext
 from standfast.govern.judge.judge import AllowingFloor
 from standfast.memory import Memory
-from standfast.origins import Origin
+from standfast.records.origins import Origin
+from standfast.records.vocabulary import Record, Verdict
 from standfast.settings import Settings
-from standfast.vocabulary import Record, Verdict
 
 KEY = "AKIA" + "Q3EGR7ZP2MX5TN4B"
 OTHER_KEY = "AKIA" + "Z7QWM3TNXRB5LV2C"

@@ -12,7 +12,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from standfast.canon import canonical_bytes, parse
 from standfast.errors import (
     ApprovalExpired,
     ApprovalReplayed,
@@ -39,7 +38,8 @@ from standfast.govern.approvals.approvals import (
 )
 from standfast.govern.authority import Operation, needs_human
 from standfast.limits import MAX_SUMMARY_CHARS
-from standfast.vocabulary import Verdict
+from standfast.records.canon import canonical_bytes, parse
+from standfast.records.vocabulary import Verdict
 from tests.govern import openssh
 from tests.govern.mutation import armor, blob_of
 from tests.govern.seals import (

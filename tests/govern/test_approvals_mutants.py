@@ -8,7 +8,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from standfast.canon import canonical_bytes, parse
 from standfast.errors import (
     BadSignature,
     StandfastError,
@@ -21,6 +20,7 @@ from standfast.govern.approvals.approvals import (
     Proposal,
     Statement,
 )
+from standfast.records.canon import canonical_bytes, parse
 from tests.figures import Figures
 from tests.govern.mutation import armor, blob_of, mutated
 from tests.govern.seals import (

@@ -16,7 +16,7 @@ from standfast.govern.authority import (
     require_write,
 )
 from standfast.govern.policy import VERDICT_BAND_ROUTING
-from standfast.vocabulary import Band
+from standfast.records.vocabulary import Band
 from tests.govern.chains import short_name
 
 MATRIX = """

@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
-from standfast.canon import utc_text
 from standfast.clock import ManualClock
 from standfast.errors import InvalidValue
 from standfast.govern.evidence import build_evidence
 from standfast.govern.policy import MemoryWritePolicy, RecallDecision
-from standfast.origins import MAX_RECALL_CONFIDENCE, MULTIPLIER_OF_DOUBT, Doubt
-from standfast.vocabulary import Band, FloorCheck, Record, Verdict
+from standfast.records.canon import utc_text
+from standfast.records.origins import MAX_RECALL_CONFIDENCE, MULTIPLIER_OF_DOUBT, Doubt
+from standfast.records.vocabulary import Band, FloorCheck, Record, Verdict
 from tests.govern.chains import chain
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)

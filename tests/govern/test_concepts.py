@@ -9,8 +9,8 @@ import pytest
 from benchmarks import attacks
 from standfast.govern.judge.injection_phrases import CONCEPT_PHRASES
 from standfast.govern.judge.judge import Claim, FloorRegistry, Judge
-from standfast.origins import Origin
-from standfast.vocabulary import Record, Verdict
+from standfast.records.origins import Origin
+from standfast.records.vocabulary import Record, Verdict
 
 JUDGE = Judge(FloorRegistry.shipped())
 EXAMPLES = {

@@ -11,7 +11,6 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from standfast.canon import canonical_bytes, parse
 from standfast.errors import InvalidValue, NaiveDatetime, NotCanonical, StandfastError, TooLarge
 from standfast.govern.evidence import (
     ChainReading,
@@ -31,7 +30,8 @@ from standfast.govern.evidence import (
 )
 from standfast.govern.policy import MemoryWritePolicy
 from standfast.limits import MAX_EVIDENCE_BYTES
-from standfast.vocabulary import Band, Evidence, FloorCheck, Record, Tier, Verdict
+from standfast.records.canon import canonical_bytes, parse
+from standfast.records.vocabulary import Band, Evidence, FloorCheck, Record, Tier, Verdict
 from tests import json_values
 from tests.govern.chains import (
     FLOORS,

@@ -21,7 +21,7 @@ from standfast.govern.judge.injection_phrases import PHRASES, UNSPACED_WEAK
 from standfast.govern.judge.judge import Judge
 from standfast.govern.judge.secrecy import SecrecyFloor
 from standfast.govern.judge.text_reading import READ_CHARS, TextReading
-from standfast.vocabulary import Band, Evidence, FloorCheck, Record, Verdict
+from standfast.records.vocabulary import Band, Evidence, FloorCheck, Record, Verdict
 from tests.govern.corpus import claim, known
 
 FACT = "EU refunds take 14 days from the day the parcel is back."

@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from standfast.canon import canonical_bytes
 from standfast.clock import ManualClock
 from standfast.errors import StandfastError
 from standfast.govern.policy import MemoryWritePolicy
-from standfast.vocabulary import Band, FloorCheck, Verdict
+from standfast.records.canon import canonical_bytes
+from standfast.records.vocabulary import Band, FloorCheck, Verdict
 from tests.govern.chains import (
     FLOORS,
     LOOP,

@@ -14,7 +14,7 @@ from standfast.govern.judge.claim import CLEAN
 from standfast.govern.judge.floors import NoveltyFloor
 from standfast.govern.judge.judge import Claim, Finding, FloorRegistry, Judge, Judgement, JudgingContext
 from standfast.govern.judge.text_reading import READ_CHARS, TextReading
-from standfast.vocabulary import Band, Record, Verdict
+from standfast.records.vocabulary import Band, Record, Verdict
 from tests.govern.corpus import SOURCE, cases, claim, known
 
 JUDGE = Judge(FloorRegistry.shipped())

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from standfast.govern.judge.judge import FloorRegistry, Judge, JudgingContext
-from standfast.vocabulary import Verdict
+from standfast.records.vocabulary import Verdict
 from tests.govern.corpus import HELD_OUT, INDEPENDENT, LABELS, PARTS, WORKED_ON, cases, figures, sealed_share
 from tests.subprocesses import ROOT, run_python, virtualenv
 
@@ -143,7 +143,7 @@ def test_the_order_of_the_context_never_shows() -> None:
 
 
 PROGRAM = """
-from standfast.canon import fingerprint
+from standfast.records.canon import fingerprint
 from standfast.govern.judge.judge import FloorRegistry, Judge
 from tests.govern.corpus import PARTS, cases, claim
 judge = Judge(FloorRegistry.shipped())

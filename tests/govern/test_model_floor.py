@@ -9,8 +9,8 @@ from standfast.govern.judge import Claim, FloorRegistry, Judge
 from standfast.govern.judge.model_floor import AnswerFolder, ModelFloor
 from standfast.memory import Memory
 from standfast.optimize.providers.adapter import ModelRequest, ProviderGuard, ScriptedProvider
+from standfast.records.vocabulary import Record, Verdict
 from standfast.settings import Settings
-from standfast.vocabulary import Record, Verdict
 from standfast.wiring import floors_of
 from tests.memory.conftest import SECRET
 

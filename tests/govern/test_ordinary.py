@@ -4,7 +4,7 @@ import pytest
 from msgspec.structs import replace
 
 from standfast.govern.judge.judge import Claim, FloorRegistry, Judge
-from standfast.vocabulary import Verdict
+from standfast.records.vocabulary import Verdict
 from tests.govern.corpus import PARTS, SOURCE, cases
 
 JUDGE = Judge(FloorRegistry.shipped())

@@ -22,10 +22,10 @@ from standfast.govern.patterns import (
     pattern_record,
     refused_row,
 )
-from standfast.scopes import refused_key, scoped_key
+from standfast.records.scopes import refused_key, scoped_key
+from standfast.records.vocabulary import ActionType, Band, Evidence, FloorCheck, Record, Verdict
 from standfast.store.commit import Commit, Write
 from standfast.store.store import Store, open_store
-from standfast.vocabulary import ActionType, Band, Evidence, FloorCheck, Record, Verdict
 
 NOW = datetime(2026, 11, 16, 23, 59, tzinfo=UTC)
 SOURCE = {"kind": "doc", "id": "Handbook#4"}

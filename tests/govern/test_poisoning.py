@@ -12,7 +12,7 @@ from benchmarks.poisoning import (
     answered_by_tool,
     attacked,
 )
-from standfast.origins import Origin
+from standfast.records.origins import Origin
 
 FEW = TOPICS[:2]
 

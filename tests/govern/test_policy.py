@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 
-from standfast.canon import canonical_bytes
 from standfast.clock import ManualClock
 from standfast.errors import InvalidValue
 from standfast.govern.evidence import build_chain
@@ -17,7 +16,8 @@ from standfast.govern.policy import (
     WriteDecision,
 )
 from standfast.limits import MAX_WRITE_LOG_ENTRIES
-from standfast.vocabulary import Band, FloorCheck, Verdict
+from standfast.records.canon import canonical_bytes
+from standfast.records.vocabulary import Band, FloorCheck, Verdict
 from tests.govern.chains import (
     FLOORS,
     chain,

@@ -7,7 +7,7 @@ import pytest
 from standfast.errors import InvalidValue
 from standfast.govern import policy as governed
 from standfast.govern.policy import MemoryWritePolicy, RetentionDecision
-from standfast.vocabulary import Band, Record
+from standfast.records.vocabulary import Band, Record
 
 POLICY = MemoryWritePolicy()
 

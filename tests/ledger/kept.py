@@ -18,7 +18,7 @@ from standfast.govern.approvals.approvals import Decision
 from standfast.ledger.chain import Entry, Tip, extend
 from standfast.memory import Memory
 from standfast.store.commit import Fact
-from standfast.store.packing import packed, unpacked
+from standfast.store.compression import packed, unpacked
 from tests.memory.conftest import SECRET, SIGNERS, decision
 
 ENTRIES = 1_000

@@ -6,12 +6,12 @@ from itertools import islice
 import msgspec
 import pytest
 
-from standfast.canon import canonical_bytes
 from standfast.clock import seeded
 from standfast.errors import BadConsistency, BrokenChain, StandfastError
 from standfast.ledger.chain import Branch, Entry, Tip, check, extend, leaf_hash
 from standfast.ledger.checkpoint import Checkpoint
 from standfast.ledger.tree import Tree
+from standfast.records.canon import canonical_bytes
 from tests.figures import Figures
 from tests.ledger.builders import LOG_KEY, ORIGIN, entries, signed, tree_of
 

@@ -11,12 +11,12 @@ from pathlib import Path
 
 import pytest
 
-from standfast.canon import canonical_bytes, parse
 from standfast.clock import seeded
 from standfast.errors import StandfastError
 from standfast.ledger.checkpoint import Checkpoint, InclusionReceipt, verify_receipt
 from standfast.ledger.note import VerifyingKey, sign, verify
 from standfast.ledger.tree import Tree, verify_consistency, verify_inclusion
+from standfast.records.canon import canonical_bytes, parse
 from tests.figures import Figures
 from tests.ledger import independent
 from tests.ledger.builders import (

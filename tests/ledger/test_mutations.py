@@ -11,12 +11,12 @@ from collections.abc import Callable
 
 import pytest
 
-from standfast.canon import canonical_bytes, parse
 from standfast.clock import seeded
 from standfast.errors import MalformedNote, StandfastError
 from standfast.ledger.checkpoint import Checkpoint, InclusionReceipt, _parse_file, verify_receipt
 from standfast.ledger.note import verify
 from standfast.ledger.tree import Tree, verify_consistency, verify_inclusion
+from standfast.records.canon import canonical_bytes, parse
 from tests.figures import Figures
 from tests.govern.mutation import mutated
 from tests.ledger.builders import LOG_KEY, OTHER_KEY, entries, leaves, receipt, signed, tree_of

@@ -10,7 +10,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from standfast.canon import canonical_bytes, parse
 from standfast.errors import (
     BadInclusion,
     ForeignLog,
@@ -29,6 +28,7 @@ from standfast.ledger.chain import leaf_hash
 from standfast.ledger.checkpoint import Checkpoint, InclusionReceipt, verify_receipt
 from standfast.ledger.note import SigningKey, VerifyingKey, sign
 from standfast.ledger.tree import Tree
+from standfast.records.canon import canonical_bytes, parse
 from tests.json_values import hostile_values
 from tests.ledger.builders import LOG_KEY, ORIGIN, OTHER_KEY, TEXT, entries, receipt, signed, tree_of
 

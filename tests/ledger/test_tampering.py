@@ -20,7 +20,7 @@ from standfast.clock import CountedIds, ManualClock, seeded
 from standfast.errors import BrokenChain, StandfastError
 from standfast.ledger.chain import Entry, Tip, check
 from standfast.memory import Memory
-from standfast.store.packing import packed
+from standfast.store.compression import packed
 from standfast.store.protocol import Storage
 from standfast.store.sqlite import SQLiteStorage
 from standfast.store.store import Store

@@ -24,8 +24,8 @@ from standfast.govern.approvals.queue import DecidedProposal, WaitingProposal
 from standfast.govern.approvals.sshsig import sign
 from standfast.memory import Memory
 from standfast.policies import BandBudget
+from standfast.records.vocabulary import Band, Verdict
 from standfast.store.store import Store
-from standfast.vocabulary import Band, Verdict
 from tests.govern import openssh
 from tests.memory.conftest import HANDBOOK, SIGNERS, days, decision, signed
 

@@ -11,8 +11,8 @@ from standfast.clock import CountedIds, ManualClock
 from standfast.errors import InvalidValue, NoSuchSnapshot, StandfastError
 from standfast.memory import Memory
 from standfast.policies import BandBudget
-from standfast.remember_request import RememberRequest
-from standfast.vocabulary import Band
+from standfast.records.requests import RememberRequest
+from standfast.records.vocabulary import Band
 from tests.memory.conftest import HANDBOOK
 
 ACTIVE = BandBudget(band=Band.ACTIVE, max_bytes=600, policy="RecencyBias")

@@ -19,10 +19,10 @@ from standfast.memory import (
     Run,
     SnapshotView,
 )
+from standfast.records.vocabulary import Band, Verdict
 from standfast.traces.artifact import ModelConfig
 from standfast.traces.equivalence import ClaimVerdict
 from standfast.traces.replay import ReplayedRun, replay
-from standfast.vocabulary import Band, Verdict
 from tests.memory.conftest import HANDBOOK
 
 MODEL = ModelConfig(provider_name="scripted", model_name="parrot", seed=7)

@@ -9,13 +9,13 @@ from typing import Any
 
 import pytest
 
-from standfast.canon import parse
 from standfast.clock import ManualClock
 from standfast.govern.approvals.approvals import Decision
 from standfast.govern.approvals.queue import SYSTEM_NAMESPACE, WaitingProposal
 from standfast.memory import Memory
+from standfast.records.canon import parse
+from standfast.records.vocabulary import ActionType, Band
 from standfast.store.commit import Commit, Write
-from standfast.vocabulary import ActionType, Band
 from tests.memory.conftest import HANDBOOK, SIGNERS, decision
 from tests.store.builders import memory_store
 

@@ -13,13 +13,13 @@ from standfast.clock import ManualClock, RandomIds
 from standfast.errors import CommitAborted, InvalidValue
 from standfast.limits import MAX_REBASES
 from standfast.memory import Memory
-from standfast.origins import Origin
 from standfast.policies import BandBudget
 from standfast.policies.byte_store import ByteBudget, ByteMemoryStore
 from standfast.policies.write_policy import PolicySpec
+from standfast.records.origins import Origin
+from standfast.records.vocabulary import Band, Receipt, Step
 from standfast.store.commit import Commit
 from standfast.store.store import Store
-from standfast.vocabulary import Band, Receipt, Step
 from tests.memory.conftest import HANDBOOK, days
 from tests.store.builders import memory_store, sqlite_store
 

@@ -7,7 +7,6 @@ from typing import Any
 import msgspec
 import pytest
 
-from standfast.canon import canonical_bytes
 from standfast.clock import CountedIds, ManualClock
 from standfast.errors import InvalidValue, NotAuthorised, NotGoverned
 from standfast.govern.admission import JudgedRecord, admit
@@ -19,11 +18,12 @@ from standfast.govern.policy import MemoryWritePolicy, decide_recall
 from standfast.memory import Memory
 from standfast.memory.band_budgets import BandBudgets
 from standfast.memory.commit_plan import governance_rows, incidents_in, plan_commit, rows_needed
-from standfast.scopes import refused_key
+from standfast.records.canon import canonical_bytes
+from standfast.records.scopes import refused_key
+from standfast.records.vocabulary import Band, Record, RunIdentity, Verdict, VisibilityMode
 from standfast.store.commit import Commit
-from standfast.store.records import record_of
 from standfast.store.store import Store, open_store
-from standfast.vocabulary import Band, Record, RunIdentity, Verdict, VisibilityMode
+from standfast.store.stored_records import record_of
 
 NOW = datetime(2026, 6, 1, tzinfo=UTC)
 RUN = RunIdentity(

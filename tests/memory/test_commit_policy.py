@@ -7,8 +7,8 @@ import pytest
 from standfast import Memory
 from standfast.clock import ManualClock
 from standfast.errors import CommitAborted, InvalidValue
+from standfast.records.vocabulary import Band
 from standfast.settings import Settings
-from standfast.vocabulary import Band
 from standfast.wiring import open_memory
 
 SECRET = "The password of the admin is hunter2hunter2."

@@ -13,9 +13,9 @@ from standfast.errors import AboveCeiling, InvalidValue, MessageConflict, Reques
 from standfast.limits import MAX_PASSAGE_CHARS, MESSAGES_PER_COMMIT
 from standfast.memory import AddedMessages, Memory
 from standfast.memory.messages import cut_text, read_messages
-from standfast.origins import Origin
+from standfast.records.origins import Origin
+from standfast.records.vocabulary import Band, Verdict
 from standfast.store.store import Store
-from standfast.vocabulary import Band, Verdict
 from tests.memory.conftest import SECRET
 
 ADA = "user/ada"

@@ -25,9 +25,9 @@ from standfast.limits import (
 )
 from standfast.memory import Memory, erasing
 from standfast.policies import BandBudget
+from standfast.records.vocabulary import Band, Verdict
 from standfast.store.store import Store
 from standfast.traces.folder import TraceFolder
-from standfast.vocabulary import Band, Verdict
 from tests.memory.conftest import HANDBOOK, SECRET, SIGNERS, decision
 
 ADA = "user/ada"

@@ -14,8 +14,8 @@ from standfast.errors import InvalidValue
 from standfast.govern.approvals.approvals import Decision
 from standfast.memory import Memory
 from standfast.policies import BandBudget
+from standfast.records.vocabulary import Band, Verdict
 from standfast.store.store import Store
-from standfast.vocabulary import Band, Verdict
 from tests.memory.conftest import HANDBOOK, SECRET, SIGNERS, days, decision
 from tests.store.builders import memory_store, sqlite_store
 

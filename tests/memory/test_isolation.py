@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from standfast.errors import CommitAborted
 from standfast.memory import Memory, Run
+from standfast.records.vocabulary import Band, Verdict
 from standfast.store.store import Store
-from standfast.vocabulary import Band, Verdict
 from tests.memory.conftest import HANDBOOK
 
 SUBJECTS = ("rivers", "towers", "bridges", "harbours")

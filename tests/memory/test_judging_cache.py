@@ -13,9 +13,9 @@ from standfast.clock import CountedIds
 from standfast.govern.judge.judge import Claim, FloorRegistry, Judge, JudgingContext
 from standfast.memory import Memory
 from standfast.memory.judging_cache import JudgingCache
+from standfast.records.vocabulary import ActionType, Band, Record, Verdict
 from standfast.store.commit import Commit, Write
 from standfast.store.store import Store
-from standfast.vocabulary import ActionType, Band, Record, Verdict
 from tests.memory.conftest import HANDBOOK, SIGNERS, decision
 from tests.store.builders import memory_store
 

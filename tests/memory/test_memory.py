@@ -9,8 +9,8 @@ from standfast.clock import CountedIds, ManualClock
 from standfast.errors import CommitAborted, InvalidValue, NotAllowed, NotAuthorised, RunOver, StoreBusy
 from standfast.govern.approvals.queue import WaitingProposal
 from standfast.memory import Memory, Run
+from standfast.records.vocabulary import ActionType, Band, Receipt, Verdict
 from standfast.store.commit import Commit, Write
-from standfast.vocabulary import ActionType, Band, Receipt, Verdict
 from tests.memory.conftest import HANDBOOK, SECRET, SIGNERS, decision
 
 

@@ -5,12 +5,12 @@ import pytest
 from standfast.errors import InvalidSettings, InvalidValue
 from standfast.memory import Memory
 from standfast.memory.judging_cache import OriginLookup
-from standfast.origins import Origin, origin_of
-from standfast.remember_request import RememberRequest
-from standfast.scopes import SHARED
+from standfast.records.origins import Origin, origin_of
+from standfast.records.requests import RememberRequest
+from standfast.records.scopes import SHARED
+from standfast.records.vocabulary import Band, Record, Verdict
 from standfast.settings import Settings
 from standfast.store.store import Store
-from standfast.vocabulary import Band, Record, Verdict
 from standfast.wiring import memory_in
 from tests.memory.conftest import HANDBOOK
 

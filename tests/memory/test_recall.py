@@ -8,12 +8,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from standfast.canon import utc_text
 from standfast.clock import ManualClock
 from standfast.errors import NoSuchSnapshot, NotAllowed
 from standfast.memory import Memory, Run
+from standfast.records.canon import utc_text
+from standfast.records.vocabulary import Band
 from standfast.store.store import Store
-from standfast.vocabulary import Band
 from tests.memory.conftest import HANDBOOK, SECRET, SIGNERS, days, decision
 from tests.store.builders import memory_store
 

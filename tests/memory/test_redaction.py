@@ -6,15 +6,15 @@ from pathlib import Path
 
 import pytest
 
-from standfast.canon import fingerprint
 from standfast.clock import CountedIds
 from standfast.govern.judge.claim import Claim
 from standfast.govern.judge.secrecy import redacted, redacted_request
 from standfast.govern.judge.text_reading import READ_CHARS, TextReading
 from standfast.memory import Memory
-from standfast.remember_request import RememberRequest
+from standfast.records.canon import fingerprint
+from standfast.records.requests import RememberRequest
+from standfast.records.vocabulary import Band, Record, Verdict
 from standfast.traces.folder import TraceFolder
-from standfast.vocabulary import Band, Record, Verdict
 from tests.memory.conftest import HANDBOOK, SECRET
 
 KEY = SECRET.split()[4]

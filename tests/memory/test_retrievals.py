@@ -5,12 +5,12 @@ import pytest
 from standfast.clock import CountedIds, ManualClock
 from standfast.limits import MAX_FOLLOWED_SNAPSHOTS
 from standfast.memory import AgentRun, Memory
-from standfast.store import records
+from standfast.records.vocabulary import ErasedSince
+from standfast.store import stored_records
 from standfast.store.store import Store
 from standfast.traces.artifact import ModelConfig, Retrieval, Trace
 from standfast.traces.equivalence import ClaimVerdict, ReasonCode, compare
 from standfast.traces.replay import replay
-from standfast.vocabulary import ErasedSince
 from tests.memory.conftest import HANDBOOK
 
 MODEL = ModelConfig(provider_name="scripted", model_name="parrot", seed=7)
@@ -135,7 +135,7 @@ def test_old_snapshots_count_the_same(memory: Memory, monkeypatch: pytest.Monkey
     memory.remember("Refunds take 14 days.", subject="b", source=HANDBOOK)
     memory.forget("a", reason="asked for")
     by_ledger = memory.at(2).recall("refunds")
-    monkeypatch.setattr(records, "MAX_FOLLOWED_SNAPSHOTS", 0)
+    monkeypatch.setattr(stored_records, "MAX_FOLLOWED_SNAPSHOTS", 0)
 
     assert MAX_FOLLOWED_SNAPSHOTS > 0
     assert memory.at(2).recall("refunds").package_hash == by_ledger.package_hash

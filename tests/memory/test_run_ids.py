@@ -8,9 +8,9 @@ from standfast.clock import ManualClock
 from standfast.errors import CommitAborted, PayloadMismatch
 from standfast.govern.approvals.queue import SYSTEM_NAMESPACE
 from standfast.memory import AsyncMemory, Forgotten, Memory, Run
+from standfast.records.vocabulary import ActionType, Band, Verdict
 from standfast.store.commit import Write
 from standfast.store.store import Store
-from standfast.vocabulary import ActionType, Band, Verdict
 from tests.memory.conftest import HANDBOOK, SECRET, days
 from tests.store.conftest import Opener
 

@@ -15,13 +15,13 @@ from standfast.govern.audit import problems_of_governance
 from standfast.govern.evidence import content_fingerprint
 from standfast.memory import AgentRun, Memory
 from standfast.memory.band_budgets import BandBudgets
-from standfast.origins import Origin, origin_of
 from standfast.policies import BandBudget
-from standfast.scopes import is_within
+from standfast.records.origins import Origin, origin_of
+from standfast.records.scopes import is_within
+from standfast.records.vocabulary import Band, Record, Verdict
 from standfast.store.store import Store
 from standfast.traces.artifact import ModelConfig
 from standfast.traces.replay import replay
-from standfast.vocabulary import Band, Record, Verdict
 from tests.memory.conftest import HANDBOOK, SECRET, SIGNERS, decision
 
 SCOPES = ("shared", "user", "user/ada", "user/adam", "user/ada/pets", "project/x")

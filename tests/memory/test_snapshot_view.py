@@ -5,7 +5,7 @@ import pytest
 from standfast.errors import NoSuchSnapshot
 from standfast.memory import Memory
 from standfast.memory.snapshot_view import SnapshotReader, SnapshotView
-from standfast.vocabulary import Band
+from standfast.records.vocabulary import Band
 
 SOURCE = {"kind": "doc", "id": "handbook#4"}
 

@@ -10,7 +10,7 @@ from standfast.errors import InvalidValue, NotAuthorised
 from standfast.govern.approvals.approvals import Decision
 from standfast.govern.approvals.queue import WaitingProposal
 from standfast.memory import Memory
-from standfast.vocabulary import ActionType, Verdict
+from standfast.records.vocabulary import ActionType, Verdict
 from tests.memory.conftest import HANDBOOK, SECRET, SIGNERS, decision
 
 OLD, NEW = "Ada lives in Bergen.", "Since May, Ada has her home in Cork."

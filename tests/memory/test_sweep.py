@@ -6,7 +6,7 @@ import pytest
 
 from standfast.clock import ManualClock
 from standfast.memory import Memory
-from standfast.vocabulary import Band, Tier, Verdict
+from standfast.records.vocabulary import Band, Tier, Verdict
 from tests.memory.conftest import HANDBOOK, days
 from tests.store.builders import sqlite_store
 

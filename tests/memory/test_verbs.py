@@ -7,8 +7,8 @@ import pytest
 from standfast.clock import CountedIds, RandomIds
 from standfast.errors import CommitAborted, InvalidValue
 from standfast.memory import Memory
+from standfast.records.vocabulary import Band, Verdict
 from standfast.traces.folder import TraceFolder
-from standfast.vocabulary import Band, Verdict
 from tests.memory.conftest import HANDBOOK, SECRET
 
 

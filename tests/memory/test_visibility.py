@@ -9,9 +9,9 @@ from click.testing import CliRunner
 from standfast.cli import main
 from standfast.errors import AboveCeiling, InvalidSettings, InvalidValue, NotAllowed
 from standfast.memory import Memory
+from standfast.records.vocabulary import VisibilityMode
 from standfast.settings import Settings
 from standfast.store.store import Store
-from standfast.vocabulary import VisibilityMode
 from standfast.wiring import memory_in
 from tests.memory.conftest import HANDBOOK
 

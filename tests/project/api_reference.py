@@ -12,7 +12,7 @@ from typing import Final
 import click
 
 import standfast
-from standfast.vocabulary import Value
+from standfast.records.vocabulary import Value
 
 HEADER: Final = """\
 # API
@@ -30,15 +30,15 @@ its name. The pages on [optimizing](optimize.md), [prompts](prompts.md) and [mai
 
 # The parts of the page, with the modules whose names they have. These names come first, the others by name.
 PARTS: Final = {
-    "Memory": ("memory", "remember_request"),
+    "Memory": ("memory", "records.requests"),
     "Recall": ("recall",),
     "Adapters, imports and exports": ("adapters",),
     "Remote": ("client",),
-    "Governance": ("govern", "origins"),
+    "Governance": ("govern", "records.origins"),
     "Traces": ("traces",),
-    "Values": ("vocabulary",),
+    "Values": ("records.vocabulary",),
     "Store, ledger and policies": ("store", "ledger", "policies"),
-    "Settings, time and canonical JSON": ("settings", "clock", "canon"),
+    "Settings, time and canonical JSON": ("settings", "clock", "records.canon"),
 }
 FIRST: Final = "Memory Run SnapshotView AsyncMemory AsyncRun AsyncSnapshotView RecallPackage Client Record"
 ELSEWHERE: Final = ("errors",)
@@ -52,7 +52,7 @@ def names_of(modules: Iterable[str]) -> list[str]:
 
 
 def _module(name: str) -> str:
-    return standfast._MODULE_OF.get(name, "vocabulary")  # Where the package itself looks.
+    return standfast._MODULE_OF.get(name, "records.vocabulary")  # Where the package itself looks.
 
 
 def _entry(name: str) -> str:

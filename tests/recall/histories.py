@@ -13,10 +13,10 @@ from standfast.recall.index_view import ListedView
 from standfast.recall.lexical import LexicalController
 from standfast.recall.lexical_index import record_of_version
 from standfast.recall.store_index import path_of
-from standfast.scopes import is_within, scoped_key
+from standfast.records.scopes import is_within, scoped_key
+from standfast.records.vocabulary import ActionType, Band
 from standfast.store.commit import Commit, Write
 from standfast.store.store import Store
-from standfast.vocabulary import ActionType, Band
 
 ENGLISH = analyzer_of("english")
 WORDS = ["refunds", "VAT", "support", "group", "the", "Berlin", "2023", "Ada"]

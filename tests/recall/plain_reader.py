@@ -13,8 +13,8 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from standfast.canon import canonical_bytes, fingerprint
 from standfast.errors import NotCanonical
+from standfast.records.canon import canonical_bytes, fingerprint
 
 MIB = 1 << 20
 NAMES = ("memory_id", "ts_utc", "text", "tags", "refs")

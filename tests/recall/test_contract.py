@@ -12,7 +12,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from standfast.canon import canonical_bytes
 from standfast.errors import (
     EmptyQuery,
     InvalidBudget,
@@ -28,6 +27,7 @@ from standfast.recall.package import PackageBudget, SelectedItem, render
 from standfast.recall.request import MemoryControllerInput
 from standfast.recall.selection import ESTIMATOR, excerpt_of
 from standfast.recall.tokens import BpeCounter
+from standfast.records.canon import canonical_bytes
 from tests.recall.stores import FEW, contents, requests, written
 
 SECRET = "x9-never-in-a-receipt"

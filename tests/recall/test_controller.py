@@ -17,7 +17,7 @@ from standfast.recall import (
 )
 from standfast.recall.package import PackageBudget, PackageQuery, SelectedItem, Selection
 from standfast.recall.tokens import BpeCounter
-from standfast.vocabulary import Band
+from standfast.records.vocabulary import Band
 
 SOURCE = {"kind": "doc", "id": "handbook#4"}
 

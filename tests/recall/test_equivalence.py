@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from standfast.canon import canonical_bytes
+from standfast.recall.candidates import Candidate, Fault, read_block, read_line
 from standfast.recall.jsonl import JsonlSource
 from standfast.recall.memory_read import read
-from standfast.recall.records import Candidate, Fault, read_block, read_line
 from standfast.recall.request import MemoryControllerInput
+from standfast.records.canon import canonical_bytes
 from tests.recall import plain_reader
 from tests.recall.stores import BAD_LINES, FEW, contents, lines, marks, requests, written
 

@@ -6,7 +6,7 @@ import pytest
 
 from standfast.errors import InvalidValue
 from standfast.recall.filters import Filter, RecordFacts
-from standfast.vocabulary import Record
+from standfast.records.vocabulary import Record
 
 RECORD = Record(
     memory_id="m",

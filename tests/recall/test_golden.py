@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from standfast.canon import fingerprint
 from standfast.errors import InvalidValue
 from standfast.recall.package import ContextPackage
+from standfast.records.canon import fingerprint
 from tests.recall import golden, plain_reader
 from tests.subprocesses import ROOT, run_python, virtualenv
 
@@ -17,7 +17,7 @@ VECTORS: list[dict[str, Any]] = [
     json.loads(line) for line in golden.VECTORS.read_text(encoding="utf-8").splitlines()
 ]
 PROGRAM = (
-    "from tests.recall import golden; from standfast.canon import fingerprint;"
+    "from tests.recall import golden; from standfast.records.canon import fingerprint;"
     " print(fingerprint(golden.vectors()))"
 )
 

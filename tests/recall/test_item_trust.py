@@ -10,11 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from standfast import Memory, RecallItem, RecallPackage
-from standfast.canon import utc_text
 from standfast.clock import ManualClock
 from standfast.errors import InvalidValue
 from standfast.govern.policy import decide_recall
-from standfast.origins import ceiling_of
 from standfast.recall.analysis import decode_record
 from standfast.recall.controller import Package
 from standfast.recall.filters import (
@@ -25,6 +23,8 @@ from standfast.recall.filters import (
     trust_code,
 )
 from standfast.recall.timestamps import MISSING, time_of
+from standfast.records.canon import utc_text
+from standfast.records.origins import ceiling_of
 from tests.recall.test_lexical import answer, ids, record
 
 DOC = {"kind": "doc", "id": "handbook#4"}

@@ -13,11 +13,11 @@ from typing import Any
 import pytest
 
 from standfast.errors import MissingStore, RecallError, UnreadableStore
+from standfast.recall.candidates import Candidate, Fault, read_block, read_line
 from standfast.recall.controller import RecallAnswer
 from standfast.recall.jsonl import JsonlSource
 from standfast.recall.memory_read import explain
 from standfast.recall.package import ContextPackage
-from standfast.recall.records import Candidate, Fault, read_block, read_line
 from standfast.recall.request import MemoryControllerInput
 
 GOOD = b'{"memory_id":"good","text":"refund"}'

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from standfast.recall.records import Candidate, read_line
+from standfast.recall.candidates import Candidate, read_line
 from standfast.recall.selection import (
     DropReason,
     RankedCandidate,
@@ -20,7 +20,7 @@ from standfast.recall.selection import (
     per_item_tokens,
 )
 from standfast.recall.timestamps import time_of
-from standfast.vocabulary import Budget
+from standfast.records.vocabulary import Budget
 from tests.recall.stores import FEW, records
 
 NOW = time_of("2026-01-31T00:00:00Z")

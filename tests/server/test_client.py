@@ -42,7 +42,7 @@ from standfast.errors import (
 )
 from standfast.govern.approvals.sshsig import sign
 from standfast.memory import Memory
-from standfast.vocabulary import ActionType, Band, Verdict
+from standfast.records.vocabulary import ActionType, Band, Verdict
 from tests.govern import openssh
 from tests.server.cutting_proxy import CuttingProxy
 from tests.server.harness import HANDBOOK, Served

@@ -24,6 +24,7 @@ from standfast.limits import (
     MAX_RUN_ITEMS,
     MAX_RUNS_HELD,
 )
+from standfast.records.vocabulary import VisibilityMode
 from standfast.server.access.permissions import ROLES_OF_PERMISSION, Caller, KeyRole, Permission
 from standfast.server.http.open_runs import OpenRuns
 from standfast.server.operations.gateway import Gateway
@@ -41,7 +42,6 @@ from standfast.server.operations.schemas import (
     encode_cursor,
     paginate,
 )
-from standfast.vocabulary import VisibilityMode
 from tests.server.harness import HANDBOOK, Harness, make_gateway
 
 ROOT = Caller(key_id="root", name="root", role=KeyRole.OPERATOR, namespaces=("*",))

@@ -7,12 +7,12 @@ from typing import Any
 import pytest
 from starlette.testclient import TestClient
 
-from standfast.canon import canonical_bytes
 from standfast.clock import ManualClock
 from standfast.govern.approvals.approvals import Statement
 from standfast.govern.approvals.sshsig import sign
 from standfast.ledger.checkpoint import InclusionReceipt, verify_receipt
 from standfast.limits import MAX_OPEN_RUNS_OF_KEY, RUN_IDLE_SECONDS
+from standfast.records.canon import canonical_bytes
 from standfast.server.access.protection import WINDOW_SECONDS
 from standfast.server.app import build_app
 from standfast.server.operations.schemas import encode_cursor

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from standfast.cli import main
 from standfast.clock import ManualClock, RandomIds
 from standfast.errors import Forbidden, InvalidValue, NotFound, Unauthenticated
-from standfast.origins import Origin
+from standfast.records.origins import Origin
 from standfast.server.access.keys import Keyring
 from standfast.server.access.permissions import (
     ROLES_OF_PERMISSION,

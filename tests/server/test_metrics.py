@@ -9,11 +9,11 @@ from starlette.testclient import TestClient
 
 from standfast.memory import Memory
 from standfast.policies.band_budget import BandBudget
+from standfast.records.vocabulary import Band, Receipt, Verdict
 from standfast.server.app import build_app
 from standfast.server.operations.gateway import Gateway
 from standfast.server.operations.telemetry import NamespaceMetrics
 from standfast.store.store import open_store
-from standfast.vocabulary import Band, Receipt, Verdict
 from tests.memory.conftest import SIGNERS
 from tests.server.harness import FACT, HANDBOOK, Harness
 

@@ -9,6 +9,7 @@ import pytest
 from standfast.clock import ManualClock
 from standfast.errors import NotFound, RequestReused, RunOver
 from standfast.limits import RUN_IDLE_SECONDS
+from standfast.records.vocabulary import VisibilityMode
 from standfast.server.access.permissions import Caller, KeyRole
 from standfast.server.http.open_runs import OpenRuns
 from standfast.server.operations.gateway import Gateway
@@ -20,7 +21,6 @@ from standfast.server.operations.schemas import (
     RememberResponse,
 )
 from standfast.traces.folder import TraceFolder
-from standfast.vocabulary import VisibilityMode
 from tests.memory.conftest import SECRET
 from tests.server.harness import HANDBOOK, make_gateway
 

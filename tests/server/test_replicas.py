@@ -12,11 +12,11 @@ from standfast.clock import ManualClock
 from standfast.errors import RateLimited, StoreFailed
 from standfast.limits import REPLICA_SECONDS
 from standfast.memory import Memory
+from standfast.records.vocabulary import Band
 from standfast.server.access.protection import RateLimiter
 from standfast.server.access.replicas import Replicas
 from standfast.store.in_memory import InMemoryTemporaryRows
 from standfast.store.protocol import TemporaryRow
-from standfast.vocabulary import Band
 from tests import load
 from tests.server.replicas import AcknowledgedCaller, ReplicaSet, RoundRobinProxy
 

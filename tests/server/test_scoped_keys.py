@@ -23,7 +23,8 @@ from starlette.testclient import TestClient
 from standfast.clock import ManualClock
 from standfast.errors import Forbidden, InvalidValue
 from standfast.govern.approvals.queue import WaitingProposal
-from standfast.scopes import scope_in
+from standfast.records.scopes import scope_in
+from standfast.records.vocabulary import Band
 from standfast.server.access.permissions import Caller, KeyRole, Permission
 from standfast.server.app import build_app
 from standfast.server.console.routes import PAGES, console_routes
@@ -41,7 +42,6 @@ from standfast.server.operations.schemas import (
 )
 from standfast.server.operations.store_schemas import CreateKeyBody
 from standfast.settings import Settings
-from standfast.vocabulary import Band
 from tests.govern.openssh import private_key
 from tests.memory.conftest import SECRET, days, decision
 from tests.server.artifacts import TEMPLATE

@@ -5,12 +5,12 @@ from collections.abc import Iterable
 from typing import Any
 
 from standfast.clock import Clock, CountedIds, IdSource, ManualClock, seeded
+from standfast.records.vocabulary import ActionType
 from standfast.store.audit import checksummed
 from standfast.store.commit import Commit, Fact, RecordVector, Write
 from standfast.store.in_memory import InMemoryStorage
 from standfast.store.sqlite import SQLiteStorage
 from standfast.store.store import Store
-from standfast.vocabulary import ActionType
 
 NAMESPACE = "tests"
 

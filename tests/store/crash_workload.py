@@ -15,11 +15,11 @@ import pytest
 
 from standfast.clock import CountedIds, ManualClock
 from standfast.errors import CommitAborted
+from standfast.records.vocabulary import Receipt
 from standfast.store.commit import Commit
 from standfast.store.protocol import AppliedCommit, Buffer
 from standfast.store.sqlite import SQLiteStorage
 from standfast.store.store import Store
-from standfast.vocabulary import Receipt
 from tests.store.builders import commit, contents, expire, merge, noise, sqlite_store, write
 from tests.store.recording_vfs import (
     DATABASE,

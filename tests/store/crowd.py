@@ -16,8 +16,8 @@ import msgspec
 
 from standfast.clock import RandomIds, SystemClock, seeded
 from standfast.errors import CommitAborted, StoreBusy
+from standfast.records.vocabulary import Receipt
 from standfast.store.store import Store
-from standfast.vocabulary import Receipt
 from tests.store.builders import NAMESPACE, commit, merge, sqlite_store, write
 
 COUNTERS = [f"counter{number:02}" for number in range(24)]

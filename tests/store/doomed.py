@@ -18,11 +18,11 @@ import msgspec
 
 from standfast.clock import ManualClock, RandomIds, seeded
 from standfast.errors import CommitAborted
+from standfast.records.vocabulary import AbortReason, Receipt
 from standfast.store.commit import Commit
 from standfast.store.protocol import Buffer, Changes, StateQuery, StateView, Transaction
 from standfast.store.sqlite import SQLiteStorage
 from standfast.store.store import Store
-from standfast.vocabulary import AbortReason, Receipt
 from tests.store.builders import commit, merge, write
 from tests.store.recording_vfs import Op, WatchedVFS, Watcher, watch_head_file
 

@@ -14,11 +14,11 @@ import msgspec
 
 from standfast.clock import CountedIds, ManualClock, seeded
 from standfast.errors import OutcomeUnknown, StoreError, StoreFailed
+from standfast.records.vocabulary import Receipt
 from standfast.store.commit import Commit
 from standfast.store.protocol import AppliedCommit
 from standfast.store.sqlite import SQLiteStorage
 from standfast.store.store import Store
-from standfast.vocabulary import Receipt
 from tests.store.builders import NAMESPACE, commit, contents, expire, merge, noise, sqlite_store, write
 from tests.store.recording_vfs import WatchedVFS, Watcher, io_error
 

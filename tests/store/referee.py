@@ -8,11 +8,11 @@ happen to match.
 from standfast.errors import CommitAborted, PayloadMismatch, StoreError
 from standfast.ledger.chain import Tip, check
 from standfast.limits import LEASE_SECONDS, MAX_CLOCK_SKEW_SECONDS
+from standfast.records.vocabulary import ActionType, BufferState, Receipt
 from standfast.store.commit import Commit
 from standfast.store.in_memory import InMemoryStorage
 from standfast.store.pipeline import receipt_of
 from standfast.store.protocol import AppliedCommit, Buffer, Changes, RecordKey, StateQuery, Version
-from standfast.vocabulary import ActionType, BufferState, Receipt
 from tests.store.request import Request
 
 

@@ -4,11 +4,11 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
+from standfast.records.vocabulary import AbortReason, BufferState
 from standfast.store import pipeline
 from standfast.store.commit import Commit
 from standfast.store.pipeline import Submission
 from standfast.store.protocol import Buffer, Changes, StateQuery, StateView
-from standfast.vocabulary import AbortReason, BufferState
 
 
 @dataclass(slots=True)

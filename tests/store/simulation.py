@@ -22,11 +22,11 @@ from typing import Any, Final
 
 from standfast.clock import seeded
 from standfast.errors import OutcomeUnknown, StoreError
+from standfast.records.vocabulary import BufferState
 from standfast.store.commit import Commit, Write
 from standfast.store.in_memory import InMemoryStorage
 from standfast.store.pipeline import Submission
 from standfast.store.protocol import Buffer
-from standfast.vocabulary import BufferState
 from tests.store.builders import commit, expire, merge, write
 from tests.store.referee import Referee, Violation
 from tests.store.request import Request, aborting, claiming, committing, discarding, renewing, staging

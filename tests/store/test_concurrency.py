@@ -18,9 +18,9 @@ import msgspec
 import pytest
 
 from standfast.clock import RandomIds, SystemClock
+from standfast.records.vocabulary import Receipt
 from standfast.store.sqlite import file as sqlite_file
 from standfast.store.store import Store
-from standfast.vocabulary import Receipt
 from tests.figures import Figures
 from tests.store.builders import NAMESPACE, commit, contents, memory_store, sqlite_store, write
 from tests.store.crowd import COUNTERS, GENESIS, Attempt, Counting

@@ -4,10 +4,10 @@ import msgspec
 import pytest
 
 from standfast.errors import CommitAborted, NoSuchSnapshot, PayloadMismatch, StaleFence
+from standfast.records.vocabulary import AbortReason, ActionType, BufferState, Receipt
 from standfast.store.commit import Write
 from standfast.store.protocol import BEHIND_ALL_KEYS, Buffer, Version, VersionQuery
 from standfast.store.store import Store
-from standfast.vocabulary import AbortReason, ActionType, BufferState, Receipt
 from tests.store.builders import NAMESPACE, commit, contents, expire, merge, write
 from tests.store.conftest import Ager, Opener
 

@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 
 from standfast.errors import CommitAborted, Corruption, StoreFailed
+from standfast.records.vocabulary import ActionType
 from standfast.store import audit
 from standfast.store.commit import Commit, Write
 from standfast.store.protocol import VersionQuery
 from standfast.store.store import Store
-from standfast.vocabulary import ActionType
 from tests.store.builders import (
     NAMESPACE,
     commit,

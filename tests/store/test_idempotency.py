@@ -8,10 +8,10 @@ import msgspec
 
 from standfast.clock import seeded
 from standfast.errors import CommitAborted, PayloadMismatch, StoreError
+from standfast.records.vocabulary import Receipt
 from standfast.store.commit import Commit
 from standfast.store.pipeline import Submission
 from standfast.store.store import Store
-from standfast.vocabulary import Receipt
 from tests.figures import Figures
 from tests.store.builders import NAMESPACE, commit, contents, merge, write
 

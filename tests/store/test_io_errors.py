@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 from standfast.errors import OutcomeUnknown, StoreError, StoreFailed
+from standfast.records.vocabulary import Receipt
 from standfast.store.store import Store
-from standfast.vocabulary import Receipt
 from tests.figures import Figures
 from tests.store.builders import commit, contents, noise, sqlite_store, write
 from tests.store.faulty_disk import CODES, fold, try_chaos, try_every_moment, try_opening

@@ -20,11 +20,11 @@ import pytest
 
 from standfast.clock import ManualClock
 from standfast.errors import CommitAborted
+from standfast.records.vocabulary import BufferState, Receipt
 from standfast.store.commit import Commit
 from standfast.store.protocol import Buffer
 from standfast.store.sqlite import SQLiteStorage
 from standfast.store.store import Store
-from standfast.vocabulary import BufferState, Receipt
 from tests.figures import Figures
 from tests.store.builders import NAMESPACE, sqlite_store
 from tests.store.doomed import GENESIS, LEFT, Job, Told, planned

@@ -11,11 +11,11 @@ import msgspec
 import pytest
 
 from standfast.errors import BrokenChain, CommitAborted, StaleFence
+from standfast.records.vocabulary import AbortReason, Receipt
 from standfast.store import pipeline
 from standfast.store.commit import Commit
 from standfast.store.pipeline import Submission
 from standfast.store.protocol import Buffer, Changes, StateView
-from standfast.vocabulary import AbortReason, Receipt
 from tests.figures import Figures
 from tests.store.referee import Violation
 from tests.store.simulation import World, play_all

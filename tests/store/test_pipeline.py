@@ -7,15 +7,15 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from standfast.canon import fingerprint_of_bytes
 from standfast.errors import CommitAborted, InvalidValue, PayloadMismatch, StaleFence
 from standfast.ledger.chain import Tip, check
 from standfast.limits import LEASE_SECONDS, MAX_CLOCK_SKEW_SECONDS, MAX_COMMIT_FACTS, MAX_COMMIT_WRITES
+from standfast.records.canon import fingerprint_of_bytes
+from standfast.records.vocabulary import AbortReason, ActionType, BufferState, Receipt
 from standfast.store import pipeline
 from standfast.store.commit import Commit, Fact, RecordVector, Write, payload_fingerprint_of
 from standfast.store.pipeline import Submission
 from standfast.store.protocol import AppliedCommit, Buffer, StateView, Version
-from standfast.vocabulary import AbortReason, ActionType, BufferState, Receipt
 from tests.store.builders import NAMESPACE, commit, expire, memory_store, merge, write
 
 NOW = 1_800_000_000.0

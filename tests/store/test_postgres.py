@@ -14,12 +14,12 @@ from standfast.errors import (
     StoreError,
     StoreFailed,
 )
+from standfast.records.vocabulary import Receipt
 from standfast.store.pipeline import Submission, decide_commits, query_for
 from standfast.store.postgres import server
 from standfast.store.postgres.storage import PostgresStorage
 from standfast.store.protocol import StateQuery
 from standfast.store.store import Store
-from standfast.vocabulary import Receipt
 from tests.servers.postgres import PostgresServer
 from tests.store.builders import NAMESPACE, commit, contents, expire, merge, postgres_store, write
 

@@ -18,9 +18,9 @@ import pytest
 
 from standfast.clock import RandomIds, SystemClock, seeded
 from standfast.errors import OutcomeUnknown, StoreError
+from standfast.records.vocabulary import Receipt
 from standfast.store.pipeline import Submission, decide_commits, query_for
 from standfast.store.store import Store
-from standfast.vocabulary import Receipt
 from tests.figures import Figures
 from tests.servers import guard
 from tests.servers.postgres import PostgresServer

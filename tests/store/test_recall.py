@@ -12,10 +12,10 @@ from standfast.recall.memory_read import read
 from standfast.recall.package import ContextPackage
 from standfast.recall.request import MemoryControllerInput
 from standfast.recall.store_index import band_sources
+from standfast.records.vocabulary import Band
 from standfast.store.commit import Write
-from standfast.store.records import record_line
 from standfast.store.store import Store
-from standfast.vocabulary import Band
+from standfast.store.stored_records import record_line
 from tests.recall.stores import written
 from tests.store.builders import NAMESPACE, commit, expire, memory_store, merge, write
 

@@ -7,9 +7,9 @@ import pytest
 
 from standfast.errors import CommitAborted
 from standfast.limits import LEASE_SECONDS
+from standfast.records.vocabulary import AbortReason, BufferState
 from standfast.store.pipeline import BUFFER_SCHEMA, NOTHING, TRANSITIONS, described
 from standfast.store.store import Store
-from standfast.vocabulary import AbortReason, BufferState
 from tests.store.builders import commit, merge, write
 from tests.store.conftest import Ager
 from tests.traces.schema_files import schema

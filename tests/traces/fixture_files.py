@@ -12,7 +12,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from standfast.canon import fingerprint
+from standfast.records.canon import fingerprint
 from standfast.traces.artifact import ModelConfig, ToolProfile, artifact_hash, model_config_id
 from standfast.traces.equivalence import ReasonCode, ShortfallCode
 from tests.traces.scripted import recorded

@@ -10,6 +10,7 @@ from typing import Any
 import msgspec
 
 import standfast
+from standfast.records.vocabulary import BufferState
 from standfast.store.pipeline import BUFFER_SCHEMA, TRANSITIONS, BufferStatus
 from standfast.traces.artifact import (
     DETERMINISM_SCHEMA,
@@ -35,7 +36,6 @@ from standfast.traces.shapes import (
     output_shape_hash,
     output_type,
 )
-from standfast.vocabulary import BufferState
 
 EXAMPLE_SHAPES: tuple[Shape, ...] = (
     TextShape(sections=("intro", "body", "conclusion")),

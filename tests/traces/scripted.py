@@ -14,13 +14,13 @@ from datetime import UTC, datetime
 from random import Random
 from typing import Any
 
-from standfast.canon import fingerprint
 from standfast.clock import ManualClock
+from standfast.records.canon import fingerprint
+from standfast.records.vocabulary import Band, RunIdentity, VisibilityMode
 from standfast.traces.artifact import ModelConfig, RetrievalBudget, SelectedRecord, ToolProfile, Trace
 from standfast.traces.recorder import Recorder
 from standfast.traces.replay import ReplayedRun
 from standfast.traces.shapes import TextShape
-from standfast.vocabulary import Band, RunIdentity, VisibilityMode
 
 MODEL = ModelConfig(
     provider_name="scripted", model_name="parrot", model_revision="3", temperature=0.2, max_tokens=400, seed=7

@@ -15,9 +15,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from standfast.canon import canonical_bytes, fingerprint
 from standfast.clock import ManualClock
 from standfast.errors import InvalidValue, ProfileConflict, RecorderFinished
+from standfast.records.canon import canonical_bytes, fingerprint
 from standfast.traces.artifact import (
     ModelConfig,
     ToolProfile,

@@ -15,9 +15,9 @@ from typing import Final
 
 from standfast.errors import MissingExtra
 from standfast.memory import Memory, Run
-from standfast.scopes import SHARED, checked_scope, scoped_key
-from standfast.store.records import record_of
-from standfast.vocabulary import Band, Record, VisibilityMode
+from standfast.records.scopes import SHARED, checked_scope, scoped_key
+from standfast.records.vocabulary import Band, Record, VisibilityMode
+from standfast.store.stored_records import record_of
 
 try:
     from anthropic.lib.tools import BetaAbstractMemoryTool, ToolError

@@ -14,14 +14,14 @@ from typing import Any, Final
 
 import msgspec
 
-from standfast.canon import fingerprint
 from standfast.errors import InvalidValue
 from standfast.limits import MAX_EXTRACTED_FACTS, MAX_NAME_CHARS
 from standfast.memory.conversations import ExtractedFact
 from standfast.memory.messages import SessionMessage
 from standfast.optimize.providers.adapter import ModelRequest, ProviderAdapter
-from standfast.scopes import SHARED
-from standfast.vocabulary import Value
+from standfast.records.canon import fingerprint
+from standfast.records.scopes import SHARED
+from standfast.records.vocabulary import Value
 
 EXTRACTION_PROMPT: Final = (
     "You find facts in a conversation that are worth remembering for later conversations: preferences,"

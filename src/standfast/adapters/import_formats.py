@@ -23,14 +23,14 @@ from typing import Any, Final
 import msgspec
 
 from standfast.adapters.langgraph_items import KIND, ref_of, subject_of, text_of
-from standfast.canon import parse
 from standfast.entity_ids import ENTITY_IDS, EntityIds, stored_metadata
 from standfast.errors import InvalidValue, StandfastError
 from standfast.limits import MAX_IMPORT_BYTES, MAX_METADATA_CHARS, MAX_NAME_CHARS, MAX_VALUE_BYTES
 from standfast.memory.messages import cut_text
-from standfast.remember_request import RememberRequest
-from standfast.scopes import SHARED
-from standfast.vocabulary import Band, JsonScalar, Record, is_metadata_value
+from standfast.records.canon import parse
+from standfast.records.requests import RememberRequest
+from standfast.records.scopes import SHARED
+from standfast.records.vocabulary import Band, JsonScalar, Record, is_metadata_value
 
 _OWN_FIELDS: Final = frozenset({*Record.__struct_fields__})
 _HEADING: Final = re.compile(r"^(#{1,6})\s+(.*?)\s*#*\s*$")

@@ -34,14 +34,14 @@ from standfast.adapters.import_formats import (
     read_mem0,
 )
 from standfast.adapters.langgraph_items import StoredItem, exact_json
-from standfast.canon import canonical_bytes, fingerprint, fingerprint_of_bytes
 from standfast.entity_ids import as_memory
 from standfast.errors import InvalidValue, MessageConflict
 from standfast.limits import IMPORT_PART_FACTS, MAX_IMPORT_PROBLEMS, READ_CHUNK_BYTES
 from standfast.memory import Memory
 from standfast.memory.messages import read_messages
-from standfast.scopes import ALL_SCOPES, SHARED, checked_scope
-from standfast.vocabulary import Band, Record, Remembered, Value, Verdict, VisibilityMode
+from standfast.records.canon import canonical_bytes, fingerprint, fingerprint_of_bytes
+from standfast.records.scopes import ALL_SCOPES, SHARED, checked_scope
+from standfast.records.vocabulary import Band, Record, Remembered, Value, Verdict, VisibilityMode
 
 WORKFLOW: Final = "import"
 READERS: Final[Mapping[str, Reader]] = {

@@ -18,13 +18,13 @@ from datetime import datetime, timedelta
 from typing import Final
 
 from standfast.adapters.langgraph_items import ItemPath, StoredItem, exact_json, ref_of, subject_of, text_of
-from standfast.canon import utc_text
 from standfast.errors import CommitAborted, InvalidValue, MissingExtra, PutRefused, StandfastError
 from standfast.memory import Memory
 from standfast.memory.erasing import TTL
-from standfast.scopes import SHARED, scoped_key
+from standfast.records.canon import utc_text
+from standfast.records.scopes import SHARED, scoped_key
+from standfast.records.vocabulary import ActionType, Remembered, Verdict, VisibilityMode
 from standfast.store.commit import Commit, Write
-from standfast.vocabulary import ActionType, Remembered, Verdict, VisibilityMode
 
 try:
     from langgraph.store.base import (

@@ -14,9 +14,9 @@ from datetime import datetime
 from typing import Any, Final, Self
 from urllib.parse import quote
 
-from standfast.canon import fingerprint_of_bytes, normal_string
 from standfast.errors import InvalidValue
-from standfast.vocabulary import Record
+from standfast.records.canon import fingerprint_of_bytes, normal_string
+from standfast.records.vocabulary import Record
 
 ItemPath = tuple[tuple[str, ...], str]
 """Namespace and key of an item."""

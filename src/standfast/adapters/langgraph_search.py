@@ -12,7 +12,6 @@ from langgraph.store.base import IndexConfig
 from langgraph.store.base.embed import ensure_embeddings, get_text_at_path
 
 from standfast.adapters.langgraph_items import LONG_PREFIX, ItemPath, StoredItem, subject_of, subject_prefix
-from standfast.canon import parse
 from standfast.errors import InvalidValue
 from standfast.limits import MAX_RECALL_TOKENS
 from standfast.memory import Memory
@@ -20,10 +19,11 @@ from standfast.memory.erasing import TTL
 from standfast.recall.analysis import DEFAULT_LANGUAGE, analyzer_of, words_of
 from standfast.recall.controller import RECALLED_BANDS, RecallRequest
 from standfast.recall.lexical import BEST_SCORE, DEFAULT_CONTROLLER, HYBRID_VERSION
-from standfast.scopes import SHARED, scoped_key
+from standfast.records.canon import parse
+from standfast.records.scopes import SHARED, scoped_key
+from standfast.records.vocabulary import Band
 from standfast.store.protocol import Version
-from standfast.store.records import record_of
-from standfast.vocabulary import Band
+from standfast.store.stored_records import record_of
 
 _MAX_EMBEDDED_TEXTS: Final = 1 << 16
 _WHOLE: Final = ("$",)

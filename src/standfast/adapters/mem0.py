@@ -18,7 +18,6 @@ from itertools import islice
 from types import TracebackType
 from typing import Any, Final, Self
 
-from standfast.canon import utc_text
 from standfast.entity_ids import (
     ENTITY_IDS,
     EntityIds,
@@ -33,9 +32,10 @@ from standfast.memory import Memory
 from standfast.memory.messages import read_messages
 from standfast.recall.filters import Filter
 from standfast.recall.lexical import BEST_SCORE
-from standfast.scopes import scoped_key
-from standfast.store.records import HistoryEntry, record_of
-from standfast.vocabulary import ActionType, Band, Record, Remembered, Verdict, VisibilityMode
+from standfast.records.canon import utc_text
+from standfast.records.scopes import scoped_key
+from standfast.records.vocabulary import ActionType, Band, Record, Remembered, Verdict, VisibilityMode
+from standfast.store.stored_records import HistoryEntry, record_of
 
 Shape = dict[str, Any]
 _WORKFLOW: Final = "mem0"

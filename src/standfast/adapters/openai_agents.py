@@ -18,8 +18,8 @@ from standfast.errors import InvalidValue, MessageConflict, Overloaded
 from standfast.limits import MAX_METADATA_CHARS, MAX_METADATA_FIELDS, MAX_RETRIES
 from standfast.memory import Memory
 from standfast.memory.messages import ACCEPTED_VERDICTS, SessionReader
-from standfast.scopes import SHARED, checked_scope
-from standfast.vocabulary import Record, VisibilityMode
+from standfast.records.scopes import SHARED, checked_scope
+from standfast.records.vocabulary import Record, VisibilityMode
 
 _ITEM: Final = "item"
 _CALL: Final = "function_call"

@@ -27,7 +27,7 @@ from standfast.policies import ByteBudget, ByteMemoryStore, ByteModel, Compressi
 from standfast.policies.byte_model import compressed_bytes, endpoint_of, json_bytes
 from standfast.policies.features import ObservationKind, kind_of
 from standfast.recall.lexical import DEFAULT_CONTROLLER
-from standfast.vocabulary import MemoryAction, Step
+from standfast.records.vocabulary import MemoryAction, Step
 
 WINDOW_STEPS: Final = 50
 BYTES_PER_STEP: Final = 256

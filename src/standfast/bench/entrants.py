@@ -30,7 +30,7 @@ from standfast.policies.policy_process import (
     StartPolicy,
     TellUtility,
 )
-from standfast.vocabulary import ActionType, MemoryAction, Step
+from standfast.records.vocabulary import ActionType, MemoryAction, Step
 
 _CHUNK_BYTES: Final = 1 << 16
 _INHERITED: Final = ("PATH", "SYSTEMROOT", "LANG", "LC_ALL", "TMPDIR", "TEMP")

@@ -23,7 +23,7 @@ import msgspec
 
 from standfast.errors import BadEpisode, BadFile, InvalidValue
 from standfast.limits import MAX_EPISODE_BYTES, MAX_EPISODE_STEPS
-from standfast.vocabulary import Step
+from standfast.records.vocabulary import Step
 
 MANIFEST: Final = "MANIFEST.json"
 _ESCAPE: Final = re.compile(rb"\\.")

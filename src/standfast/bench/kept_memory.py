@@ -21,13 +21,13 @@ import msgspec
 from standfast.bench.entrants import Entrant
 from standfast.bench.metrics import ratio
 from standfast.bench.runner import PricedEpisode
-from standfast.canon import fingerprint
 from standfast.errors import EmptyQuery
 from standfast.policies import ByteMemoryStore
 from standfast.policies.byte_model import API, endpoint_of
 from standfast.recall import Candidate, ControllerRegistry, RecallRequest, RecordView
 from standfast.recall.lexical import DEFAULT_CONTROLLER
-from standfast.vocabulary import Step
+from standfast.records.canon import fingerprint
+from standfast.records.vocabulary import Step
 
 MOST_QUESTIONED: Final = 30
 """How many endpoints of an episode are asked about."""

@@ -20,7 +20,7 @@ from standfast.bench.grid import read_plan, read_results
 from standfast.bench.statistics import Mean, PolicyComparison, compare, mean_of, rank_correlation
 from standfast.errors import BadFile, UnknownPolicy
 from standfast.policies import BandBudget, PolicySpec, Track
-from standfast.vocabulary import Band
+from standfast.records.vocabulary import Band
 
 LEADERBOARD_BYTES: Final = 10_240
 # The columns of the leaderboard: name in LeaderboardRow, heading, and how the mean is shown (with its

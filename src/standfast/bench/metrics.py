@@ -26,7 +26,7 @@ import numpy as np
 from standfast.bench.episodes import Labels
 from standfast.policies import ByteMemoryStore
 from standfast.policies.knapsack import best_subset
-from standfast.vocabulary import ActionType, MemoryAction, Step
+from standfast.records.vocabulary import ActionType, MemoryAction, Step
 
 
 class ActionCounts(msgspec.Struct, frozen=True):

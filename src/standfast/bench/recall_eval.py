@@ -26,7 +26,6 @@ import msgspec
 
 from standfast.bench.report import Plot
 from standfast.bench.statistics import Mean, mean_of
-from standfast.canon import utc_text
 from standfast.clock import Clock, ManualClock, SystemClock
 from standfast.errors import InvalidValue
 from standfast.limits import DEFAULT_MAX_ITEMS
@@ -36,10 +35,11 @@ from standfast.recall.controller import Package
 from standfast.recall.embedders import Embedder
 from standfast.recall.lexical import DEFAULT_CONTROLLER, ControllerRegistry
 from standfast.recall.package import RecallPackage
-from standfast.scopes import SHARED, scoped_key
+from standfast.records.canon import utc_text
+from standfast.records.scopes import SHARED, scoped_key
+from standfast.records.vocabulary import ActionType, Band, Record, Value, Verdict
 from standfast.store.commit import Commit, Write
 from standfast.store.store import Store, open_store
-from standfast.vocabulary import ActionType, Band, Record, Value, Verdict
 
 SAMPLE: Final = Path(__file__).parent / "data" / "recall-sample.jsonl"
 """A small set that ships with Standfast."""

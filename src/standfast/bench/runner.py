@@ -23,7 +23,6 @@ from standfast.bench.metrics import (
     oracle_curve,
     oracle_worth,
 )
-from standfast.canon import fingerprint
 from standfast.errors import PolicyFailed, StandfastError
 from standfast.policies import (
     BanditPolicy,
@@ -41,7 +40,8 @@ from standfast.policies import (
 )
 from standfast.policies.byte_model import compressed_bytes, frozen, json_bytes
 from standfast.policies.write_policy import HINTS, visible_metadata
-from standfast.vocabulary import ActionType, MemoryAction, Step
+from standfast.records.canon import fingerprint
+from standfast.records.vocabulary import ActionType, MemoryAction, Step
 
 CURVE_POINTS: Final = 256
 

@@ -20,10 +20,10 @@ from standfast.govern.approvals.signers import Signers
 from standfast.govern.approvals.sshsig import SEAL_NAMESPACE, PublicKey, sign
 from standfast.memory import AgentRun, Memory
 from standfast.policies import BandBudget
-from standfast.store.packing import packed, unpacked
+from standfast.records.vocabulary import Band
+from standfast.store.compression import packed, unpacked
 from standfast.traces.artifact import ModelConfig
 from standfast.traces.equivalence import compare
-from standfast.vocabulary import Band
 
 DOCS = {"kind": "doc", "id": "api-docs#orders"}
 OLD = "The orders API takes 100 requests a minute; list orders with GET /v1/orders."

@@ -12,7 +12,6 @@ import msgspec
 from rich.console import Console
 from rich.table import Column, Table
 
-from standfast.canon import canonical_bytes
 from standfast.cli.options import (
     MemoryTarget,
     load_settings,
@@ -39,9 +38,10 @@ from standfast.govern.approvals.sshsig import SEAL_NAMESPACE, load_private_key, 
 from standfast.govern.authority import Role
 from standfast.govern.judge import Claim, Judge
 from standfast.memory import Memory
-from standfast.origins import origin_of, origin_table
-from standfast.scopes import ALL_SCOPES, name_in
-from standfast.vocabulary import Band, Receipt, Record, Verdict, normal_tags
+from standfast.records.canon import canonical_bytes
+from standfast.records.origins import origin_of, origin_table
+from standfast.records.scopes import ALL_SCOPES, name_in
+from standfast.records.vocabulary import Band, Receipt, Record, Verdict, normal_tags
 from standfast.wiring import floors_of, signers_of
 
 _ID_CHARS: Final = 12

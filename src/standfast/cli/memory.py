@@ -4,7 +4,6 @@ from typing import Any, BinaryIO
 
 import click
 
-from standfast.canon import parse
 from standfast.cli.options import (
     WORKFLOW,
     MemoryTarget,
@@ -18,8 +17,9 @@ from standfast.errors import InvalidValue, NotCanonical
 from standfast.govern.authority import Role
 from standfast.memory import AddedMessages
 from standfast.memory.erasing import ErasurePlan
-from standfast.store.records import HistoryEntry
-from standfast.vocabulary import Band, Receipt, Remembered, Verdict
+from standfast.records.canon import parse
+from standfast.records.vocabulary import Band, Receipt, Remembered, Verdict
+from standfast.store.stored_records import HistoryEntry
 
 _ID_CHARS = 12
 # Proposals are listed by `standfast approvals`.

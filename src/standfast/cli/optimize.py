@@ -416,7 +416,7 @@ def _read_report(file: str) -> "OptimizationReport":
 
 
 def _write_report(report: "OptimizationReport", file: str) -> None:
-    from standfast.canon import canonical_bytes
+    from standfast.records.canon import canonical_bytes
 
     with click.open_file(file, "wb") as target:
         target.write(canonical_bytes(report.as_json()) + b"\n")

@@ -13,10 +13,10 @@ import msgspec
 
 from standfast.cli.output import json_option
 from standfast.memory import Memory
-from standfast.scopes import SHARED
+from standfast.records.scopes import SHARED
+from standfast.records.vocabulary import JsonScalar
 from standfast.settings import Settings
 from standfast.store.store import Store, open_store
-from standfast.vocabulary import JsonScalar
 from standfast.wiring import open_memory
 
 WORKFLOW = "cli"

@@ -25,7 +25,6 @@ from standfast.cli.options import (
 from standfast.cli.output import json_option, print_json
 from standfast.limits import DEFAULT_MAX_ITEMS, MAX_RECALL_ITEMS, MAX_RECALL_TOKENS
 from standfast.memory import Memory
-from standfast.origins import Origin
 from standfast.recall.controller import Explanation, RecallAnswer
 from standfast.recall.filters import Filter
 from standfast.recall.jsonl import JsonlSource, Source
@@ -33,7 +32,8 @@ from standfast.recall.lexical import DEFAULT_CONTROLLER
 from standfast.recall.memory_read import explain
 from standfast.recall.package import RecallPackage
 from standfast.recall.request import DroppedForm, MemoryControllerInput
-from standfast.scopes import SHARED
+from standfast.records.origins import Origin
+from standfast.records.scopes import SHARED
 
 DEFAULT_TOKENS: Final = 500
 _SQLITE_MAGIC: Final = b"SQLite format 3\0"

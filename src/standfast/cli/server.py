@@ -15,8 +15,8 @@ from standfast.cli.options import load_settings, namespace_option, opened_store,
 from standfast.cli.output import json_option, print_json
 from standfast.errors import MissingExtra
 from standfast.limits import CALLS_PER_SECOND, MAX_KEY_DAYS, STOP_SECONDS
-from standfast.origins import Origin
-from standfast.scopes import checked_scope
+from standfast.records.origins import Origin
+from standfast.records.scopes import checked_scope
 from standfast.server.access.keys import KEY_ID_CHARS, Keyring
 from standfast.server.access.permissions import ALL_NAMESPACES, Caller, KeyRole
 from standfast.settings import KEY_VARIABLE

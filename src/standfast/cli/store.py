@@ -27,11 +27,11 @@ from standfast.cli.options import (
 from standfast.cli.output import ANSWER_IS_NO, json_option, print_json
 from standfast.memory import VectorStatus
 from standfast.recall.index_upkeep import IndexStatus
-from standfast.scopes import ALL_SCOPES
+from standfast.records.scopes import ALL_SCOPES
+from standfast.records.vocabulary import Receipt
 from standfast.settings import FILE_NAME
 from standfast.store.restore import accept_restored, restore_copy
 from standfast.store.store import open_store
-from standfast.vocabulary import Receipt
 from standfast.wiring import notary_of
 
 _SETTINGS_FILE: Final = """\

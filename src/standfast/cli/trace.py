@@ -9,11 +9,11 @@ from typing import Any, Final
 
 import click
 
-from standfast.canon import canonical_bytes
 from standfast.cli.options import load_settings, opened_store
 from standfast.cli.output import ANSWER_IS_NO, BAD_INPUT, json_option, print_json
 from standfast.errors import TraceError
 from standfast.memory import Memory
+from standfast.records.canon import canonical_bytes
 from standfast.traces.artifact import Event, Retrieval, ToolCall, Trace
 from standfast.traces.equivalence import (
     ClaimVerdict,

@@ -8,13 +8,13 @@ from typing import BinaryIO
 import click
 from rich.console import Console
 
-from standfast.canon import NORMALIZATION_VERSION, canonical_bytes, fingerprint_of_bytes, parse
 from standfast.cli.options import load_settings, opened_memory, opened_store, progress_bar, store_option
 from standfast.cli.output import ANSWER_IS_NO, json_option, print_json
 from standfast.errors import BrokenChain, Corruption, NotProven
 from standfast.ledger.checkpoint import CheckpointFile, InclusionReceipt, verify_receipt
 from standfast.ledger.notary import LedgerTail
 from standfast.ledger.note import VerifyingKey
+from standfast.records.canon import NORMALIZATION_VERSION, canonical_bytes, fingerprint_of_bytes, parse
 from standfast.store.restore import Restoration, restorations_of
 
 

@@ -27,8 +27,8 @@ from standfast.client.remote_run import RemoteRun, RemoteSnapshot
 from standfast.clock import Clock, IdSource
 from standfast.errors import InvalidValue, StandfastError
 from standfast.limits import DEFAULT_PAGE_ITEMS
+from standfast.records.vocabulary import Receipt, VisibilityMode
 from standfast.server.operations import schemas
-from standfast.vocabulary import Receipt, VisibilityMode
 
 MAX_CONNECTIONS: Final = 8
 _P = ParamSpec("_P")

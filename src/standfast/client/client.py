@@ -33,15 +33,15 @@ from standfast.ledger.checkpoint import InclusionReceipt
 from standfast.limits import DEFAULT_MAX_ITEMS, DEFAULT_RECALL_TOKENS, SAFE_INTEGER
 from standfast.memory.conversations import AddedMessages
 from standfast.memory.messages import SessionInfo, SessionMessage
-from standfast.origins import Origin
 from standfast.recall.filters import Filter, Where
 from standfast.recall.lexical import DEFAULT_CONTROLLER
+from standfast.records.origins import Origin
+from standfast.records.vocabulary import Band, JsonScalar, Receipt, Record, VisibilityMode
 from standfast.server.operations import schemas, store_schemas
 from standfast.server.operations.schemas import SessionPage, SessionQuery, SessionsPage, SessionsQuery
 from standfast.server.operations.store_schemas import BenchQuery, BenchResponse
 from standfast.settings import KEY_VARIABLE
-from standfast.store.records import HistoryEntry, RecordChange
-from standfast.vocabulary import Band, JsonScalar, Receipt, Record, VisibilityMode
+from standfast.store.stored_records import HistoryEntry, RecordChange
 
 TIMEOUT_SECONDS: Final = 30.0
 

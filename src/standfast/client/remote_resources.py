@@ -8,11 +8,11 @@ from standfast.errors import InvalidValue
 from standfast.govern.approvals.approvals import Proposal, Statement
 from standfast.optimize.prompts.overrides import STABLE, PromptOverride, SectionOverride
 from standfast.optimize.prompts.template import PromptTemplate
+from standfast.records.vocabulary import Receipt
 from standfast.server.access.permissions import KeyRole
 from standfast.server.operations import store_schemas
 from standfast.traces.artifact import Trace
 from standfast.traces.equivalence import Comparison
-from standfast.vocabulary import Receipt
 
 
 class RemoteApprovals:

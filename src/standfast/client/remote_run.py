@@ -13,8 +13,8 @@ from standfast.client.bodies import recall_body, remember_body
 from standfast.client.transport import ApiCalls
 from standfast.clock import IdSource
 from standfast.errors import StandfastError
+from standfast.records.vocabulary import Receipt
 from standfast.server.operations import schemas
-from standfast.vocabulary import Receipt
 
 _P = ParamSpec("_P")
 _Owner = TypeVar("_Owner")

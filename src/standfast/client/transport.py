@@ -17,7 +17,7 @@ from standfast import errors
 from standfast.clock import Clock
 from standfast.errors import InvalidValue, ServerFailed, StandfastError, Unreachable
 from standfast.limits import EVENT_PULSE_SECONDS, MAX_ATTEMPTS
-from standfast.vocabulary import Value
+from standfast.records.vocabulary import Value
 
 PAUSE_SECONDS: Final = 0.2
 # Too many calls; and what a server that stops, or a proxy that lost its server, answers.

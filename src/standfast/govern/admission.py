@@ -13,7 +13,6 @@ from typing import Final
 
 import msgspec
 
-from standfast.canon import fingerprint
 from standfast.govern.approvals.approvals import Proposal
 from standfast.govern.authority import Operation
 from standfast.govern.evidence import (
@@ -31,10 +30,11 @@ from standfast.govern.judge.secrecy import SECRECY_FLOOR, redacted
 from standfast.govern.judge.text_reading import computed_once
 from standfast.govern.patterns import Incident, incidents_of
 from standfast.govern.policy import MemoryWritePolicy, WriteDecision
-from standfast.origins import Origin, lowest
-from standfast.scopes import scoped_key
-from standfast.store.records import superseded_keys
-from standfast.vocabulary import Band, Record, Remembered, RunIdentity, Verdict
+from standfast.records.canon import fingerprint
+from standfast.records.origins import Origin, lowest
+from standfast.records.scopes import scoped_key
+from standfast.records.vocabulary import Band, Record, Remembered, RunIdentity, Verdict
+from standfast.store.stored_records import superseded_keys
 
 _log: Final = logging.getLogger("standfast.govern")
 # The attribute that holds the evidence as it was built, which need not be read again. It is not stored.

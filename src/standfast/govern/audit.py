@@ -15,7 +15,6 @@ from typing import Any, Final
 
 import msgspec
 
-from standfast.canon import parse
 from standfast.errors import InvalidValue, StandfastError
 from standfast.govern.approvals.approvals import Decision, ProposalState, check_approval
 from standfast.govern.approvals.queue import (
@@ -35,12 +34,13 @@ from standfast.govern.evidence import (
     read_instant,
 )
 from standfast.govern.policy import BANDS_OF_VERDICT
-from standfast.scopes import prefix_in, prefix_of
+from standfast.records.canon import parse
+from standfast.records.scopes import prefix_in, prefix_of
+from standfast.records.vocabulary import ActionType, Band, Record, Verdict
 from standfast.store.audit import verified
 from standfast.store.protocol import Version
-from standfast.store.records import record_of
 from standfast.store.store import Store
-from standfast.vocabulary import ActionType, Band, Record, Verdict
+from standfast.store.stored_records import record_of
 
 _SEALED: Final = re.compile(r"\S+ sealed ([0-9a-f]{64}) at \S+")
 _ACCEPTED: Final = re.compile(r"\S+ accepted ([0-9a-f]{64}) at \S+")

@@ -22,7 +22,7 @@ from typing import Final, TypeVar
 
 from standfast.errors import InvalidValue, NotAuthorised
 from standfast.limits import MAX_NAME_CHARS
-from standfast.vocabulary import Band
+from standfast.records.vocabulary import Band
 
 _Word = TypeVar("_Word", bound=StrEnum)
 

@@ -27,11 +27,11 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
-from standfast.canon import CanonicalPart, canonical_bytes, fingerprint, normal_string, utc_text
 from standfast.errors import InvalidValue, StandfastError, TooLarge, UnsupportedType
 from standfast.govern.authority import plain_text, read_word
 from standfast.limits import FLOAT_DECIMALS, MAX_EVIDENCE_BYTES, MAX_PROBLEM_CHARS
-from standfast.vocabulary import Band, Evidence, FloorCheck, Record, Verdict
+from standfast.records.canon import CanonicalPart, canonical_bytes, fingerprint, normal_string, utc_text
+from standfast.records.vocabulary import Band, Evidence, FloorCheck, Record, Verdict
 
 CONTENT_FLOOR: Final = "content"
 HUMAN_SEAL_FLOOR: Final = "human_seal"

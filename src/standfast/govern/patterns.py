@@ -16,17 +16,17 @@ from datetime import datetime
 from itertools import islice
 from typing import Final, NamedTuple
 
-from standfast.canon import fingerprint, utc_text
 from standfast.errors import InvalidValue
 from standfast.govern.judge.claim import HEARSAY_KINDS, source_key, sources_of
 from standfast.govern.judge.floors import ATTACKS_OF_A_PATTERN, PATTERN_DAYS, day_after
 from standfast.govern.judge.judge import Judgement
-from standfast.scopes import ALL_SCOPES, SHARED, name_in, prefix_of, scope_in, scoped_key
+from standfast.records.canon import fingerprint, utc_text
+from standfast.records.scopes import ALL_SCOPES, SHARED, name_in, prefix_of, scope_in, scoped_key
+from standfast.records.vocabulary import ActionType, Band, Receipt, Record, Value, Verdict
 from standfast.store.commit import Commit, Fact, Write
 from standfast.store.protocol import Version
-from standfast.store.records import record_of
 from standfast.store.store import Store
-from standfast.vocabulary import ActionType, Band, Receipt, Record, Value, Verdict
+from standfast.store.stored_records import record_of
 
 ATTACK_FLOORS: Final = ("F6_Injection",)
 MAX_INCIDENTS_COUNTED: Final = 100

@@ -53,7 +53,6 @@ from datetime import datetime, timedelta
 from math import ceil, isfinite
 from typing import Any, Final, NamedTuple, assert_never
 
-from standfast.canon import normal_string, utc_text
 from standfast.clock import Clock, SystemClock
 from standfast.errors import InvalidValue, LoneSurrogate
 from standfast.govern.authority import BANDS_OF_ROLE, Operation, Role, needs_human, plain_text, read_word
@@ -66,8 +65,9 @@ from standfast.govern.evidence import (
     read_verdict,
 )
 from standfast.limits import MAX_WRITE_LOG_ENTRIES
-from standfast.origins import MAX_RECALL_CONFIDENCE, Doubt, ceiling_of
-from standfast.vocabulary import Band, Evidence, Record, Tier, Verdict
+from standfast.records.canon import normal_string, utc_text
+from standfast.records.origins import MAX_RECALL_CONFIDENCE, Doubt, ceiling_of
+from standfast.records.vocabulary import Band, Evidence, Record, Tier, Verdict
 
 __all__ = [
     "MAX_RECALL_CONFIDENCE",

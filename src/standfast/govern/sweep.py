@@ -14,18 +14,18 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from standfast.canon import parse
 from standfast.errors import CommitAborted, Corruption
 from standfast.govern.evidence import read_instant
 from standfast.govern.policy import RETENTION_VOID_DAYS, RetentionDecision, decide_retention
 from standfast.limits import FACT_PAGE_WRITES, MAX_ATTEMPTS, SCAN_PAGE_RECORDS
-from standfast.scopes import prefix_of
+from standfast.records.canon import parse
+from standfast.records.scopes import prefix_of
+from standfast.records.vocabulary import ActionType, Band, Receipt, Record, Tier
 from standfast.store.audit import verified
 from standfast.store.commit import Commit, ExtraWrites, Fact, Write, no_extra_writes
 from standfast.store.protocol import Version
-from standfast.store.records import STREAM, record_of
 from standfast.store.store import Store
-from standfast.vocabulary import ActionType, Band, Receipt, Record, Tier
+from standfast.store.stored_records import STREAM, record_of
 
 POLICY_SET_ID: Final = "retention/v1"
 _SECONDS_A_DAY: Final = 86_400

@@ -12,9 +12,9 @@ from typing import Any, Final
 
 import msgspec
 
-from standfast.canon import canonical_bytes, parse
 from standfast.errors import BrokenChain
-from standfast.vocabulary import Value
+from standfast.records.canon import canonical_bytes, parse
+from standfast.records.vocabulary import Value
 
 _LEAF_PREFIX: Final = b"\x00"
 

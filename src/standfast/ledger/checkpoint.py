@@ -20,7 +20,6 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final, Self
 
-from standfast.canon import canonical_bytes, normal_string, parse
 from standfast.durable import sync_folder
 from standfast.errors import (
     CheckpointFileFailed,
@@ -37,7 +36,8 @@ from standfast.ledger.note import SigningKey, VerifyingKey, decoded_base64, open
 from standfast.ledger.note import sign as sign_note
 from standfast.ledger.tree import EMPTY_ROOT, Tree, verify_consistency, verify_inclusion
 from standfast.limits import MAX_NOTE_BYTES, MAX_PROOF_HASHES, MAX_TREE_SIZE, MAX_VALUE_BYTES
-from standfast.vocabulary import Value
+from standfast.records.canon import canonical_bytes, normal_string, parse
+from standfast.records.vocabulary import Value
 
 _SIZE: Final = re.compile("0|[1-9][0-9]{0,15}")
 _HASH_BYTES: Final = 32

@@ -29,7 +29,7 @@ from standfast.ledger.checkpoint import Checkpoint, CheckpointFile, InclusionRec
 from standfast.ledger.note import KeyFile, SigningKey, VerifyingKey, log_name
 from standfast.ledger.tree import Tree, TreeEdge
 from standfast.limits import MAX_LOG_NAME_CHARS, SCAN_PAGE_RECORDS
-from standfast.vocabulary import Value
+from standfast.records.vocabulary import Value
 
 EntriesAfter = Callable[[int], Iterable[Entry]]
 """Returns the ledger's entries behind a sequence number, in order."""

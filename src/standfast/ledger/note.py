@@ -26,7 +26,7 @@ from typing import Any, Final, NamedTuple, Self
 from standfast.durable import write_new
 from standfast.errors import ForgedNote, InvalidValue, LogKeyFailed, MalformedNote, UnsignedNote
 from standfast.limits import MAX_LISTED_KEYS, MAX_LOG_NAME_CHARS, MAX_NOTE_BYTES, MAX_SIGNATURES
-from standfast.vocabulary import Value
+from standfast.records.vocabulary import Value
 
 _ED25519: Final = b"\x01"
 _KEY_BYTES: Final = 32

@@ -23,11 +23,11 @@ from standfast.memory.erasing import ErasurePlan, Forgotten
 from standfast.memory.memory import DEFAULT_WORKFLOW, Memory
 from standfast.memory.run import Run
 from standfast.memory.snapshot_view import SnapshotView
+from standfast.records.vocabulary import Receipt, Remembered, RunIdentity, VisibilityMode
 from standfast.store.store import Store
 from standfast.traces.artifact import ToolProfile, Trace
 from standfast.traces.recorder import Recorder
 from standfast.traces.recording import EventDraft
-from standfast.vocabulary import Receipt, Remembered, RunIdentity, VisibilityMode
 
 _P = ParamSpec("_P")
 _R = TypeVar("_R")

@@ -19,9 +19,7 @@ from typing import Any, Final
 
 import msgspec
 
-from standfast.canon import fingerprint, parse
 from standfast.errors import Corruption, InvalidValue
-from standfast.origins import Origin
 from standfast.policies.band_budget import (
     BandBudget,
     BudgetedBand,
@@ -30,11 +28,13 @@ from standfast.policies.band_budget import (
     restart_row,
     step_row,
 )
-from standfast.scopes import prefix_of
+from standfast.records.canon import fingerprint, parse
+from standfast.records.origins import Origin
+from standfast.records.scopes import prefix_of
+from standfast.records.vocabulary import ActionType, Band, Record
 from standfast.store.commit import Fact, Write
-from standfast.store.records import STREAM, record_of
 from standfast.store.store import Store
-from standfast.vocabulary import ActionType, Band, Record
+from standfast.store.stored_records import STREAM, record_of
 
 UNTRUSTED_BUDGET_SHARE: Final = 4
 """Untrusted records take at most a quarter of a band's bytes."""

@@ -22,7 +22,6 @@ from typing import Any, Final, TypeVar
 import msgspec
 from msgspec.structs import replace
 
-from standfast.canon import CanonicalPart, canonical_bytes
 from standfast.clock import Clock
 from standfast.errors import CommitAborted, InvalidValue, NotGoverned
 from standfast.govern.admission import JudgedRecord
@@ -41,14 +40,23 @@ from standfast.limits import (
 from standfast.memory.band_budgets import BandBudgets
 from standfast.memory.judging_cache import JudgingCache
 from standfast.memory.snapshot_view import SnapshotReader
-from standfast.origins import Origin
-from standfast.scopes import prefix_of, refused_key, said_key
+from standfast.records.canon import CanonicalPart, canonical_bytes
+from standfast.records.origins import Origin
+from standfast.records.scopes import prefix_of, refused_key, said_key
+from standfast.records.vocabulary import (
+    AbortReason,
+    ActionType,
+    Band,
+    CommitPolicy,
+    Receipt,
+    Record,
+    RunIdentity,
+)
 from standfast.store.commit import Commit, Fact, Write
-from standfast.store.packing import borrowed_by
-from standfast.store.records import STREAM
+from standfast.store.compression import borrowed_by
 from standfast.store.store import Store
+from standfast.store.stored_records import STREAM
 from standfast.traces.folder import TraceFolder
-from standfast.vocabulary import AbortReason, ActionType, Band, CommitPolicy, Receipt, Record, RunIdentity
 
 # Rows under these prefixes are only ever added. If one exists already, the commit must conflict and not
 # replace it.

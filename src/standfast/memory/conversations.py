@@ -17,7 +17,6 @@ from typing import Any, Final, Protocol
 
 from msgspec.structs import replace
 
-from standfast.canon import fingerprint, normal_string, utc_text
 from standfast.errors import InvalidValue, MessageConflict, StandfastError
 from standfast.govern.admission import JudgedRecord, admit
 from standfast.govern.judge.judge import Claim, JudgingContext
@@ -40,12 +39,11 @@ from standfast.memory.messages import (
     strictest,
 )
 from standfast.memory.run import Run
-from standfast.origins import Origin, checked_origin, lowest, origin_of
-from standfast.remember_request import RememberRequest
-from standfast.scopes import is_within, refused_key, scoped_key
-from standfast.store.commit import Write
-from standfast.store.records import SESSION
-from standfast.vocabulary import (
+from standfast.records.canon import fingerprint, normal_string, utc_text
+from standfast.records.origins import Origin, checked_origin, lowest, origin_of
+from standfast.records.requests import RememberRequest
+from standfast.records.scopes import is_within, refused_key, scoped_key
+from standfast.records.vocabulary import (
     ActionType,
     JsonScalar,
     Receipt,
@@ -57,6 +55,8 @@ from standfast.vocabulary import (
     VisibilityMode,
     normal_tags,
 )
+from standfast.store.commit import Write
+from standfast.store.stored_records import SESSION
 
 _CALLER: Final = "add"
 CITED_KIND: Final = "message"

@@ -10,7 +10,6 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
-from standfast.canon import parse
 from standfast.errors import CommitAborted, EmbeddingFailed, InvalidValue
 from standfast.limits import MAX_ATTEMPTS
 from standfast.recall.controller import RecallRequest
@@ -24,11 +23,12 @@ from standfast.recall.embedders import (
     passages_of,
 )
 from standfast.recall.vectors import StoreVectors, VectorView, stored_form
-from standfast.scopes import prefix_of
+from standfast.records.canon import parse
+from standfast.records.scopes import prefix_of
+from standfast.records.vocabulary import ActionType, Band, Value
 from standfast.store.commit import Commit, Fact, RecordVector, Write
 from standfast.store.protocol import Version
 from standfast.store.store import Store
-from standfast.vocabulary import ActionType, Band, Value
 
 EMBEDDED_BANDS: Final = (Band.VAULT, Band.LEDGER)
 """The bands whose records get vectors: those that recall reads by default."""

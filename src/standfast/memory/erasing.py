@@ -17,7 +17,6 @@ from typing import Any, Final, Self
 
 from msgspec.structs import replace
 
-from standfast.canon import fingerprint, parse, utc_text
 from standfast.errors import CommitAborted, InvalidValue, PayloadMismatch
 from standfast.govern.admission import witness_prefix
 from standfast.govern.approvals.queue import DECISION_PREFIX, SYSTEM_NAMESPACE
@@ -30,7 +29,8 @@ from standfast.limits import (
     MAX_LISTED_LAW,
 )
 from standfast.memory.commit_plan import RunServices, commit_judged
-from standfast.scopes import (
+from standfast.records.canon import fingerprint, parse, utc_text
+from standfast.records.scopes import (
     ALL_SCOPES,
     SHARED,
     checked_scope,
@@ -42,13 +42,13 @@ from standfast.scopes import (
     scope_in,
     scoped_key,
 )
+from standfast.records.vocabulary import ActionType, Band, Receipt, Record, RunIdentity, Value, VisibilityMode
 from standfast.store.commit import Commit, Fact, Write
 from standfast.store.protocol import Version
-from standfast.store.records import SESSION, STREAM, is_band_row, keys_with_content_of, record_of
 from standfast.store.store import Store
+from standfast.store.stored_records import SESSION, STREAM, is_band_row, keys_with_content_of, record_of
 from standfast.traces.artifact import ToolCall
 from standfast.traces.recorder import REMEMBER
-from standfast.vocabulary import ActionType, Band, Receipt, Record, RunIdentity, Value, VisibilityMode
 
 _OPEN: Final = "forgetting/"
 _DONE: Final = "forgotten/"

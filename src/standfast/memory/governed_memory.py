@@ -18,11 +18,11 @@ from standfast.ledger.note import VerifyingKey
 from standfast.memory.band_budgets import BandBudgets, restarted_writes
 from standfast.memory.snapshot_view import ReadableMemory
 from standfast.recall.index_upkeep import problems_of_index
-from standfast.scopes import ALL_SCOPES, listed_scope
+from standfast.records.scopes import ALL_SCOPES, listed_scope
+from standfast.records.vocabulary import Receipt
 from standfast.store.commit import Write
 from standfast.store.protocol import Progress
 from standfast.store.store import Store
-from standfast.vocabulary import Receipt
 
 
 class LedgerSigner:

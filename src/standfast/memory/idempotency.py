@@ -14,15 +14,15 @@ from typing import Any, Final, Self
 
 import msgspec
 
-from standfast.canon import canonical_bytes, fingerprint, parse
 from standfast.errors import PayloadMismatch, RequestReused
 from standfast.govern.approvals.queue import SYSTEM_NAMESPACE
 from standfast.govern.judge.secrets import find_secret
 from standfast.govern.judge.text_reading import TextReading, plain
 from standfast.limits import CALL_PAGE_CALLS
+from standfast.records.canon import canonical_bytes, fingerprint, parse
+from standfast.records.vocabulary import ActionType, Receipt, Remembered, RunIdentity
 from standfast.store.commit import Write, commit_id_of
 from standfast.store.store import Store
-from standfast.vocabulary import ActionType, Receipt, Remembered, RunIdentity
 
 _CALLER: Final = "run"
 

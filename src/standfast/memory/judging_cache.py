@@ -11,15 +11,15 @@ from standfast.govern.admission import witness_prefix
 from standfast.govern.authority import Role
 from standfast.govern.judge.judge import Claim, JudgingContext
 from standfast.govern.patterns import is_pattern_key, pattern_prefix
-from standfast.origins import CITING_KINDS, Origin, kind_of, lowest, origin_of
 from standfast.policies.band_budget import OBSERVATION
-from standfast.remember_request import RememberRequest
-from standfast.scopes import SHARED, checked_scope, prefix_of, refused_key, said_key, scoped_key
+from standfast.records.origins import CITING_KINDS, Origin, kind_of, lowest, origin_of
+from standfast.records.requests import RememberRequest
+from standfast.records.scopes import SHARED, checked_scope, prefix_of, refused_key, said_key, scoped_key
+from standfast.records.vocabulary import Band, Receipt, Record
 from standfast.store.commit import Commit
 from standfast.store.protocol import RecordKey
-from standfast.store.records import record_of
 from standfast.store.store import Store
-from standfast.vocabulary import Band, Receipt, Record
+from standfast.store.stored_records import record_of
 
 _VAULT: Final = prefix_of(Band.VAULT)
 _LAW_OR_WITNESS: Final = (_VAULT, prefix_of(Band.WITNESS))

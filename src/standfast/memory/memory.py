@@ -10,7 +10,6 @@ from typing import Any, Final, Literal, Self, TypeVar, overload
 
 import msgspec
 
-from standfast.canon import fingerprint
 from standfast.clock import Clock, IdSource
 from standfast.errors import AboveCeiling, InvalidValue, NotAllowed
 from standfast.govern.approvals.queue import SYSTEM_NAMESPACE
@@ -27,16 +26,24 @@ from standfast.memory.governed_memory import GovernedMemory, LedgerSigner
 from standfast.memory.judging_cache import JudgingCache
 from standfast.memory.run import Run
 from standfast.memory.snapshot_view import SnapshotReader
-from standfast.origins import Origin, checked_origin, described_origins, origin_table
 from standfast.policies import BandBudget
 from standfast.recall.analysis import DEFAULT_LANGUAGE, analyzer_of
 from standfast.recall.embedders import Embedder
 from standfast.recall.lexical import ControllerRegistry
-from standfast.scopes import SHARED
+from standfast.records.canon import fingerprint
+from standfast.records.origins import Origin, checked_origin, described_origins, origin_table
+from standfast.records.scopes import SHARED
+from standfast.records.vocabulary import (
+    CommitPolicy,
+    JsonScalar,
+    Remembered,
+    RunIdentity,
+    VisibilityMode,
+    member_of,
+)
 from standfast.store.store import Store, open_store
 from standfast.traces.artifact import ModelConfig
 from standfast.traces.folder import TraceFolder
-from standfast.vocabulary import CommitPolicy, JsonScalar, Remembered, RunIdentity, VisibilityMode, member_of
 
 _T = TypeVar("_T")
 _log: Final = logging.getLogger("standfast.memory")

@@ -15,7 +15,6 @@ from typing import Any, Final
 
 import msgspec
 
-from standfast.canon import fingerprint, normal_string, parse
 from standfast.errors import InvalidValue
 from standfast.govern.judge.judge import STRICTNESS
 from standfast.limits import (
@@ -25,14 +24,15 @@ from standfast.limits import (
     MAX_PASSAGE_CHARS,
     SCAN_PAGE_RECORDS,
 )
-from standfast.origins import Origin
-from standfast.remember_request import instant_text
-from standfast.scopes import name_in, prefix_of, scope_in, scoped_key
+from standfast.records.canon import fingerprint, normal_string, parse
+from standfast.records.origins import Origin
+from standfast.records.requests import instant_text
+from standfast.records.scopes import name_in, prefix_of, scope_in, scoped_key
+from standfast.records.vocabulary import Band, JsonScalar, Record, Value, Verdict, shown
 from standfast.store.audit import verified
 from standfast.store.protocol import Version
-from standfast.store.records import SESSION, record_of
 from standfast.store.store import Store
-from standfast.vocabulary import Band, JsonScalar, Record, Value, Verdict, shown
+from standfast.store.stored_records import SESSION, record_of
 
 USER: Final = "user"
 AGENT: Final = "agent"

@@ -8,7 +8,6 @@ from typing import Any, Self, TypeAlias, TypeVar, cast
 
 from msgspec.structs import replace
 
-from standfast.canon import fingerprint, utc_text
 from standfast.errors import (
     CommitAborted,
     InvalidValue,
@@ -29,18 +28,27 @@ from standfast.memory.idempotency import CallLog
 from standfast.memory.judging_cache import OriginLookup, RunJudgingContext, require_superseded
 from standfast.memory.run_step import FORGET, REMEMBER, Recalled, RunStep, recalled_from
 from standfast.memory.snapshot_view import SnapshotView
-from standfast.origins import Origin
 from standfast.recall.controller import RECALLED_BANDS, Package
 from standfast.recall.filters import Filter, Where
 from standfast.recall.lexical import DEFAULT_CONTROLLER
 from standfast.recall.tokens import TokenCounter
-from standfast.remember_request import RememberRequest
-from standfast.scopes import SHARED, checked_scope, name_in, recalled_scopes, scope_in, scoped_key
+from standfast.records.canon import fingerprint, utc_text
+from standfast.records.origins import Origin
+from standfast.records.requests import RememberRequest
+from standfast.records.scopes import SHARED, checked_scope, name_in, recalled_scopes, scope_in, scoped_key
+from standfast.records.vocabulary import (
+    Band,
+    JsonScalar,
+    Receipt,
+    Remembered,
+    RunIdentity,
+    Verdict,
+    VisibilityMode,
+)
 from standfast.store.commit import Commit, Write
 from standfast.traces.artifact import ModelConfig, Trace
 from standfast.traces.recorder import Recorder, RecordingRun
 from standfast.traces.replay import ReplayedRun
-from standfast.vocabulary import Band, JsonScalar, Receipt, Remembered, RunIdentity, Verdict, VisibilityMode
 
 _A = TypeVar("_A", bound=Remembered | None)
 

@@ -12,11 +12,11 @@ import msgspec
 from standfast.govern.admission import JudgedRecord
 from standfast.recall.controller import Package
 from standfast.recall.store_index import key_at
-from standfast.remember_request import RememberRequest
-from standfast.scopes import scope_in
+from standfast.records.requests import RememberRequest
+from standfast.records.scopes import scope_in
+from standfast.records.vocabulary import ErasedSince, Remembered
 from standfast.traces.artifact import RetrievalBudget, SelectedRecord
 from standfast.traces.recorder import Recorder
-from standfast.vocabulary import ErasedSince, Remembered
 
 RECALL: Final = "recall"
 REMEMBER: Final = "remember"

@@ -5,7 +5,6 @@ from datetime import datetime
 from functools import wraps
 from typing import Any, ParamSpec
 
-from standfast.canon import fingerprint
 from standfast.errors import AboveCeiling, NoSuchSnapshot
 from standfast.govern.evidence import read_instant
 from standfast.govern.judge.secrecy import redacted_request
@@ -13,7 +12,6 @@ from standfast.govern.policy import decide_recall
 from standfast.limits import DEFAULT_MAX_ITEMS, DEFAULT_RECALL_TOKENS
 from standfast.memory.embedding import MemoryVectors
 from standfast.memory.messages import SessionInfo, SessionMessage, SessionReader
-from standfast.origins import Origin
 from standfast.recall.analysis import DEFAULT_LANGUAGE
 from standfast.recall.controller import (
     RECALLED_BANDS,
@@ -32,9 +30,20 @@ from standfast.recall.package import RecallItem, RecallPackage, SelectedItem
 from standfast.recall.store_index import StoreIndex, band_sources, key_at
 from standfast.recall.timestamps import MISSING, normal_timestamp, time_of
 from standfast.recall.tokens import TokenCounter
-from standfast.remember_request import RememberRequest
-from standfast.scopes import SHARED, checked_scope, listed_scope, outer_scopes, prefix_of, recalled_scopes
-from standfast.store.records import (
+from standfast.records.canon import fingerprint
+from standfast.records.origins import Origin
+from standfast.records.requests import RememberRequest
+from standfast.records.scopes import (
+    SHARED,
+    checked_scope,
+    listed_scope,
+    outer_scopes,
+    prefix_of,
+    recalled_scopes,
+)
+from standfast.records.vocabulary import Band, Record, VisibilityMode
+from standfast.store.store import Store
+from standfast.store.stored_records import (
     HistoryEntry,
     RecordChange,
     changes_between,
@@ -42,9 +51,7 @@ from standfast.store.records import (
     history_of,
     record_of,
 )
-from standfast.store.store import Store
 from standfast.traces.artifact import RetrievalBudget, SelectedRecord
-from standfast.vocabulary import Band, Record, VisibilityMode
 
 _P = ParamSpec("_P")
 

@@ -26,8 +26,8 @@ from standfast.policies.write_policy import (
     visible_metadata,
     write,
 )
-from standfast.scopes import SHARED
-from standfast.vocabulary import ActionType, Band, Record, Step, Value
+from standfast.records.scopes import SHARED
+from standfast.records.vocabulary import ActionType, Band, Record, Step, Value
 
 # Law is sealed by humans, proposals wait for them, and rejected content is kept for diagnosis.
 BUDGETED_BANDS: Final = (Band.LEDGER, Band.ACTIVE, Band.WITNESS)

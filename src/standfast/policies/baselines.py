@@ -19,7 +19,7 @@ from standfast.policies.byte_store import ByteMemoryStore
 from standfast.policies.features import LastSeen, Novelty, ObservationKind, kind_of, novelty
 from standfast.policies.knapsack import best_subset
 from standfast.policies.write_policy import SKIP, Hindsight, Track, expire, merge, write
-from standfast.vocabulary import MemoryAction, Step
+from standfast.records.vocabulary import MemoryAction, Step
 
 
 class AlwaysWrite:

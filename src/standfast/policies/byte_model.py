@@ -23,7 +23,7 @@ import msgspec
 
 from standfast.errors import InvalidValue
 from standfast.limits import MAX_PRICED_STEPS
-from standfast.vocabulary import ActionType, MemoryAction, Step
+from standfast.records.vocabulary import ActionType, MemoryAction, Step
 
 _REFUSAL: Final = "steps are frozen; work on a copy, for example copy.deepcopy(step.observation)"
 

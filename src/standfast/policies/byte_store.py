@@ -13,7 +13,7 @@ from typing import Any
 from standfast.errors import InvalidValue
 from standfast.limits import MAX_BUDGET_BYTES
 from standfast.policies.byte_model import Compression, MemoryItem, PriceList
-from standfast.vocabulary import ActionType, MemoryAction, Step
+from standfast.records.vocabulary import ActionType, MemoryAction, Step
 
 # Looking a member of an enum up costs as much as storing an item.
 _WRITE, _MERGE, _EXPIRE = ActionType.WRITE, ActionType.MERGE, ActionType.EXPIRE

@@ -17,7 +17,7 @@ from standfast.policies.byte_model import MemoryItem
 from standfast.policies.byte_store import ByteMemoryStore
 from standfast.policies.features import LastSeen, Novelty, drift_score, novelty
 from standfast.policies.write_policy import SKIP, Track, expire, merge, write
-from standfast.vocabulary import MemoryAction, Step
+from standfast.records.vocabulary import MemoryAction, Step
 
 
 class _Groups:

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from standfast.limits import MAX_SEEN_ENDPOINTS
 from standfast.policies.byte_model import canonical_delta, endpoint_of
-from standfast.vocabulary import Step
+from standfast.records.vocabulary import Step
 
 
 class ObservationKind(StrEnum):

@@ -26,7 +26,7 @@ from standfast.errors import StandfastError
 from standfast.policies.byte_model import ByteModel, Compression, PriceList, frozen
 from standfast.policies.byte_store import ByteBudget, ByteMemoryStore
 from standfast.policies.write_policy import BanditPolicy, PolicySpec, WritePolicy, apply_policy
-from standfast.vocabulary import MemoryAction, Step
+from standfast.records.vocabulary import MemoryAction, Step
 
 
 class StartPolicy(msgspec.Struct, frozen=True, kw_only=True, tag="start"):

@@ -28,7 +28,7 @@ from standfast.errors import EndlessPolicy, StandfastError, UnknownPolicy
 from standfast.limits import MAX_IDLE_ACTIONS
 from standfast.policies.byte_model import frozen
 from standfast.policies.byte_store import ByteMemoryStore
-from standfast.vocabulary import ActionType, MemoryAction, Step
+from standfast.records.vocabulary import ActionType, MemoryAction, Step
 
 
 class Track(StrEnum):

@@ -8,6 +8,7 @@ Read in this order: ``controller`` (what is asked, and what answers), ``lexical`
 """
 
 from standfast.recall.analysis import LANGUAGES
+from standfast.recall.candidates import Candidate
 from standfast.recall.controller import (
     Controller,
     ExplainedMatch,
@@ -31,7 +32,6 @@ from standfast.recall.jsonl import JsonlSource, Source
 from standfast.recall.lexical import ControllerRegistry, HybridController, LexicalController
 from standfast.recall.memory_read import Phase6Controller, explain, read
 from standfast.recall.package import ContextPackage, RecallItem, RecallPackage
-from standfast.recall.records import Candidate
 from standfast.recall.request import DroppedForm, MemoryControllerInput, Scoring, TrustFilter
 from standfast.recall.tokens import BpeCounter, EstimatedCounter, TokenCounter
 

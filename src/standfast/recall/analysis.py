@@ -20,12 +20,12 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
-from standfast.canon import lowered
 from standfast.errors import InvalidValue
 from standfast.recall.filters import EvidenceFacts, RecordFacts, trust_code
 from standfast.recall.index_segment import COLUMNS, MAX_FREQUENCY
 from standfast.recall.stop_words import ARTICLES, STOP_WORDS
 from standfast.recall.timestamps import DAY_MICROSECONDS, MISSING, time_of
+from standfast.records.canon import lowered
 
 ANALYSIS_VERSION: Final = "snowball-3.1"
 """Part of every package: another version of the stemmer may give other stems."""

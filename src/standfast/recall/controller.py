@@ -10,23 +10,23 @@ from typing import Any, Final, Protocol, Self
 
 import msgspec
 
-from standfast.canon import normal_string
 from standfast.errors import EmptyQuery, InvalidValue, LoneSurrogate
 from standfast.limits import DEFAULT_MAX_ITEMS, MAX_VALUE_BYTES
-from standfast.origins import Origin
 from standfast.recall.analysis import DEFAULT_LANGUAGE, IndexedRecord, analyzer_of
+from standfast.recall.candidates import BadLine, Candidate
 from standfast.recall.embedders import QueryVector
 from standfast.recall.filters import NO_FILTER, Choice, Filter
 from standfast.recall.index_view import LexicalView, ListedView
 from standfast.recall.jsonl import Source
 from standfast.recall.package import ContextPackage, RecallPackage
-from standfast.recall.records import BadLine, Candidate
 from standfast.recall.selection import HALF_POINT, DropReason, RankedCandidate, RecordScore, as_number
 from standfast.recall.timestamps import MISSING, time_of
 from standfast.recall.tokens import TokenCounter
 from standfast.recall.vectors import VectorView
-from standfast.scopes import SHARED, recalled_scopes
-from standfast.vocabulary import Band, Budget, Value
+from standfast.records.canon import normal_string
+from standfast.records.origins import Origin
+from standfast.records.scopes import SHARED, recalled_scopes
+from standfast.records.vocabulary import Band, Budget, Value
 
 RECALLED_BANDS: Final = (Band.VAULT, Band.LEDGER)
 """The bands that recall reads unless told otherwise: law, and accepted memory.

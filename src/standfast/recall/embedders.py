@@ -31,7 +31,7 @@ from standfast.recall.bert import (
     padded,
     vocabulary_in,
 )
-from standfast.vocabulary import Value
+from standfast.records.vocabulary import Value
 
 SignedBytes = npt.NDArray[np.int8]
 

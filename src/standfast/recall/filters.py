@@ -13,14 +13,14 @@ from typing import Any, Final, Self, TypedDict
 import msgspec
 import numpy as np
 
-from standfast.canon import lowered
 from standfast.errors import InvalidValue
-from standfast.origins import MAX_RECALL_CONFIDENCE, Doubt, Origin, ceiling_of
 from standfast.recall.index_segment import Flags, Numbers
 from standfast.recall.timestamps import DAY_MICROSECONDS, MISSING, time_of
-from standfast.remember_request import instant_text
-from standfast.scopes import SHARED
-from standfast.vocabulary import Band, JsonScalar, Record, Value, Verdict, normal_tags
+from standfast.records.canon import lowered
+from standfast.records.origins import MAX_RECALL_CONFIDENCE, Doubt, Origin, ceiling_of
+from standfast.records.requests import instant_text
+from standfast.records.scopes import SHARED
+from standfast.records.vocabulary import Band, JsonScalar, Record, Value, Verdict, normal_tags
 
 LAW: Final = "law"
 TRUST_LEVELS: Final = (LAW, Origin.TRUSTED.value, Origin.ORDINARY.value, Origin.UNTRUSTED.value)

@@ -40,10 +40,10 @@ from standfast.recall.index_segment import (
     without,
 )
 from standfast.recall.lexical_index import IndexedVersion, read_commits
-from standfast.scopes import prefix_in
+from standfast.records.scopes import prefix_in
+from standfast.records.vocabulary import Band
 from standfast.store.protocol import PartName, SegmentHead
 from standfast.store.store import Store
-from standfast.vocabulary import Band
 
 
 class SegmentDraft:

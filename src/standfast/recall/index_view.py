@@ -12,7 +12,6 @@ from typing import Any, Final, NamedTuple, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from standfast.canon import lowered
 from standfast.limits import MAX_CACHED_SCORES
 from standfast.recall.analysis import (
     FIELD,
@@ -27,7 +26,8 @@ from standfast.recall.filters import Filter, is_untrusted
 from standfast.recall.index_segment import MAX_FREQUENCY, Flags, Numbers, Rows, SmallNumbers
 from standfast.recall.lexical_index import LexicalIndex, Postings, SizedCache
 from standfast.recall.timestamps import MISSING, time_of
-from standfast.vocabulary import Band
+from standfast.records.canon import lowered
+from standfast.records.vocabulary import Band
 
 SIXTHS: Final = (6, 3, 2, 1)
 """What a record, its direct neighbours, the next and the third ones contribute to its term frequency, in

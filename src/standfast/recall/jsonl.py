@@ -15,7 +15,7 @@ from typing import Final, Protocol, cast
 
 from standfast.errors import MissingStore, UnreadableStore
 from standfast.limits import BLOCK_BYTES, MAX_VALUE_BYTES, READ_CHUNK_BYTES
-from standfast.recall.records import BadLine, Candidate, Fault, bad_line, read_block
+from standfast.recall.candidates import BadLine, Candidate, Fault, bad_line, read_block
 
 BYTE_ORDER_MARK: Final = b"\xef\xbb\xbf"
 # O_NONBLOCK refuses a named pipe instead of waiting for its writer. Flags that a platform lacks are not

@@ -47,12 +47,12 @@ from standfast.recall.index_segment import (
     crc_of,
     expanded,
 )
-from standfast.scopes import key_parts, prefix_in, scoped_key
+from standfast.records.scopes import key_parts, prefix_in, scoped_key
+from standfast.records.vocabulary import ActionType, Band
 from standfast.store.audit import verified
 from standfast.store.protocol import PartName, Version
-from standfast.store.records import record_line
 from standfast.store.store import Store
-from standfast.vocabulary import ActionType, Band
+from standfast.store.stored_records import record_line
 
 _T = TypeVar("_T")
 # Looked up once: members of an enumeration cost a call.

@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, cast
 
-from standfast.canon import parse
 from standfast.errors import (
     InvalidTrustSnapshot,
     MissingStore,
@@ -18,6 +17,7 @@ from standfast.errors import (
     UnreadableStore,
 )
 from standfast.limits import MAX_TOLD_FAULTS, READ_CHUNK_BYTES
+from standfast.recall.candidates import BadLine, Candidate
 from standfast.recall.controller import (
     ExplainedItem,
     Explanation,
@@ -28,7 +28,6 @@ from standfast.recall.controller import (
 )
 from standfast.recall.jsonl import JsonlSource, LongLine, Source, blocks, open_store_file, read_chunks
 from standfast.recall.package import ContextPackage, DroppedItem
-from standfast.recall.records import BadLine, Candidate
 from standfast.recall.request import (
     CONTROLLER_VERSION,
     DroppedForm,
@@ -38,6 +37,7 @@ from standfast.recall.request import (
 )
 from standfast.recall.selection import DropReason, Fit, RankedCandidate, Ranking, ScoredQuery, fit
 from standfast.recall.tokens import TokenCounter
+from standfast.records.canon import parse
 
 
 @dataclass(frozen=True, slots=True)

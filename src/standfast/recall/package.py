@@ -19,16 +19,16 @@ from typing import Any, Final, Literal, Self
 import msgspec
 from msgspec.structs import replace
 
-from standfast.canon import canonical_bytes, fingerprint_of_bytes
 from standfast.errors import InvalidValue
 from standfast.limits import MAX_PACKAGE_BYTES
-from standfast.origins import MAX_RECALL_CONFIDENCE, Origin
 from standfast.recall.embedders import QueryVector
 from standfast.recall.filters import UNREVIEWED_VERDICTS
 from standfast.recall.request import CONTROLLER_VERSION, MemoryControllerInput, normal_text
 from standfast.recall.selection import ESTIMATOR, Fit, FittedExcerpt, as_number, per_item_tokens
 from standfast.recall.tokens import TokenCounter
-from standfast.vocabulary import ErasedSince, Value, Verdict
+from standfast.records.canon import canonical_bytes, fingerprint_of_bytes
+from standfast.records.origins import MAX_RECALL_CONFIDENCE, Origin
+from standfast.records.vocabulary import ErasedSince, Value, Verdict
 
 RECEIPT_KIND: Final = "memory.read"
 _MARK_DIGITS: Final = 16

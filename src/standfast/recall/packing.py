@@ -12,8 +12,8 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from standfast.origins import MAX_RECALL_CONFIDENCE, Origin, ceiling_of
 from standfast.recall.analysis import Analyzer, IndexedRecord, sentences_of, words_of
+from standfast.recall.candidates import Candidate
 from standfast.recall.controller import Ceiling, ExplainedMatch, Explanation, RecallRequest
 from standfast.recall.filters import (
     TRUST_TENTHS,
@@ -35,8 +35,8 @@ from standfast.recall.package import (
     heading,
     untrusted_line,
 )
-from standfast.recall.records import Candidate
 from standfast.recall.tokens import BYTES_PER_TOKEN, EstimatedCounter, TokenCounter
+from standfast.records.origins import MAX_RECALL_CONFIDENCE, Origin, ceiling_of
 
 NAMED_TENTHS: Final = 16
 """What the score is multiplied by, in tenths, where the query names the record's subject or speaker."""

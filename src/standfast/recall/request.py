@@ -11,7 +11,6 @@ from typing import Any, Final, Self
 
 import msgspec
 
-from standfast.canon import lowered, normal_string
 from standfast.errors import (
     EmptyQuery,
     InvalidBudget,
@@ -22,7 +21,8 @@ from standfast.errors import (
 )
 from standfast.limits import DEFAULT_HALF_LIFE_DAYS, MAX_HALF_LIFE_DAYS, MAX_VALUE_BYTES
 from standfast.recall.timestamps import MISSING, time_of
-from standfast.vocabulary import Budget, Value
+from standfast.records.canon import lowered, normal_string
+from standfast.records.vocabulary import Budget, Value
 
 CONTROLLER_VERSION: Final = "phase6-v1"
 _MALICIOUS: Final = ("malicious",)

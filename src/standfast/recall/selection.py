@@ -9,12 +9,12 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final, Self
 
-from standfast.canon import lowered
-from standfast.recall.records import Candidate
+from standfast.recall.candidates import Candidate
 from standfast.recall.request import MemoryControllerInput, collapsed, normal_text
 from standfast.recall.timestamps import MISSING, POINT, recency
 from standfast.recall.tokens import BYTES_PER_TOKEN, EstimatedCounter
-from standfast.vocabulary import Budget
+from standfast.records.canon import lowered
+from standfast.records.vocabulary import Budget
 
 OFFERED_AT_ONCE: Final = 64
 HALF_POINT: Final = POINT // 2

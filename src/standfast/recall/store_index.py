@@ -19,6 +19,7 @@ import msgspec
 from standfast.errors import NoSuchSnapshot, StandfastError
 from standfast.limits import MAX_ATTEMPTS, MAX_INDEX_VIEWS, MAX_TAIL_ROWS, MAX_TAIL_SNAPSHOTS
 from standfast.recall.analysis import DEFAULT_LANGUAGE, IndexedRecord, analyzer_of
+from standfast.recall.candidates import BadLine, Candidate, Fault, bad_line, read_block
 from standfast.recall.filters import Choice, RecordFacts
 from standfast.recall.index_segment import RowEnd, Segment, SegmentLost
 from standfast.recall.index_upkeep import (
@@ -30,13 +31,12 @@ from standfast.recall.index_upkeep import (
 from standfast.recall.index_view import IndexView
 from standfast.recall.jsonl import Source
 from standfast.recall.lexical_index import LexicalIndex, read_commits, record_of_version
-from standfast.recall.records import BadLine, Candidate, Fault, bad_line, read_block
-from standfast.scopes import SHARED, prefix_in, prefix_of, scoped_key
+from standfast.records.scopes import SHARED, prefix_in, prefix_of, scoped_key
+from standfast.records.vocabulary import Band
 from standfast.store.commit import Commit
 from standfast.store.protocol import PartName, SegmentHead
-from standfast.store.records import record_line
 from standfast.store.store import Store
-from standfast.vocabulary import Band
+from standfast.store.stored_records import record_line
 
 _T = TypeVar("_T")
 _log: Final = logging.getLogger("standfast.recall")

@@ -14,7 +14,7 @@ from decimal import ROUND_HALF_EVEN, Context, Decimal
 from functools import lru_cache
 from typing import Final
 
-from standfast.canon import utc_text
+from standfast.records.canon import utc_text
 
 MISSING: Final = -1
 """The time of a record without a timestamp.

@@ -14,12 +14,13 @@ from zlib import crc32
 import orjson
 from msgspec.structs import asdict
 
-from standfast.canon import fingerprint_of_bytes, normal_string
 from standfast.errors import Corruption, StandfastError
 from standfast.ledger.chain import Branch, Entry, Tip, walk
 from standfast.ledger.notary import problems_of_ledger
 from standfast.ledger.note import VerifyingKey
 from standfast.limits import COPY_PAGE_RECORDS, SCAN_PAGE_RECORDS
+from standfast.records.canon import fingerprint_of_bytes, normal_string
+from standfast.records.vocabulary import ActionType
 from standfast.store.commit import (
     COMMIT_KIND,
     ERASURE_KIND,
@@ -38,7 +39,6 @@ from standfast.store.protocol import (
     Version,
     VersionQuery,
 )
-from standfast.vocabulary import ActionType
 
 _ERASURE_MARKER: Final = b'"kind":"%s"' % ERASURE_KIND.encode()
 _RESTORE_MARKER: Final = b'"kind":"%s"' % RESTORE_KIND.encode()

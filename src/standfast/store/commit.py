@@ -8,9 +8,9 @@ from typing import Any, Final, Self, TypeAlias
 
 import msgspec
 
-from standfast.canon import canonical_bytes, fingerprint, fingerprint_of_bytes, parse
 from standfast.limits import MAX_COMMIT_FACTS, MAX_COMMIT_WRITES, MAX_DEPTH_LEVELS, MAX_KEY_CHARS
-from standfast.vocabulary import ActionType, Value
+from standfast.records.canon import canonical_bytes, fingerprint, fingerprint_of_bytes, parse
+from standfast.records.vocabulary import ActionType, Value
 
 # Kinds of ledger entries that only the store itself writes; a caller's fact can't pass for one of these.
 COMMIT_KIND: Final = "commit"

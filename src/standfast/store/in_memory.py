@@ -9,7 +9,7 @@ import msgspec
 from standfast.clock import Clock
 from standfast.ledger.chain import Branch, Entry, Tip
 from standfast.limits import LEASE_SECONDS, MAX_CLOCK_SKEW_SECONDS
-from standfast.scopes import prefix_in
+from standfast.records.scopes import prefix_in
 from standfast.store.protocol import (
     AppliedCommit,
     Buffer,

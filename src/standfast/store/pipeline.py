@@ -16,10 +16,11 @@ from typing import Any, Final, Literal, NamedTuple
 
 import msgspec
 
-from standfast.canon import CanonicalPart, utc_text
 from standfast.errors import CommitAborted, PayloadMismatch, StaleFence, StoreError
 from standfast.ledger.chain import Branch, Entry, Tip, extend
 from standfast.limits import LEASE_SECONDS, MAX_CLOCK_SKEW_SECONDS
+from standfast.records.canon import CanonicalPart, utc_text
+from standfast.records.vocabulary import AbortReason, ActionType, BufferState, Receipt, Value
 from standfast.store.commit import (
     COMMIT_KIND,
     ERASURE_KIND,
@@ -40,7 +41,6 @@ from standfast.store.protocol import (
     VectorEnd,
     Version,
 )
-from standfast.vocabulary import AbortReason, ActionType, BufferState, Receipt, Value
 
 CommitAnswer = Receipt | StoreError
 """What becomes of a submitted commit."""

@@ -15,8 +15,8 @@ from typing import Final, Protocol
 import msgspec
 
 from standfast.ledger.chain import Branch, Entry, Tip
-from standfast.scopes import prefix_in
-from standfast.vocabulary import ActionType, Band, BufferState, Value
+from standfast.records.scopes import prefix_in
+from standfast.records.vocabulary import ActionType, Band, BufferState, Value
 
 INDEXED_BANDS: Final = tuple(band for band in Band if band is not Band.VOID)
 """Rejected content is never recalled."""

@@ -13,8 +13,8 @@ from standfast.clock import Clock, IdSource
 from standfast.errors import CannotOpen, Corruption, InvalidValue
 from standfast.ledger.chain import Branch
 from standfast.ledger.notary import Notary, shared_and_left
+from standfast.records.vocabulary import Value
 from standfast.store.store import Store, is_file_url, open_store
-from standfast.vocabulary import Value
 
 _FILES = ("-wal", "-shm", "-head", "")
 """The parts of a store's name behind its path, the file itself last."""

@@ -32,6 +32,7 @@ from standfast.limits import (
     SCAN_FIRST_RECORDS,
     SCAN_PAGE_RECORDS,
 )
+from standfast.records.vocabulary import AbortReason, BufferState, Receipt
 from standfast.store import audit, pipeline
 from standfast.store.audit import verified, verified_vector
 from standfast.store.backup import copy_store
@@ -55,7 +56,6 @@ from standfast.store.protocol import (
     Version,
     VersionQuery,
 )
-from standfast.vocabulary import AbortReason, BufferState, Receipt
 
 _T = TypeVar("_T")
 

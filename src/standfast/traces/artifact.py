@@ -15,7 +15,6 @@ import msgspec
 import orjson
 from msgspec import UNSET, Meta, UnsetType
 
-from standfast.canon import canonical_bytes, fingerprint, fingerprint_of_bytes, normal_string, parse
 from standfast.errors import DamagedTrace, ForeignTraceVersion, InvalidTrace, InvalidValue, NotCanonical
 from standfast.limits import (
     FLOAT_DECIMALS,
@@ -25,8 +24,9 @@ from standfast.limits import (
     MAX_TRACE_GAPS,
     SAFE_INTEGER,
 )
+from standfast.records.canon import canonical_bytes, fingerprint, fingerprint_of_bytes, normal_string, parse
+from standfast.records.vocabulary import ErasedSince, Value, VisibilityMode
 from standfast.traces.shapes import Count, Name, Shape
-from standfast.vocabulary import ErasedSince, Value, VisibilityMode
 
 DETERMINISM_SCHEMA: Final = "memory.determinism_trace.v1"
 RETRIEVAL_SCHEMA: Final = "memory.retrieval_trace.v1"

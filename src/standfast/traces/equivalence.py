@@ -15,9 +15,10 @@ from typing import Any, Final
 
 from msgspec import UNSET
 
-from standfast.canon import canonical_bytes, fingerprint_of_bytes
 from standfast.errors import DamagedTrace, ForeignTraceVersion, InvalidTrace, StandfastError, TraceError
 from standfast.limits import MAX_TRACE_BYTES
+from standfast.records.canon import canonical_bytes, fingerprint_of_bytes
+from standfast.records.vocabulary import Value
 from standfast.traces.artifact import (
     UNDECIDED,
     Event,
@@ -29,7 +30,6 @@ from standfast.traces.artifact import (
     selected,
 )
 from standfast.traces.shapes import output_shape_hash, output_type
-from standfast.vocabulary import Value
 
 
 class ShortfallCode(StrEnum):

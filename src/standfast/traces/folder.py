@@ -21,14 +21,14 @@ from urllib.parse import quote
 import msgspec
 import orjson
 
-from standfast.canon import fingerprint, utc_text
 from standfast.clock import IdSource, RandomIds
 from standfast.durable import sync_folder, write_new
 from standfast.errors import RetentionTooShort, TraceError, TraceExists, TraceFolderFailed, TraceFolderFull
 from standfast.limits import DEFAULT_TRACES_BYTES, MAX_TRACE_BYTES, MIN_TRACE_RETENTION_DAYS
+from standfast.records.canon import fingerprint, utc_text
+from standfast.records.vocabulary import RunIdentity
 from standfast.traces.artifact import ModelConfig, ToolProfile, Trace
 from standfast.traces.recording import CallDraft, EventDraft, Lane, Recording
-from standfast.vocabulary import RunIdentity
 
 SERVER_TRACES: Final = "standfast-traces"
 """The folder of the traces of a store on a server, in the working directory."""

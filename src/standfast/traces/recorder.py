@@ -15,7 +15,6 @@ from typing import Any, Final, ParamSpec, TypeVar
 import msgspec
 import orjson
 
-from standfast.canon import canonical_bytes, utc_text
 from standfast.clock import Clock
 from standfast.errors import InvalidValue, NotCanonical, ProfileConflict, RecorderFinished
 from standfast.limits import (
@@ -24,8 +23,10 @@ from standfast.limits import (
     MAX_TRACE_BYTES,
     MAX_TRACE_RESULT_BYTES,
 )
-from standfast.remember_request import RememberRequest
-from standfast.scopes import SHARED
+from standfast.records.canon import canonical_bytes, utc_text
+from standfast.records.requests import RememberRequest
+from standfast.records.scopes import SHARED
+from standfast.records.vocabulary import ErasedSince, Remembered, RunIdentity, Value
 from standfast.traces.artifact import (
     ModelConfig,
     Retrieval,
@@ -47,7 +48,6 @@ from standfast.traces.recording import (
     shown,
 )
 from standfast.traces.shapes import Shape, output_shape_hash, output_type
-from standfast.vocabulary import ErasedSince, Remembered, RunIdentity, Value
 
 # What a run remembers is compared by the text and the verdict, and not by ids that no two runs share.
 REMEMBER: Final = ToolProfile(

@@ -14,15 +14,16 @@ from typing import Any, Final, NamedTuple, Self
 import msgspec
 import orjson
 
-from standfast.canon import (
+from standfast.errors import InvalidValue, TooLarge
+from standfast.limits import MAX_NAME_CHARS, MAX_TRACE_BYTES, MAX_TRACE_GAPS, MAX_VALUE_BYTES
+from standfast.records.canon import (
     NORMALIZATION_VERSION,
     canonical_bytes,
     fingerprint,
     fingerprint_of_bytes,
     normal_string,
 )
-from standfast.errors import InvalidValue, TooLarge
-from standfast.limits import MAX_NAME_CHARS, MAX_TRACE_BYTES, MAX_TRACE_GAPS, MAX_VALUE_BYTES
+from standfast.records.vocabulary import RunIdentity
 from standfast.traces.artifact import (
     UNDECIDED,
     VERSIONS,
@@ -32,7 +33,6 @@ from standfast.traces.artifact import (
     model_config_id,
     selected,
 )
-from standfast.vocabulary import RunIdentity
 
 MAX_SHOWN_CHARS: Final = 500
 _HASH_BYTES: Final = len(',"artifact_hash":""') + 64

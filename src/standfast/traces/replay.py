@@ -15,17 +15,17 @@ from typing import Any, NoReturn, Protocol, runtime_checkable
 
 from msgspec import UNSET
 
-from standfast.canon import canonical_bytes, fingerprint
 from standfast.clock import Clock, ManualClock
 from standfast.errors import NotReplayable, RecordedFailure, ReplayDiverged
 from standfast.limits import DEFAULT_RECALL_TOKENS
-from standfast.remember_request import RememberRequest
-from standfast.scopes import SHARED, recalled_scopes
+from standfast.records.canon import canonical_bytes, fingerprint
+from standfast.records.requests import RememberRequest
+from standfast.records.scopes import SHARED, recalled_scopes
+from standfast.records.vocabulary import Band, JsonScalar, Remembered, RunIdentity
 from standfast.traces.artifact import ToolCall, ToolProfile, Trace
 from standfast.traces.equivalence import ClaimVerdict, Comparison, compare, shortfalls, verdict_of
 from standfast.traces.recorder import Recorder, RecordingRun
 from standfast.traces.recording import CallDraft
-from standfast.vocabulary import Band, JsonScalar, Remembered, RunIdentity
 
 
 class ReplayMemory(Protocol):

@@ -12,9 +12,9 @@ from typing import Annotated, Any, Final
 
 from msgspec import Meta
 
-from standfast.canon import canonical_bytes, fingerprint, normal_string, parse
 from standfast.limits import MAX_NAME_CHARS, SAFE_INTEGER
-from standfast.vocabulary import Value
+from standfast.records.canon import canonical_bytes, fingerprint, normal_string, parse
+from standfast.records.vocabulary import Value
 
 Name = Annotated[str, Meta(min_length=1, max_length=MAX_NAME_CHARS)]
 Count = Annotated[int, Meta(ge=0, le=SAFE_INTEGER)]

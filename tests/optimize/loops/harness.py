@@ -14,7 +14,6 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from standfast.canon import fingerprint
 from standfast.clock import UUID, SystemClock
 from standfast.errors import StandfastError
 from standfast.optimize.evals.results import EvalRequest, EvalResult, InMemoryResultCache, ResultCache
@@ -36,6 +35,7 @@ from standfast.optimize.prompts.template import (
 )
 from standfast.optimize.providers.adapter import ModelRequest, ScriptedProvider
 from standfast.recall.tokens import BpeCounter
+from standfast.records.canon import fingerprint
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 

@@ -15,13 +15,13 @@ from typing import Any
 import pytest
 import redis
 
-from standfast.canon import canonical_bytes
 from standfast.clock import UUID
 from standfast.optimize.loops.main import MainLoopRequest
 from standfast.optimize.loops.optimize import OptimizeRequest, OptimizeResult
 from standfast.optimize.loops.report import OptimizationReport
 from standfast.optimize.mailboxes.mailbox import MailboxCounts
 from standfast.optimize.prompts.backends import RedisPromptOverridesStore
+from standfast.records.canon import canonical_bytes
 from tests.figures import Figures
 from tests.optimize.loops.harness import START, Harness, dataset, id_of
 from tests.optimize.loops.killed_processes import GATE, PROVIDER, ROLES, mailbox, strategy

@@ -27,8 +27,8 @@ from standfast.optimize.providers.adapter import (
     TokenUsage,
     ToolSpec,
 )
+from standfast.records.vocabulary import Band, Budget
 from standfast.traces.artifact import ToolProfile
-from standfast.vocabulary import Band, Budget
 from tests.optimize.loops.harness import START, id_of
 
 TEMPLATE = PromptTemplate(

@@ -5,7 +5,6 @@ from typing import Any
 
 import pytest
 
-from standfast.canon import canonical_bytes, fingerprint
 from standfast.errors import (
     EvalsUnanswered,
     InvalidDataset,
@@ -27,6 +26,7 @@ from standfast.optimize.mailboxes.in_memory import InMemoryMailbox
 from standfast.optimize.prompts.overrides import SectionOverride
 from standfast.optimize.providers.adapter import ModelRequest
 from standfast.recall.tokens import EstimatedCounter
+from standfast.records.canon import canonical_bytes, fingerprint
 from tests.figures import Figures
 from tests.optimize.loops.harness import TEMPLATE, Harness, Planted, agent, dataset, id_of, temporary_tags
 

@@ -19,7 +19,7 @@ from standfast.optimize.loops.main import MainLoopRequest, MainLoopResult
 from standfast.optimize.mailboxes.mailbox import InMemoryMailboxResolver, MailboxCounts
 from standfast.optimize.mailboxes.redis import RedisMailbox
 from standfast.optimize.providers.adapter import ModelRequest, ScriptedProvider
-from standfast.vocabulary import Band
+from standfast.records.vocabulary import Band
 from tests.optimize.loops.harness import START, id_of
 from tests.optimize.loops.killed_agent import LEASE_SECONDS, TEMPLATE, Notes, notes, on_redis
 from tests.optimize.mailboxes import backends

@@ -14,7 +14,7 @@ from standfast.optimize.loops.main import MainLoop, MainLoopRequest
 from standfast.optimize.prompts.backends import LocalPromptOverridesStore
 from standfast.optimize.prompts.template import PromptTemplate, Section, memory_section
 from standfast.optimize.providers.adapter import ScriptedProvider
-from standfast.vocabulary import Band
+from standfast.records.vocabulary import Band
 from tests.optimize.loops.harness import id_of
 from tests.store.builders import memory_store
 

@@ -13,7 +13,6 @@ from typing import Any
 
 from standfast.bench.episodes import write_jsonl
 from standfast.bench.grid import CURVES, RESULTS, ResultsFolder, in_process, plan_grid, run_grid
-from standfast.canon import canonical_bytes
 from standfast.clock import ManualClock
 from standfast.ledger.notary import Notary
 from standfast.optimize.loops.gate import RejectReason
@@ -27,6 +26,8 @@ from standfast.optimize.prompts.backends import LocalPromptOverridesStore
 from standfast.optimize.prompts.overrides import SectionOverride
 from standfast.optimize.prompts.template import PromptTemplate, Section
 from standfast.policies import BandBudget
+from standfast.records.canon import canonical_bytes
+from standfast.records.vocabulary import Band
 from standfast.server.access.permissions import Caller
 from standfast.server.app import build_app
 from standfast.server.console.rendering import link
@@ -42,7 +43,6 @@ from standfast.server.operations.schemas import (
 from standfast.settings import Settings
 from standfast.store.store import open_store
 from standfast.traces.folder import TraceFolder
-from standfast.vocabulary import Band
 from tests.bench.episodes import small_episode
 from tests.memory.conftest import SIGNERS
 from tests.server.harness import memory_over

@@ -9,7 +9,7 @@ import msgspec
 import pytest
 from httpx2 import Response
 
-from standfast.vocabulary import Record
+from standfast.records.vocabulary import Record
 from tests.server.console.conftest import BrowserClient, browser_client, elements_of, words_of
 from tests.server.console.sample_server import SampleServer, sample_server
 

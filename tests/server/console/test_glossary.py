@@ -6,10 +6,10 @@ import re
 
 from standfast.govern.approvals.approvals import Decision
 from standfast.govern.judge import FloorRegistry
-from standfast.origins import Origin
+from standfast.records.origins import Origin
+from standfast.records.vocabulary import Band, Verdict
 from standfast.server.access.permissions import KeyRole
 from standfast.server.console.glossary import SECTIONS
-from standfast.vocabulary import Band, Verdict
 from tests.server.console.conftest import BrowserClient, words_of
 from tests.server.console.sample_server import SampleServer
 

@@ -13,9 +13,9 @@ import msgspec
 from standfast.bench.episodes import Episode
 from standfast.bench.sources.git_history import SourceVersion
 from standfast.bench.sources.labelling import DriftEvent, ReportSkipped, ignore_skipped, label_episode
-from standfast.canon import fingerprint
 from standfast.clock import seeded
 from standfast.errors import BadFile, InvalidValue
+from standfast.records.canon import fingerprint
 
 MAX_ENUM_FIELDS: Final = 6
 MAX_ENUM_VALUES: Final = 8

@@ -24,9 +24,9 @@ import numpy as np
 import numpy.typing as npt
 
 from standfast.bench.episodes import Episode, iter_jsonl
-from standfast.canon import fingerprint
 from standfast.policies.byte_model import endpoint_of
-from standfast.vocabulary import Step
+from standfast.records.canon import fingerprint
+from standfast.records.vocabulary import Step
 
 
 class DriftClass(StrEnum):

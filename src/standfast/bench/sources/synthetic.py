@@ -24,12 +24,12 @@ from standfast.bench.entrants import Entrant, IsolatedPolicy
 from standfast.bench.episodes import Episode, write_jsonl
 from standfast.bench.runner import track_view
 from standfast.bench.sources.labelling import CRITICAL, UTILITY, DriftEvent, label_episode, metadata_of
-from standfast.canon import fingerprint
 from standfast.clock import seeded
 from standfast.errors import BadFile, InvalidValue
 from standfast.limits import MAX_EPISODE_STEPS
 from standfast.policies import BanditPolicy, ByteBudget, ByteMemoryStore, Track, WritePolicy, apply_policy
-from standfast.vocabulary import Step
+from standfast.records.canon import fingerprint
+from standfast.records.vocabulary import Step
 
 LENGTHS: Final = {"short": 100, "medium": 1_000, "long": 10_000}
 EPISODES: Final = {"short": 10, "medium": 3, "long": 1}

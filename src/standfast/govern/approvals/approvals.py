@@ -18,7 +18,6 @@ from typing import Any, Final, Self
 
 import msgspec
 
-from standfast.canon import canonical_bytes, fingerprint, normal_string, utc_text
 from standfast.errors import (
     ApprovalExpired,
     ApprovalReplayed,
@@ -32,7 +31,8 @@ from standfast.govern.approvals.signers import Signers
 from standfast.govern.approvals.sshsig import SEAL_NAMESPACE, SshSignature, verify
 from standfast.govern.authority import Operation, needs_human
 from standfast.limits import MAX_KEY_CHARS, MAX_SIGNED_TOGETHER, MAX_SUMMARY_CHARS
-from standfast.vocabulary import Value, Verdict
+from standfast.records.canon import canonical_bytes, fingerprint, normal_string, utc_text
+from standfast.records.vocabulary import Value, Verdict
 
 _NOT_IN_ITS_ID: Final = ("proposal_id", "state", "summary")
 _ADDRESS: Final = re.compile(r"([^\s<>\"'(),:;@]{1,64})@([\w.-]{1,253})")

@@ -16,7 +16,6 @@ from typing import Any, Final, Protocol, TypeVar
 
 import msgspec
 
-from standfast.canon import parse, utc_text
 from standfast.clock import Clock
 from standfast.errors import (
     CommitAborted,
@@ -40,12 +39,13 @@ from standfast.govern.evidence import (
 from standfast.govern.judge.text_reading import TextReading
 from standfast.govern.patterns import refused_row, said_row
 from standfast.limits import MIN_PROPOSAL_PREFIX_CHARS
-from standfast.scopes import name_in, prefix_of, refused_key, said_key, scope_in, scoped_key
+from standfast.records.canon import parse, utc_text
+from standfast.records.scopes import name_in, prefix_of, refused_key, said_key, scope_in, scoped_key
+from standfast.records.vocabulary import ActionType, Band, Receipt, Record, Value
 from standfast.store.commit import Commit, ExtraWrites, Fact, Write, no_extra_writes
 from standfast.store.protocol import Version
-from standfast.store.records import keys_with_content_of, record_of, superseded_keys
 from standfast.store.store import Store
-from standfast.vocabulary import ActionType, Band, Receipt, Record, Value
+from standfast.store.stored_records import keys_with_content_of, record_of, superseded_keys
 
 SYSTEM_NAMESPACE: Final = "standfast"
 DECISION_PREFIX: Final = "decision/"

@@ -13,7 +13,6 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import Final, Self
 
-from standfast.canon import fingerprint, utc_text
 from standfast.errors import (
     InvalidSigners,
     InvalidValue,
@@ -26,7 +25,8 @@ from standfast.errors import (
 )
 from standfast.govern.approvals.sshsig import SEAL_NAMESPACE, PublicKey, is_namespace
 from standfast.limits import MAX_LIST_CHARS, MAX_LIST_KEYS
-from standfast.vocabulary import Value
+from standfast.records.canon import fingerprint, utc_text
+from standfast.records.vocabulary import Value
 
 _ALLOWED: Final = "allowed signers"
 _REVOKED: Final = "revoked keys"

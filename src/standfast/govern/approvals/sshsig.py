@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Final, Self
 from standfast.errors import BadSignature, SigningFailed, UnusableKey, WrongNamespace
 from standfast.ledger.note import decoded_base64
 from standfast.limits import MAX_ARMOR_CHARS, MAX_KEY_FILE_BYTES, SIGNING_SECONDS
-from standfast.vocabulary import Value
+from standfast.records.vocabulary import Value
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey

@@ -10,9 +10,9 @@ from standfast.errors import InvalidValue
 from standfast.govern.authority import Role
 from standfast.govern.judge.similarity import IndexSnapshot, KnownText, RecalledText, SimilarityIndex
 from standfast.govern.judge.text_reading import READ_CHARS, TextReading, computed_once, word_set
-from standfast.origins import Origin
-from standfast.scopes import SHARED
-from standfast.vocabulary import Band, Record
+from standfast.records.origins import Origin
+from standfast.records.scopes import SHARED
+from standfast.records.vocabulary import Band, Record
 
 NOVELTY_FLOOR: Final = "F8_Novelty"
 # Kinds of sources that are the agent itself or memory itself. They do not count as witnesses.

@@ -20,7 +20,6 @@ from dataclasses import dataclass
 from datetime import date, timedelta
 from typing import Final
 
-from standfast.canon import fingerprint
 from standfast.errors import InvalidValue, NotCanonical
 from standfast.govern.judge.claim import (
     CLEAN,
@@ -42,8 +41,9 @@ from standfast.govern.judge.similarity import (
     contradiction,
 )
 from standfast.govern.judge.text_reading import READ_CHARS, TextReading, word_set
-from standfast.origins import Origin
-from standfast.vocabulary import Band, Record
+from standfast.records.canon import fingerprint
+from standfast.records.origins import Origin
+from standfast.records.vocabulary import Band, Record
 
 ATTACKS_OF_A_PATTERN: Final = 3
 """How many rejected injections from one source make a pattern."""

@@ -20,7 +20,7 @@ from standfast.govern.judge import injection_phrases as tables
 from standfast.govern.judge.claim import CLEAN, OVERLONG, Claim, Finding, JudgingContext
 from standfast.govern.judge.phrases import spoken
 from standfast.govern.judge.text_reading import TextReading, word_set
-from standfast.origins import Origin
+from standfast.records.origins import Origin
 
 # Signs further apart than two passages have nothing to do with each other; a long text has some of each by
 # chance.

@@ -56,8 +56,8 @@ from standfast.govern.judge.injection import InjectionFloor
 from standfast.govern.judge.secrecy import SecrecyFloor
 from standfast.govern.judge.text_reading import as_of_unicode_14
 from standfast.limits import FLOAT_DECIMALS, MAX_NAME_CHARS
-from standfast.scopes import checked_scope, is_within
-from standfast.vocabulary import FloorCheck, Value, Verdict
+from standfast.records.scopes import checked_scope, is_within
+from standfast.records.vocabulary import FloorCheck, Value, Verdict
 
 __all__ = ["Claim", "Finding", "Floor", "FloorRegistry", "Judge", "Judgement", "JudgingContext"]
 

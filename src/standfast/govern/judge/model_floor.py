@@ -19,10 +19,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, Protocol
 
-from standfast.canon import canonical_bytes, fingerprint, parse
 from standfast.errors import InvalidValue, StandfastError
 from standfast.govern.judge.claim import CLEAN, OVERLONG, Claim, Finding, JudgingContext
 from standfast.govern.judge.secrets import find_secret
+from standfast.records.canon import canonical_bytes, fingerprint, parse
 
 MODEL_FLOOR: Final = "F10_Model"
 JUDGE_PROMPT: Final = (

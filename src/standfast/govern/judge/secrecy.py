@@ -38,9 +38,9 @@ from standfast.govern.judge.claim import (
 from standfast.govern.judge.secrets import find_secret, secrets_in
 from standfast.govern.judge.text_reading import READ_CHARS, TextReading, plain, word_set
 from standfast.limits import MAX_NAME_CHARS
-from standfast.remember_request import RememberRequest
-from standfast.scopes import SHARED
-from standfast.vocabulary import Record, normal_tags
+from standfast.records.requests import RememberRequest
+from standfast.records.scopes import SHARED
+from standfast.records.vocabulary import Record, normal_tags
 
 # Every long number matches this, however its digits are grouped.
 LONG_NUMBER: Final = re.compile(r"\d[\d .-]{5}")

@@ -20,8 +20,8 @@ from standfast.govern.judge.text_reading import (
     TextReading,
     word_set,
 )
-from standfast.origins import Origin
-from standfast.scopes import SHARED
+from standfast.records.origins import Origin
+from standfast.records.scopes import SHARED
 
 # The share of the known text that must be covered. A moved clause breaks at most three pairs of neighbouring
 # words; two words that change places break four.

@@ -24,7 +24,7 @@ from collections.abc import Callable, Sequence
 from decimal import Decimal
 from typing import Any, Final, Generic, TypeVar
 
-from standfast.canon import fingerprint
+from standfast.records.canon import fingerprint
 
 # All code points assigned by versions 15.0 to 18.0.
 _LATER_RANGES: Final = (

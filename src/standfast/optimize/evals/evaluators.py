@@ -9,12 +9,12 @@ from decimal import Decimal, InvalidOperation
 from functools import cached_property
 from typing import Any, ClassVar, Final, Protocol
 
-from standfast.canon import fingerprint
 from standfast.errors import InvalidEvaluator, MissingExtra, ProviderGarbled
 from standfast.limits import EVALUATOR_NAMES
 from standfast.optimize.prompts.template import as_text
 from standfast.optimize.providers.adapter import ModelRequest, ProviderAdapter, TokenUsage
-from standfast.vocabulary import Value
+from standfast.records.canon import fingerprint
+from standfast.records.vocabulary import Value
 
 _NUMBER: Final = re.compile(r"[-+]?\d[\d,]*\.?\d*(?:[eE][-+]?\d+)?|[-+]?\.\d+")
 

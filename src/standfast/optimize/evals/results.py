@@ -16,7 +16,6 @@ from typing import Any, Final, Generic, Protocol
 
 import msgspec
 
-from standfast.canon import canonical_bytes, fingerprint, fingerprint_of_bytes
 from standfast.clock import UUID, IdSource, RandomIds, SystemClock, fresh_uuid
 from standfast.errors import CacheUnavailable, MissingExtra, StandfastError
 from standfast.optimize.evals.evaluators import Score
@@ -24,7 +23,8 @@ from standfast.optimize.evals.samples import ExpectedT, InputT, Sample
 from standfast.optimize.mailboxes.wire import message_kind
 from standfast.optimize.prompts.prompt import Experiment
 from standfast.optimize.providers.adapter import ModelRequest, ProviderAdapter, TokenUsage, tools_digest
-from standfast.vocabulary import Value
+from standfast.records.canon import canonical_bytes, fingerprint, fingerprint_of_bytes
+from standfast.records.vocabulary import Value
 
 
 class Outcome(StrEnum):

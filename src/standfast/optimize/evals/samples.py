@@ -9,10 +9,10 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final, Generic, TypeVar
 
-from standfast.canon import fingerprint, parse
 from standfast.errors import InvalidDataset, MissingExtra, StandfastError
 from standfast.optimize.evals.evaluators import Assertions
-from standfast.vocabulary import Value
+from standfast.records.canon import fingerprint, parse
+from standfast.records.vocabulary import Value
 
 InputT = TypeVar("InputT")
 ExpectedT = TypeVar("ExpectedT")

@@ -15,10 +15,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, TypeVar
 
-from standfast.canon import parse
 from standfast.errors import InvalidValue, NotCanonical, StandfastError
 from standfast.optimize.prompts.prompt import Experiment, RenderedPrompt
 from standfast.optimize.providers.adapter import ModelToolCall, ProviderConfig, ToolSpec, tools_digest
+from standfast.records.canon import parse
 from standfast.traces.artifact import ModelConfig, ToolProfile
 from standfast.traces.recorder import REMEMBER, Recorder
 from standfast.traces.shapes import Shape, json_shape, text_shape

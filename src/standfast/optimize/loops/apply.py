@@ -17,9 +17,9 @@ from standfast.optimize.prompts.overrides import (
 )
 from standfast.optimize.prompts.prompt import Fallback, FellBack, Prompt, ResolvedPrompt
 from standfast.optimize.prompts.template import PromptTemplate
+from standfast.records.vocabulary import Value
 from standfast.store.commit import Fact
 from standfast.store.store import Store
-from standfast.vocabulary import Value
 
 
 class PromptChange(Value, frozen=True, kw_only=True):

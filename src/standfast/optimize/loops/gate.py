@@ -34,7 +34,7 @@ import msgspec
 import numpy as np
 
 from standfast.limits import GATE_LEAST_GAIN, GATE_LEVEL, GATE_MARGIN, PROBED_SAMPLES
-from standfast.vocabulary import Value
+from standfast.records.vocabulary import Value
 
 Runs = Mapping[str, tuple[bool, ...]]
 """For each sample, whether its runs passed, ordered by repeat."""

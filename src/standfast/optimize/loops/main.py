@@ -16,7 +16,6 @@ from typing import Any, ClassVar, Final, Generic, TypeVar
 
 import msgspec
 
-from standfast.canon import utc_text
 from standfast.clock import UUID, Clock, IdSource, RandomIds, SystemClock, fresh_uuid
 from standfast.errors import CommitAborted, DeadlinePassed, InvalidValue, ProviderGarbled
 from standfast.limits import MAX_TOOL_ROUNDS
@@ -69,9 +68,10 @@ from standfast.optimize.providers.adapter import (
     TokenUsage,
     tools_digest,
 )
+from standfast.records.canon import utc_text
+from standfast.records.vocabulary import Budget, RunIdentity, Value, VisibilityMode
 from standfast.traces.recorder import Recorder
 from standfast.traces.shapes import Shape
-from standfast.vocabulary import Budget, RunIdentity, Value, VisibilityMode
 
 UserRequestT = TypeVar("UserRequestT")
 

@@ -13,7 +13,6 @@ from typing import Any, ClassVar, Generic
 
 import msgspec
 
-from standfast.canon import fingerprint
 from standfast.clock import UUID, Clock, SystemClock, fresh_uuid
 from standfast.errors import InvalidDataset, MissingExtra, OptimizationFailed, StandfastError
 from standfast.limits import EVAL_PATIENCE_SECONDS, MAX_WAIT_SECONDS, STRATEGY_NAMES
@@ -50,7 +49,8 @@ from standfast.optimize.prompts.template import (
 )
 from standfast.optimize.providers.adapter import ProviderAdapter
 from standfast.recall.tokens import BpeCounter, EstimatedCounter, TokenCounter
-from standfast.vocabulary import Value
+from standfast.records.canon import fingerprint
+from standfast.records.vocabulary import Value
 
 
 @message_kind("OptimizeRequest")

@@ -24,7 +24,7 @@ from standfast.optimize.prompts.template import (
 )
 from standfast.optimize.providers.adapter import ProviderAdapter, TokenUsage
 from standfast.recall.tokens import TokenCounter
-from standfast.vocabulary import Value
+from standfast.records.vocabulary import Value
 
 
 class SectionEdit(Value, frozen=True, kw_only=True):

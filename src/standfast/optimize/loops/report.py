@@ -8,7 +8,7 @@ from typing import Final
 from standfast.optimize.loops.gate import GateSettings, PowerStatement, RejectReason, loss_p_value
 from standfast.optimize.prompts.template import HexDigest, Path
 from standfast.optimize.providers.adapter import TokenUsage
-from standfast.vocabulary import Value
+from standfast.records.vocabulary import Value
 
 
 class Modification(Value, frozen=True, kw_only=True):

@@ -13,7 +13,7 @@ from standfast.optimize.loops.proposals import CompressStrategy, StrategySession
 from standfast.optimize.prompts.template import PromptDescriptor, as_text
 from standfast.optimize.providers.adapter import TokenUsage
 from standfast.recall.tokens import TokenCounter
-from standfast.vocabulary import Value
+from standfast.records.vocabulary import Value
 
 _EXPECTED_OUTPUT_TOKENS = 100
 

@@ -8,7 +8,6 @@ from collections.abc import Callable, Sequence
 from itertools import pairwise
 from typing import Final
 
-from standfast.canon import fingerprint
 from standfast.errors import InvalidValue, ProviderRefused
 from standfast.limits import STRATEGY_NAMES
 from standfast.optimize.evals.results import ResultCache, cached_answer
@@ -35,6 +34,7 @@ from standfast.optimize.prompts.template import (
     placeholders,
 )
 from standfast.optimize.providers.adapter import ModelRequest, ProviderAdapter
+from standfast.records.canon import fingerprint
 
 _LONGEST_EXAMPLE_CHARS: Final = 800
 _SHOWN_FAILURES: Final = 8

@@ -12,7 +12,6 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from standfast.canon import fingerprint
 from standfast.clock import UUID, Clock
 from standfast.errors import EvalsUnanswered, SpendingLimitReached, StaleReceipt
 from standfast.limits import EVAL_ATTEMPTS, EVAL_PATIENCE_SECONDS, PROBED_SAMPLES
@@ -42,6 +41,7 @@ from standfast.optimize.prompts.overrides import TEMPORARY_PREFIX, PromptOverrid
 from standfast.optimize.prompts.prompt import Experiment, ResolvedPrompt
 from standfast.optimize.prompts.template import PromptDescriptor, PromptTemplate
 from standfast.optimize.providers.adapter import TokenUsage
+from standfast.records.canon import fingerprint
 
 Answer = TypeVar("Answer")
 

@@ -11,7 +11,6 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
-from standfast.canon import utc_text
 from standfast.errors import ReplyMailboxClosed, UndecodableBody
 from standfast.limits import MAX_BLOCK_SECONDS
 from standfast.optimize.mailboxes.mailbox import (
@@ -25,6 +24,7 @@ from standfast.optimize.mailboxes.mailbox import (
     Message,
     ReplyT,
 )
+from standfast.records.canon import utc_text
 
 
 @dataclass(slots=True)

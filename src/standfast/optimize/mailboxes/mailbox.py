@@ -19,7 +19,6 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Final, Generic, Protocol, TypeVar
 
-from standfast.canon import utc_text
 from standfast.clock import Clock, IdSource, RandomIds, SystemClock
 from standfast.errors import (
     AlreadySettled,
@@ -41,6 +40,7 @@ from standfast.limits import (
     MAX_WAIT_SECONDS,
 )
 from standfast.optimize.mailboxes.wire import Codec, WireCodec
+from standfast.records.canon import utc_text
 
 BodyT = TypeVar("BodyT")
 ReplyT = TypeVar("ReplyT")

@@ -15,7 +15,6 @@ from typing import Any, ClassVar, Final, TypeVar
 
 import msgspec
 
-from standfast.canon import utc_text
 from standfast.clock import Clock, IdSource, RandomIds, SystemClock
 from standfast.errors import (
     InvalidValue,
@@ -44,6 +43,7 @@ from standfast.optimize.mailboxes.mailbox import (
     ReplyT,
 )
 from standfast.optimize.mailboxes.wire import Codec
+from standfast.records.canon import utc_text
 
 try:
     import redis

@@ -15,7 +15,6 @@ from urllib.parse import quote
 
 import msgspec
 
-from standfast.canon import canonical_bytes, fingerprint, normal_string, parse, utc_text
 from standfast.clock import Clock, IdSource, RandomIds, SystemClock
 from standfast.errors import (
     BrokenPlaceholders,
@@ -36,7 +35,8 @@ from standfast.optimize.prompts.template import (
     path_text,
     placeholders,
 )
-from standfast.vocabulary import Value
+from standfast.records.canon import canonical_bytes, fingerprint, normal_string, parse, utc_text
+from standfast.records.vocabulary import Value
 
 _ID_CHARS = 16
 

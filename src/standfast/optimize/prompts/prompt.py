@@ -11,7 +11,6 @@ from typing import Any, Protocol, Self
 
 import msgspec
 
-from standfast.canon import fingerprint
 from standfast.clock import SystemClock
 from standfast.errors import (
     BrokenPlaceholders,
@@ -31,7 +30,8 @@ from standfast.optimize.prompts.template import (
     fill,
     placeholders,
 )
-from standfast.vocabulary import Value
+from standfast.records.canon import fingerprint
+from standfast.records.vocabulary import Value
 
 
 class Experiment(Value, frozen=True, kw_only=True):

@@ -11,9 +11,9 @@ from typing import Any, Final, Protocol
 
 import msgspec
 
-from standfast.canon import fingerprint, normal_string
 from standfast.errors import InvalidValue, UnknownPrompt
-from standfast.vocabulary import Value
+from standfast.records.canon import fingerprint, normal_string
+from standfast.records.vocabulary import Value
 
 Path = tuple[str, ...]
 HexDigest = str

@@ -15,10 +15,10 @@ from typing import Any, Final, Protocol
 
 import msgspec
 
-from standfast.canon import fingerprint
 from standfast.clock import Clock, SystemClock
 from standfast.errors import ProviderRefused
-from standfast.vocabulary import Value
+from standfast.records.canon import fingerprint
+from standfast.records.vocabulary import Value
 
 
 class MessageRole(StrEnum):

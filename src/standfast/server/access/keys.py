@@ -18,18 +18,18 @@ from typing import Any, Final
 
 import msgspec
 
-from standfast.canon import parse, utc_text
 from standfast.clock import fresh_secret
 from standfast.errors import InvalidValue, NotFound, Unauthenticated
 from standfast.govern.approvals.queue import SYSTEM_NAMESPACE
 from standfast.limits import MAX_CACHED_KEYS, MAX_SCOPES
-from standfast.origins import Origin, checked_origin
-from standfast.scopes import checked_scope, outer_scopes
+from standfast.records.canon import parse, utc_text
+from standfast.records.origins import Origin, checked_origin
+from standfast.records.scopes import checked_scope, outer_scopes
+from standfast.records.vocabulary import ActionType, Receipt, Value
 from standfast.server.access.permissions import ORIGIN_OF_ROLE, Caller, KeyRole
 from standfast.store.commit import Commit, Fact, Write
 from standfast.store.protocol import Version
 from standfast.store.store import Store
-from standfast.vocabulary import ActionType, Receipt, Value
 
 KEY_PREFIX: Final = "sf"
 POLICY_SET: Final = "access-v1"

@@ -18,9 +18,9 @@ from typing import Final
 
 from standfast.errors import Forbidden
 from standfast.govern.approvals.queue import SYSTEM_NAMESPACE
-from standfast.origins import Origin
-from standfast.scopes import is_within
-from standfast.vocabulary import Value
+from standfast.records.origins import Origin
+from standfast.records.scopes import is_within
+from standfast.records.vocabulary import Value
 
 ALL_NAMESPACES: Final = "*"
 

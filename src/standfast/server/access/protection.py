@@ -19,9 +19,9 @@ from standfast.limits import (
     MAX_TOLD_NAMES,
     REFUSALS_LOGGED_PER_MINUTE,
 )
+from standfast.records.vocabulary import Value
 from standfast.store.commit import Fact
 from standfast.store.store import Store
-from standfast.vocabulary import Value
 
 ACCESS_KIND: Final = "access"
 WINDOW_SECONDS: Final = 60.0

@@ -7,9 +7,9 @@ nothing else.
 
 from collections.abc import Iterable, Sequence
 
-from standfast.canon import parse
 from standfast.errors import Forbidden
-from standfast.scopes import (
+from standfast.records.canon import parse
+from standfast.records.scopes import (
     ALL_SCOPES,
     SHARED,
     checked_scope,
@@ -21,11 +21,11 @@ from standfast.scopes import (
     recalled_scopes,
     scope_in,
 )
+from standfast.records.vocabulary import Band
 from standfast.server.access.permissions import Caller, Permission
 from standfast.store.protocol import Version
-from standfast.store.records import is_band_row
 from standfast.store.store import Store
-from standfast.vocabulary import Band
+from standfast.store.stored_records import is_band_row
 
 
 def own_scope(caller: Caller, permission: Permission, scope: str | None) -> str:

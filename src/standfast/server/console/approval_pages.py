@@ -7,13 +7,14 @@ from typing import Final
 
 import msgspec
 
-from standfast.canon import canonical_bytes, parse
 from standfast.errors import InvalidValue, StandfastError
 from standfast.govern.approvals.approvals import Decision, Proposal, Statement, list_bytes, signed_list_of
 from standfast.govern.approvals.queue import DecidedProposal
 from standfast.govern.approvals.sshsig import SEAL_NAMESPACE
 from standfast.limits import CONSOLE_PAGE_ITEMS, MAX_CONSOLE_SEARCHED_ROWS, MAX_SIGNED_TOGETHER
-from standfast.scopes import is_within, name_in, scope_in
+from standfast.records.canon import canonical_bytes, parse
+from standfast.records.scopes import is_within, name_in, scope_in
+from standfast.records.vocabulary import Band, Record, Verdict, none_of
 from standfast.server.access.permissions import Permission
 from standfast.server.console.record_pages import JudgeReason, notes_of
 from standfast.server.console.rendering import Page, PageRequest, link
@@ -27,7 +28,6 @@ from standfast.server.operations.store_schemas import (
     ProposalsQuery,
     StatementToSign,
 )
-from standfast.vocabulary import Band, Record, Verdict, none_of
 
 SIGNING_MINUTES: Final = 30
 _TICKED: Final = "p-"

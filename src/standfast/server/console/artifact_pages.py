@@ -23,12 +23,12 @@ from standfast.limits import (
     MAX_RESULTS_BYTES,
     MAX_SHOWN_REPORTS,
 )
+from standfast.records.vocabulary import Value
 from standfast.server.console.charts import SERIES_COLOURS, line_chart
 from standfast.server.console.rendering import Page, PageRequest, bytes_text
 from standfast.traces.artifact import Event, Trace
 from standfast.traces.equivalence import Comparison, Difference, compare_artifacts, shortfalls
 from standfast.traces.folder import TraceFolder, read_artifact
-from standfast.vocabulary import Value
 from standfast.wiring import open_overrides
 
 if TYPE_CHECKING:

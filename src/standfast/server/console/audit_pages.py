@@ -4,10 +4,11 @@ from typing import Any
 
 import msgspec
 
-from standfast.canon import parse
 from standfast.errors import InvalidValue, NotFound, StandfastError
 from standfast.limits import CONSOLE_PAGE_ITEMS, MAX_KEY_DAYS, SAFE_INTEGER
-from standfast.origins import Origin
+from standfast.records.canon import parse
+from standfast.records.origins import Origin
+from standfast.records.vocabulary import Value
 from standfast.server.access.permissions import ALL_NAMESPACES, KeyRole, Permission, is_allowed
 from standfast.server.console.rendering import Page, PageRequest, link, listed
 from standfast.server.edge.problems import status_of
@@ -20,7 +21,6 @@ from standfast.server.operations.store_schemas import (
     LedgerEntry,
     LedgerPage,
 )
-from standfast.vocabulary import Value
 
 _FIELDS = ("name", "role", "namespaces", "scopes", "days", "origin")
 

@@ -15,10 +15,10 @@ from typing import Final
 
 from standfast.limits import CONSOLE_GROWTH_SNAPSHOTS
 from standfast.memory import Memory
-from standfast.scopes import ALL_SCOPES, is_within, outer_scopes, prefix_in, prefix_of, scope_in
+from standfast.records.scopes import ALL_SCOPES, is_within, outer_scopes, prefix_in, prefix_of, scope_in
+from standfast.records.vocabulary import Band
 from standfast.store.protocol import Version
-from standfast.store.records import is_band_row, record_of
-from standfast.vocabulary import Band
+from standfast.store.stored_records import is_band_row, record_of
 
 WIDTH: Final = 480
 HEIGHT: Final = 210

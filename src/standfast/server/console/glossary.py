@@ -3,9 +3,9 @@
 from dataclasses import dataclass
 from typing import Final
 
+from standfast.records.vocabulary import Band, Verdict
 from standfast.server.access.permissions import KeyRole, Permission
 from standfast.server.console.rendering import FLOOR_LABELS, Page, PageRequest
-from standfast.vocabulary import Band, Verdict
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,14 +5,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from standfast.canon import parse
 from standfast.errors import InvalidValue, NoSuchSnapshot, NotFound
 from standfast.limits import CONSOLE_PAGE_ITEMS, MAX_DIFF_SNAPSHOTS, MAX_EVENT_ENTRIES
 from standfast.memory import Memory
 from standfast.recall.controller import RECALLED_BANDS, ExplainedItem, ExplainedMatch
 from standfast.recall.lexical import BEST_SCORE
 from standfast.recall.package import ContextPackage
-from standfast.scopes import ALL_SCOPES
+from standfast.records.canon import parse
+from standfast.records.scopes import ALL_SCOPES
+from standfast.records.vocabulary import ActionType, Band, Snapshot, Value, Verdict
 from standfast.server.access.permissions import Permission
 from standfast.server.console.charts import UNJUDGED, NamespaceStats, line_chart, shares
 from standfast.server.console.rendering import Page, PageRequest, bytes_text, link, short_name
@@ -27,8 +28,7 @@ from standfast.server.operations.event_operations import (
     last_entry,
 )
 from standfast.server.operations.schemas import DiffQuery, PageQuery, RecallBody, RecordsQuery, encode_cursor
-from standfast.store.records import RecordChange
-from standfast.vocabulary import ActionType, Band, Snapshot, Value, Verdict
+from standfast.store.stored_records import RecordChange
 
 SEARCH_TOKENS: Final = 4_000
 RECENT_SNAPSHOTS: Final = 8

@@ -10,14 +10,14 @@ from typing import Any, Final
 from standfast.errors import NotFound, TraceError
 from standfast.limits import CONSOLE_PAGE_ITEMS
 from standfast.memory import Memory
-from standfast.scopes import name_in, prefix_in
+from standfast.records.scopes import name_in, prefix_in
+from standfast.records.vocabulary import ActionType, Band, Receipt, Record, Verdict
 from standfast.server.access.permissions import Permission
 from standfast.server.console.rendering import Page, PageRequest
 from standfast.server.operations import memory_operations
 from standfast.server.operations.schemas import HistoryQuery
-from standfast.store.records import HistoryEntry, record_of, superseded_keys
 from standfast.store.store import Store
-from standfast.vocabulary import ActionType, Band, Receipt, Record, Verdict
+from standfast.store.stored_records import HistoryEntry, record_of, superseded_keys
 
 _CURRENT_BANDS: Final = (Band.VAULT, Band.LEDGER)
 """The bands in which a later text of a subject supersedes the one before it."""

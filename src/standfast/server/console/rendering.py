@@ -28,14 +28,14 @@ from standfast.govern.evidence import (
 )
 from standfast.limits import MAX_COMPARED_WORDS
 from standfast.memory import Memory
-from standfast.scopes import name_in, prefix_in, scope_in
+from standfast.records.scopes import name_in, prefix_in, scope_in
+from standfast.records.vocabulary import Band, Evidence, Value, Verdict
 from standfast.server.access.permissions import Caller, Permission, is_allowed
 from standfast.server.access.scope_limits import own_scope
 from standfast.server.console.charts import UNJUDGED, StatsCache
 from standfast.server.operations.gateway import Gateway
 from standfast.server.operations.telemetry import VERSION
 from standfast.settings import Settings
-from standfast.vocabulary import Band, Evidence, Value, Verdict
 
 ROOT: Final = "/console"
 HEADERS: Final = {

@@ -12,8 +12,8 @@ from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 from starlette.routing import BaseRoute, Route
 
-from standfast.canon import normal_string
 from standfast.errors import BadRequest, NotCanonical, NotFound, StandfastError, Unauthenticated
+from standfast.records.canon import normal_string
 from standfast.server.access.permissions import Caller, KeyRole
 from standfast.server.console import (
     approval_pages,

@@ -7,20 +7,20 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Any, Final
 
-from standfast.canon import canonical_bytes
 from standfast.clock import fresh_secret
 from standfast.errors import InvalidValue, NotFound, StandfastError
 from standfast.limits import CONSOLE_PAGE_ITEMS, MAX_CONSOLE_COUNTED, MAX_NAME_CHARS
 from standfast.memory import Memory
-from standfast.scopes import SHARED, checked_scope, is_within, outer_scopes, prefix_of, scope_in
+from standfast.records.canon import canonical_bytes
+from standfast.records.scopes import SHARED, checked_scope, is_within, outer_scopes, prefix_of, scope_in
+from standfast.records.vocabulary import Band, Record, Value
 from standfast.server.access.permissions import KeyRole, Permission
 from standfast.server.console.rendering import Page, PageRequest, link, listed
 from standfast.server.console.search import USER_SCOPE, Search, SearchKind, SearchQuery, SearchResults
 from standfast.server.edge.problems import status_of
 from standfast.server.operations import memory_operations
 from standfast.server.operations.schemas import ForgetBody, ForgetResponse, RememberBody
-from standfast.store.records import record_of
-from standfast.vocabulary import Band, Record, Value
+from standfast.store.stored_records import record_of
 
 # Sorts behind every name in a scope, so that a scan continues with the next scope.
 _LAST: Final = "\U0010ffff"

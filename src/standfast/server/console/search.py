@@ -16,13 +16,14 @@ from typing import Any, Final
 
 import msgspec
 
-from standfast.canon import lowered
 from standfast.errors import Corruption, Forbidden, InvalidValue
 from standfast.govern.approvals.approvals import Proposal, ProposalState
 from standfast.limits import CONSOLE_PAGE_ITEMS, MAX_CONSOLE_FACETS, MAX_CONSOLE_SEARCHED_ROWS
 from standfast.memory import Memory
 from standfast.recall.timestamps import MISSING, time_of
-from standfast.scopes import ALL_SCOPES, checked_scope, is_within, name_in, prefix_of, scope_in
+from standfast.records.canon import lowered
+from standfast.records.scopes import ALL_SCOPES, checked_scope, is_within, name_in, prefix_of, scope_in
+from standfast.records.vocabulary import Band, Record, Value, Verdict
 from standfast.server.access.permissions import KeyRole, Permission
 from standfast.server.access.scope_limits import listed_scopes
 from standfast.server.console.record_pages import CommitNotes, JudgeReason, notes_of
@@ -30,7 +31,6 @@ from standfast.server.console.rendering import Page, PageRequest
 from standfast.server.operations.memory_operations import readable_bands
 from standfast.server.operations.schemas import decode_name, encode_cursor, wrong_cursor
 from standfast.store.protocol import Version
-from standfast.vocabulary import Band, Record, Value, Verdict
 
 USER_SCOPE: Final = "user"
 """Where a user's memory is: ``user/ada``."""

@@ -8,7 +8,7 @@ import msgspec
 from starlette.responses import Response
 
 from standfast.errors import RateLimited, StandfastError
-from standfast.vocabulary import Value
+from standfast.records.vocabulary import Value
 
 CONTENT_TYPE: Final = "application/problem+json"
 RETRY_SECONDS: Final = 1

@@ -16,7 +16,6 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import BaseRoute, Route
 from starlette.types import Receive, Scope, Send
 
-from standfast.canon import normal_string, parse
 from standfast.errors import (
     BadRequest,
     InvalidValue,
@@ -28,6 +27,8 @@ from standfast.errors import (
 )
 from standfast.limits import MAX_NAME_CHARS, SAFE_INTEGER
 from standfast.optimize.prompts.overrides import PromptOverride
+from standfast.records.canon import normal_string, parse
+from standfast.records.vocabulary import Value
 from standfast.server.access.permissions import Caller, Permission
 from standfast.server.edge.context import ApiContext
 from standfast.server.edge.event_streams import EVENTS_PATH, EventStreams
@@ -42,7 +43,6 @@ from standfast.server.http.docs_page import docs_response
 from standfast.server.http.endpoints import ENDPOINTS, REQUEST_KEY_HEADER, VERSION_HEADER, Endpoint
 from standfast.server.http.open_runs import OpenRuns
 from standfast.server.http.openapi import openapi_document
-from standfast.vocabulary import Value
 
 # The key is checked before a longer body is read. For a short one that would only cost a second turn in a
 # thread.

@@ -11,13 +11,13 @@ from dataclasses import dataclass
 from typing import Final, get_type_hints
 
 from standfast.optimize.prompts.overrides import PromptOverride
+from standfast.records.vocabulary import Value
 from standfast.server.access.permissions import Permission
 from standfast.server.http.open_runs import OpenRuns
 from standfast.server.operations import artifact_operations as artifacts
 from standfast.server.operations import governance_operations as governance
 from standfast.server.operations import memory_operations as memory
 from standfast.server.operations import schemas
-from standfast.vocabulary import Value
 
 REQUEST_KEY_HEADER: Final = "Idempotency-Key"
 VERSION_HEADER: Final = "If-Match"

@@ -9,14 +9,14 @@ from typing import Final
 
 import msgspec
 
-from standfast.canon import fingerprint
 from standfast.clock import Clock, IdSource
 from standfast.errors import TooManyRuns
 from standfast.limits import MAX_OPEN_RUNS_OF_KEY, MAX_RUN_SECONDS, RUN_IDLE_SECONDS
 from standfast.memory.run_step import RunStep
-from standfast.origins import Origin
+from standfast.records.canon import fingerprint
+from standfast.records.origins import Origin
+from standfast.records.vocabulary import RunIdentity
 from standfast.store.protocol import TemporaryRow, TemporaryRows
-from standfast.vocabulary import RunIdentity
 
 _HEAD: Final = "run"
 _CALL: Final = "run_call"

@@ -18,17 +18,17 @@ from urllib.parse import quote
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from standfast.canon import fingerprint, lowered
 from standfast.errors import InvalidValue, NotFound
-from standfast.scopes import scoped_key
+from standfast.records.canon import fingerprint, lowered
+from standfast.records.scopes import scoped_key
+from standfast.records.vocabulary import Band, Record
 from standfast.server.access.permissions import Permission
 from standfast.server.access.scope_limits import own_scope
 from standfast.server.mcp.mem0_tools import forget_together, require
 from standfast.server.mcp.tools import WORKFLOW, Answer, Place, tool
 from standfast.server.operations import memory_operations
 from standfast.server.operations.schemas import ForgetBody, RememberBatchBody, RememberBody
-from standfast.store.records import record_of
-from standfast.vocabulary import Band, Record
+from standfast.store.stored_records import record_of
 
 _GRAPH: Final = "graph/"
 _ENTITY: Final = f"{_GRAPH}entity/"

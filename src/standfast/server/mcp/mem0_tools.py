@@ -26,7 +26,8 @@ from standfast.limits import MAX_PAGE_ITEMS
 from standfast.memory import Memory
 from standfast.recall.filters import Filter
 from standfast.recall.store_index import key_at
-from standfast.scopes import scope_in
+from standfast.records.scopes import scope_in
+from standfast.records.vocabulary import Band, JsonScalar, Record, VisibilityMode
 from standfast.server.access.permissions import Permission
 from standfast.server.access.scope_limits import narrowed_scopes
 from standfast.server.mcp.tools import WORKFLOW, Answer, Place, tool
@@ -40,7 +41,6 @@ from standfast.server.operations.schemas import (
     RememberBody,
     RememberResponse,
 )
-from standfast.vocabulary import Band, JsonScalar, Record, VisibilityMode
 
 _SEARCH_TOKENS: Final = 100_000
 _DELETED_AT_ONCE: Final = 500

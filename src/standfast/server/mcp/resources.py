@@ -19,7 +19,8 @@ from mcp.shared.exceptions import MCPError
 from mcp_types import INVALID_PARAMS, Completion
 from pydantic import Field
 
-from standfast.scopes import ALL_SCOPES, scoped_key
+from standfast.records.scopes import ALL_SCOPES, scoped_key
+from standfast.records.vocabulary import Band, Value
 from standfast.server.access.permissions import Caller, Permission
 from standfast.server.access.scope_limits import own_scope
 from standfast.server.mcp.tools import DEFAULT_TOKENS, Answer, AnyContext, Place, ToolAuth, ToolOperation
@@ -35,7 +36,6 @@ from standfast.server.operations.schemas import (
     encode_cursor,
 )
 from standfast.store.protocol import BEHIND_ALL_KEYS
-from standfast.vocabulary import Band, Value
 
 _JSON: Final = "application/json"
 _NEWEST: Final = "newest"

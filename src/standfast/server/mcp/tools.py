@@ -18,6 +18,7 @@ from standfast.errors import NoSuchSnapshot, NotFound, StandfastError
 from standfast.limits import DEFAULT_MAX_ITEMS
 from standfast.memory.conversations import AddedMessages
 from standfast.recall.lexical import DEFAULT_CONTROLLER
+from standfast.records.vocabulary import Value
 from standfast.server.access.permissions import ALL_NAMESPACES, Caller, Permission
 from standfast.server.operations import governance_operations, memory_operations
 from standfast.server.operations.gateway import Gateway
@@ -40,7 +41,6 @@ from standfast.server.operations.schemas import (
 from standfast.server.operations.store_schemas import VerifyResponse
 from standfast.server.operations.telemetry import CallTracer
 from standfast.store.protocol import Progress
-from standfast.vocabulary import Value
 
 DEFAULT_TOKENS: Final = 800
 WORKFLOW: Final = "mcp"

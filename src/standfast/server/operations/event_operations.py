@@ -11,14 +11,14 @@ from typing import Any, Final
 
 from standfast.ledger.chain import Entry
 from standfast.limits import MAX_EVENT_ENTRIES, MAX_EVENT_RECORDS, SCAN_PAGE_RECORDS
-from standfast.scopes import name_in, prefix_in, scope_in
+from standfast.records.scopes import name_in, prefix_in, scope_in
+from standfast.records.vocabulary import ActionType, Band, Value
 from standfast.server.access.permissions import Caller, KeyRole, Permission, is_allowed
 from standfast.server.access.protection import ACCESS_KIND
 from standfast.server.access.scope_limits import sees_row
 from standfast.server.operations.gateway import Gateway
 from standfast.store.commit import COMMIT_KIND
 from standfast.store.protocol import Version
-from standfast.vocabulary import ActionType, Band, Value
 
 COMMIT: Final = "commit"
 PROPOSAL: Final = "proposal"

@@ -7,7 +7,6 @@ from contextlib import contextmanager, suppress
 from functools import cache
 from typing import Self
 
-from standfast.canon import normal_string
 from standfast.errors import InvalidValue, Overloaded, StandfastError, StoreError
 from standfast.govern.approvals.signers import Signers
 from standfast.limits import (
@@ -20,6 +19,7 @@ from standfast.limits import (
 )
 from standfast.memory import Memory
 from standfast.optimize.prompts.overrides import PromptOverridesStore
+from standfast.records.canon import normal_string
 from standfast.server.access.keys import Keyring
 from standfast.server.access.permissions import Caller, KeyRole, Permission, require
 from standfast.server.access.protection import AccessLog, RateLimiter, RefusedCall, is_refusal

@@ -5,7 +5,6 @@ keys.
 from datetime import timedelta
 from itertools import islice
 
-from standfast.canon import utc_text
 from standfast.errors import Forbidden, InvalidValue, NoSuchProposal, NotFound
 from standfast.govern.approvals.approvals import Approval, Decision, Proposal, Statement
 from standfast.govern.approvals.queue import SYSTEM_NAMESPACE, DecidedProposal, WaitingProposal
@@ -14,7 +13,9 @@ from standfast.ledger.chain import Entry
 from standfast.ledger.checkpoint import InclusionReceipt
 from standfast.limits import MAX_PAGE_ITEMS, MAX_SHOWN_PROBLEMS
 from standfast.memory import Memory
-from standfast.scopes import scope_in
+from standfast.records.canon import utc_text
+from standfast.records.scopes import scope_in
+from standfast.records.vocabulary import Receipt
 from standfast.server.access.keys import ApiKey
 from standfast.server.access.permissions import ALL_NAMESPACES, ORIGIN_OF_ROLE, Caller, Permission, is_allowed
 from standfast.server.access.scope_limits import sees_key, sees_whole_commit
@@ -23,7 +24,6 @@ from standfast.server.operations.gateway import Gateway
 from standfast.server.operations.schemas import decode_name, decode_number, paginate
 from standfast.store.commit import COMMIT_KIND
 from standfast.store.protocol import Progress
-from standfast.vocabulary import Receipt
 
 
 def list_proposals(

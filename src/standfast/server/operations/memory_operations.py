@@ -24,7 +24,8 @@ from standfast.memory.conversations import AddedMessages
 from standfast.memory.idempotency import IdempotencyRecord
 from standfast.memory.snapshot_view import SnapshotView
 from standfast.recall.controller import Package
-from standfast.scopes import SHARED, prefix_in, prefix_of, scope_in, scoped_key
+from standfast.records.scopes import SHARED, prefix_in, prefix_of, scope_in, scoped_key
+from standfast.records.vocabulary import Band, Record, Snapshot, VisibilityMode
 from standfast.server.access.permissions import Caller, KeyRole, Permission, is_allowed, namespace_for
 from standfast.server.access.scope_limits import listed_scopes, own_scope, own_scopes, sees_any, sees_key
 from standfast.server.operations.gateway import Gateway
@@ -62,8 +63,7 @@ from standfast.server.operations.schemas import (
 )
 from standfast.server.operations.telemetry import VERSION
 from standfast.store.protocol import Version
-from standfast.store.records import HistoryEntry, record_of
-from standfast.vocabulary import Band, Record, Snapshot, VisibilityMode
+from standfast.store.stored_records import HistoryEntry, record_of
 
 DEFAULT_WORKFLOW: Final = "server"
 _RECALL_OPTIONS: Final = ("tokens", "max_items", "where", "controller", "now_utc", "include_unreviewed")

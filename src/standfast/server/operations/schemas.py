@@ -36,8 +36,7 @@ from standfast.limits import (
 from standfast.memory.messages import SessionInfo, SessionMessage
 from standfast.recall.filters import Filter
 from standfast.recall.lexical import DEFAULT_CONTROLLER
-from standfast.store.records import HistoryEntry, RecordChange
-from standfast.vocabulary import (
+from standfast.records.vocabulary import (
     Band,
     JsonScalar,
     Receipt,
@@ -48,6 +47,7 @@ from standfast.vocabulary import (
     Verdict,
     VisibilityMode,
 )
+from standfast.store.stored_records import HistoryEntry, RecordChange
 
 _CURSOR: Final = "The `next` value of the previous page of this list."
 Name = Annotated[str, Meta(min_length=1, max_length=MAX_NAME_CHARS)]

@@ -17,12 +17,12 @@ from importlib.metadata import version
 from itertools import accumulate, islice
 from typing import Any, Final
 
-from standfast.canon import parse
 from standfast.errors import StandfastError
 from standfast.limits import MAX_METRIC_NAMESPACES, MAX_NAME_CHARS, SCAN_PAGE_RECORDS
 from standfast.memory import Memory
+from standfast.records.canon import parse
+from standfast.records.vocabulary import Receipt, Verdict
 from standfast.server.access.permissions import Permission
-from standfast.vocabulary import Receipt, Verdict
 
 VERSION: Final = version("standfast")
 log: Final = logging.getLogger("standfast.server")

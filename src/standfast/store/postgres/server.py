@@ -15,7 +15,7 @@ from psycopg import conninfo, errors
 from standfast.clock import Clock, seeded
 from standfast.errors import CannotOpen, Corruption, OutcomeUnknown, StoreBusy, StoreError, StoreFailed
 from standfast.limits import MAX_ATTEMPTS, MAX_BUSY_SECONDS, MAX_IDLE_READERS, MAX_RECONNECT_SECONDS
-from standfast.store.packing import DICTIONARY
+from standfast.store.compression import DICTIONARY
 
 Connection = psycopg.Connection[tuple[Any, ...]]
 Row = tuple[Any, ...]

@@ -17,7 +17,7 @@ from standfast.clock import Clock, IdSource
 from standfast.errors import Corruption, StoreError, StoreFailed
 from standfast.ledger.chain import Branch, Entry, Tip
 from standfast.limits import LEASE_SECONDS, MAX_ATTEMPTS, MAX_CLOCK_SKEW_SECONDS
-from standfast.store.packing import (
+from standfast.store.compression import (
     ACTION_NUMBERS,
     applied_of,
     buffer_of,

@@ -16,11 +16,11 @@ from urllib.parse import quote
 import apsw
 import apsw.sqlite_extra
 
-from standfast.canon import utc_text
 from standfast.clock import Clock, seeded
 from standfast.errors import CannotOpen, Corruption, StoreBusy, StoreFailed
 from standfast.ledger.chain import Tip
 from standfast.limits import MAX_BUSY_SECONDS
+from standfast.records.canon import utc_text
 from standfast.store.sqlite.schema import FIRST_VERSION, MIGRATIONS
 
 APPLICATION_ID: Final = 0x53544654  # "STFT"

@@ -11,8 +11,8 @@ import apsw
 
 from standfast.ledger.chain import Branch
 from standfast.limits import MAX_COMMIT_WRITES
-from standfast.store import packing
-from standfast.store.packing import (
+from standfast.store import compression
+from standfast.store.compression import (
     ACTION_NUMBERS,
     DICTIONARY,
     REFERENCE,
@@ -297,7 +297,7 @@ def version_of(row: Any) -> Version:
 
 
 def _version_with(row: Any, content: bytes | None) -> Version:
-    return packing.version_of(row, row[2] >> _SNAPSHOT_SHIFT, content)
+    return compression.version_of(row, row[2] >> _SNAPSHOT_SHIFT, content)
 
 
 def rows_of_versions(versions: Sequence[Version], next_ids: dict[int, int]) -> Iterator[tuple[Any, ...]]:

@@ -13,7 +13,7 @@ from standfast.clock import Clock, IdSource
 from standfast.errors import Corruption, OutcomeUnknown, ReadOnlyStore, StoreBusy, StoreFailed
 from standfast.ledger.chain import Branch, Entry, Tip
 from standfast.limits import LEASE_SECONDS, MAX_CLOCK_SKEW_SECONDS
-from standfast.store.packing import (
+from standfast.store.compression import (
     applied_of,
     buffer_of,
     entry_of,

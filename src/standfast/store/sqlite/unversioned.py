@@ -10,7 +10,7 @@ import apsw
 from msgspec.structs import astuple
 
 from standfast.clock import Clock
-from standfast.scopes import prefix_in
+from standfast.records.scopes import prefix_in
 from standfast.store.protocol import (
     BEHIND_ALL_KEYS,
     Erasure,

@@ -12,10 +12,10 @@ from typing import Final
 
 import msgspec
 
-from standfast.canon import canonical_bytes, parse
 from standfast.errors import Corruption, StandfastError
 from standfast.limits import MAX_FOLLOWED_SNAPSHOTS
-from standfast.scopes import (
+from standfast.records.canon import canonical_bytes, parse
+from standfast.records.scopes import (
     ALL_SCOPES,
     SHARED,
     checked_scope,
@@ -25,10 +25,10 @@ from standfast.scopes import (
     scope_in,
     scoped_key,
 )
+from standfast.records.vocabulary import ActionType, Band, ErasedSince, Record, Value
 from standfast.store.commit import ERASURE_KIND
 from standfast.store.protocol import Version
 from standfast.store.store import Store
-from standfast.vocabulary import ActionType, Band, ErasedSince, Record, Value
 
 STREAM: Final = "stream/"
 """The prefix of the observations that a write policy sees again: ``stream/BAND/epoch-number``."""

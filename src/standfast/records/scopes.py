@@ -10,9 +10,9 @@ from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from typing import Final, NamedTuple
 
-from standfast.canon import normal_string
 from standfast.errors import InvalidValue
 from standfast.limits import MAX_SCOPE_BYTES, MAX_SCOPE_SEGMENTS, MAX_SCOPES
+from standfast.records.canon import normal_string
 
 SHARED: Final = "shared"
 """The scope of what names none."""

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from standfast.canon import canonical_bytes
-from standfast.store.packing import DICTIONARY, packed, unpacked
+from standfast.records.canon import canonical_bytes
+from standfast.store.compression import DICTIONARY, packed, unpacked
 from standfast.store.store import Store
 from tests.store.builders import NAMESPACE, commit, expire, memory_store, merge, sqlite_store, write
 

@@ -23,8 +23,8 @@ from msgspec.structs import astuple
 from standfast.errors import Corruption
 from standfast.ledger.chain import Entry
 from standfast.limits import MAX_VALUE_BYTES
+from standfast.records.vocabulary import ActionType, BufferState
 from standfast.store.protocol import AppliedCommit, Buffer, Version
-from standfast.vocabulary import ActionType, BufferState
 
 BASE_BAND: Final = "LEDGER"
 SECOND_BAND: Final = "ACTIVE"

@@ -9,9 +9,9 @@ from enum import StrEnum
 from math import prod
 from typing import Any, Final
 
-from standfast.canon import lowered
 from standfast.errors import InvalidValue
 from standfast.limits import FLOAT_DECIMALS
+from standfast.records.canon import lowered
 
 
 class Origin(StrEnum):

@@ -7,11 +7,11 @@ from typing import Any, Final, Self
 
 import msgspec
 
-from standfast.canon import utc_text
 from standfast.errors import InvalidValue, StandfastError
-from standfast.origins import Origin
-from standfast.scopes import SHARED, checked_scope
-from standfast.vocabulary import Band, JsonScalar, Record, Value, normal_tags, shown
+from standfast.records.canon import utc_text
+from standfast.records.origins import Origin
+from standfast.records.scopes import SHARED, checked_scope
+from standfast.records.vocabulary import Band, JsonScalar, Record, Value, normal_tags, shown
 
 _LISTS: Final = (list, tuple, set, frozenset)
 _DATE: Final = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")

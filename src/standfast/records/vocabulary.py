@@ -4,7 +4,7 @@ Values are frozen and validate themselves: an invalid one can't be built and rai
 names are those of the documents, so ``as_json`` and ``from_json`` need no translation.
 
     what happened       RunIdentity -> VisibilityMode, BufferState, AbortReason, Snapshot
-    what is remembered  Remembered, Receipt; Record -> Band, Tier, Origin (what a caller asks for: remember_request.py)
+    what is remembered  Remembered, Receipt; Record -> Band, Tier, Origin (what a caller asks for: records/requests.py)
     who allowed it      Evidence -> FloorCheck, Verdict
     what it costs       Step -> MemoryAction, ActionType; Budget
 """
@@ -19,7 +19,6 @@ from typing import Annotated, Any, Final, NoReturn, Self, TypeAlias, TypeVar
 
 import msgspec
 
-from standfast.canon import lowered, normal_string, utc_text
 from standfast.errors import InvalidValue, StandfastError
 from standfast.limits import (
     DEFAULT_MAX_ITEMS,
@@ -30,8 +29,9 @@ from standfast.limits import (
     MAX_TAGS,
     SAFE_INTEGER,
 )
-from standfast.origins import Origin
-from standfast.scopes import SHARED, checked_scope, scoped_key
+from standfast.records.canon import lowered, normal_string, utc_text
+from standfast.records.origins import Origin
+from standfast.records.scopes import SHARED, checked_scope, scoped_key
 
 _HEX_DIGEST: Final = re.compile("[0-9a-f]{64}")
 _E = TypeVar("_E", bound=StrEnum)
