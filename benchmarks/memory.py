@@ -12,7 +12,7 @@ from benchmarks.measure import Ratio, at_most, best_seconds, shown
 from standfast.clock import RandomIds, SystemClock
 from standfast.memory import Memory, Run
 from standfast.memory.snapshot_view import SnapshotView
-from standfast.recall.controller import Package
+from standfast.recall.answers import Package
 from standfast.records.vocabulary import ActionType, Band, Remembered, Verdict, VisibilityMode
 from standfast.store.commit import Commit, Write
 from standfast.traces.artifact import ModelConfig

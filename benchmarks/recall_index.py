@@ -19,7 +19,7 @@ import apsw
 
 from benchmarks.measure import Ratio, at_most, shown
 from standfast import Memory
-from standfast.recall.store_index import StoreIndex
+from standfast.recall.index.store_index import StoreIndex
 from standfast.records.vocabulary import ActionType, Band
 from standfast.store.commit import Commit, Write
 from standfast.store.store import Store

@@ -13,7 +13,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from standfast.errors import StandfastError
-from standfast.recall.memory_read import read
+from standfast.recall.phase6 import read
 from standfast.recall.request import MemoryControllerInput
 
 VECTORS = Path(__file__).parents[1] / "vectors" / "memory-read.jsonl"

@@ -6,13 +6,13 @@ import pytest
 from hypothesis import strategies as st
 
 from standfast import EstimatedCounter, Memory, RecallPackage, RecallRequest, RecordView
-from standfast.recall import index_segment, index_upkeep, store_index
 from standfast.recall.analysis import analyzer_of
 from standfast.recall.filters import Filter
-from standfast.recall.index_view import ListedView
+from standfast.recall.index import segment, store_index, upkeep
+from standfast.recall.index.lexical_index import record_of_version
+from standfast.recall.index.store_index import path_of
+from standfast.recall.index.view import ListedView
 from standfast.recall.lexical import LexicalController
-from standfast.recall.lexical_index import record_of_version
-from standfast.recall.store_index import path_of
 from standfast.records.scopes import is_within, scoped_key
 from standfast.records.vocabulary import ActionType, Band
 from standfast.store.commit import Commit, Write
@@ -26,12 +26,12 @@ BANDS = ["LEDGER", "LEDGER", "LEDGER", "VAULT", "ACTIVE"]
 
 def shrink_segments(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let histories of a few commits have many segments and merges."""
-    monkeypatch.setattr(index_upkeep, "MAX_TAIL_SNAPSHOTS", 3)
+    monkeypatch.setattr(upkeep, "MAX_TAIL_SNAPSHOTS", 3)
     monkeypatch.setattr(store_index, "MAX_TAIL_SNAPSHOTS", 3)
-    monkeypatch.setattr(index_upkeep, "MERGED_SEGMENTS", 2)
-    monkeypatch.setattr(index_upkeep, "MAX_SEGMENT_ROWS", 8)
-    monkeypatch.setattr(index_upkeep, "_LEVELS", (4, 8))
-    monkeypatch.setattr(index_segment, "_BLOCK_BYTES", 40)
+    monkeypatch.setattr(upkeep, "MERGED_SEGMENTS", 2)
+    monkeypatch.setattr(upkeep, "MAX_SEGMENT_ROWS", 8)
+    monkeypatch.setattr(upkeep, "_LEVELS", (4, 8))
+    monkeypatch.setattr(segment, "_BLOCK_BYTES", 40)
 
 
 writes = st.fixed_dictionaries(

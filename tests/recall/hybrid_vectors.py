@@ -21,7 +21,7 @@ from standfast.recall import (
 )
 from standfast.recall.analysis import IndexedRecord, analyzer_of
 from standfast.recall.embedders import SignedBytes
-from standfast.recall.index_view import IndexView, ListedView
+from standfast.recall.index.view import IndexView, ListedView
 from standfast.recall.vectors import Similarities, percents_of
 from tests.recall.lexical_vectors import FACTS, TALK
 

@@ -12,7 +12,7 @@ import msgspec
 from standfast.recall import EstimatedCounter, LexicalController, RecallRequest, RecordView
 from standfast.recall.analysis import IndexedRecord, analyzer_of
 from standfast.recall.filters import Filter
-from standfast.recall.index_view import ListedView
+from standfast.recall.index.view import ListedView
 
 FILE = Path(__file__).parents[1] / "vectors" / "lexical-v1.jsonl"
 TALK = [

@@ -17,7 +17,7 @@ from standfast.recall import (
     StaticEmbedder,
 )
 from standfast.recall.analysis import IndexedRecord, analyzer_of
-from standfast.recall.index_view import ListedView
+from standfast.recall.index.view import ListedView
 from tests.recall import hybrid_vectors, lexical_vectors
 from tests.recall.hybrid_vectors import ListedVectors
 

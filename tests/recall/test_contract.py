@@ -21,9 +21,9 @@ from standfast.errors import (
     NoStores,
     RecallError,
 )
-from standfast.recall.controller import Ceiling
-from standfast.recall.memory_read import explain, read
+from standfast.recall.answers import Ceiling
 from standfast.recall.package import PackageBudget, SelectedItem, render
+from standfast.recall.phase6 import explain, read
 from standfast.recall.request import MemoryControllerInput
 from standfast.recall.selection import ESTIMATOR, excerpt_of
 from standfast.recall.tokens import BpeCounter

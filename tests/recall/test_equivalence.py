@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from standfast.recall.candidates import Candidate, Fault, read_block, read_line
 from standfast.recall.jsonl import JsonlSource
-from standfast.recall.memory_read import read
+from standfast.recall.phase6 import read
 from standfast.recall.request import MemoryControllerInput
 from standfast.records.canon import canonical_bytes
 from tests.recall import plain_reader

@@ -23,8 +23,8 @@ from standfast.recall import (
     to_signed_bytes,
 )
 from standfast.recall.analysis import IndexedRecord, analyzer_of
-from standfast.recall.index_view import ListedView
-from standfast.recall.lexical import VectorScores
+from standfast.recall.hybrid import VectorScores
+from standfast.recall.index.view import ListedView
 from tests.recall.hybrid_vectors import CASES, FILE, PETS, ListedVectors, package_of
 from tests.recall.same_bytes import digest
 from tests.subprocesses import ROOT, run_python, virtualenv

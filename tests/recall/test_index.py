@@ -13,9 +13,10 @@ from hypothesis import strategies as st
 
 from standfast import Memory
 from standfast.errors import StoreFailed
-from standfast.recall import index_upkeep, store_index
 from standfast.recall.analysis import analyzer_of
-from standfast.recall.index_upkeep import IndexUpkeep, SegmentRange, problems_of_index
+from standfast.recall.index import store_index
+from standfast.recall.index import upkeep as upkeep_module
+from standfast.recall.index.upkeep import IndexUpkeep, SegmentRange, problems_of_index
 from standfast.store.store import open_store
 from tests.recall.histories import (
     apply_writes,
@@ -178,7 +179,7 @@ def test_a_segment_made_before_an_erasure_is_not_stored_after_it() -> None:
     write_facts(memory, 2)
     upkeep = memory.reader.index.upkeep
     before = memory.store.head()
-    drafts = list(upkeep.derived(["LEDGER"], index_upkeep.SegmentRange(0, before)))
+    drafts = list(upkeep.derived(["LEDGER"], upkeep_module.SegmentRange(0, before)))
     apply_writes(
         memory.store,
         9,

@@ -14,7 +14,8 @@ from standfast.clock import ManualClock
 from standfast.errors import InvalidValue
 from standfast.govern.policy import decide_recall
 from standfast.recall.analysis import decode_record
-from standfast.recall.controller import Package
+from standfast.recall.answers import Package
+from standfast.recall.dates import MISSING, time_of
 from standfast.recall.filters import (
     CEILING_UNITS,
     EvidenceFacts,
@@ -22,7 +23,6 @@ from standfast.recall.filters import (
     doubts_of,
     trust_code,
 )
-from standfast.recall.timestamps import MISSING, time_of
 from standfast.records.canon import utc_text
 from standfast.records.origins import ceiling_of
 from tests.recall.test_lexical import answer, ids, record

@@ -23,7 +23,7 @@ from standfast import (
 from standfast.errors import EmptyQuery, InvalidSettings, InvalidValue
 from standfast.limits import MAX_QUERY_TERMS, MAX_VALUE_BYTES
 from standfast.recall.analysis import LANGUAGES, Analyzer, IndexedRecord, analyzer_of, words_of
-from standfast.recall.index_view import REACH_WORDS, SIXTHS, ListedView
+from standfast.recall.index.view import NEIGHBOUR_SIXTHS, REACH_WORDS, ListedView
 from standfast.recall.lexical import (
     BEST_SCORE,
     FIELD_SIXTHS,
@@ -86,17 +86,17 @@ def plain_window(records: list[IndexedRecord], row: int) -> Iterator[tuple[int, 
     own = records[row]
     counts = Counter(one.position for one in records)
     places = {one.position: at for at, one in enumerate(records) if counts[one.position] == 1}
-    yield row, SIXTHS[0]
+    yield row, NEIGHBOUR_SIXTHS[0]
     if own.position not in places:
         return
     for step in (-1, 1):
         between = 0
-        for distance in range(1, len(SIXTHS)):
+        for distance in range(1, len(NEIGHBOUR_SIXTHS)):
             other = places.get((own.position or 0) + step * distance)
             if other is None or between > REACH_WORDS:
                 break
             between += len(words_of(records[other].text))
-            yield other, SIXTHS[distance]
+            yield other, NEIGHBOUR_SIXTHS[distance]
 
 
 turns = st.lists(
@@ -136,7 +136,7 @@ def test_arrays_give_what_plain_python_gives(
     view = ListedView([("store", one) for one in records], ENGLISH).index
     asked = LexicalQuery.of(RecallRequest(query=query, tokens=10), ENGLISH)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("standfast.recall.index_view._DENSE_SHARE", dense_share)
+        patch.setattr("standfast.recall.index.view._DENSE_SHARE", dense_share)
         _, scores = lexical_scores(asked.terms, view)
     plain = plain_scores(records, query)
     best = max(plain.values(), default=1)
@@ -473,7 +473,7 @@ def test_ranking_and_reading_a_few_at_a_time_gives_the_same_answer(
         patch.setattr("standfast.recall.lexical.ORDERED_AT_ONCE", at_once)
         patch.setattr("standfast.recall.lexical._LEADING_BITS", bits)
         patch.setattr("standfast.recall.packing.READ_AT_ONCE", at_once)
-        patch.setattr("standfast.recall.index_view._DENSE_SHARE", at_once * 100)
+        patch.setattr("standfast.recall.index.view._DENSE_SHARE", at_once * 100)
         answers.append(
             LexicalController().answer(request, RecordView((), lambda: listed), EstimatedCounter())
         )

@@ -13,11 +13,11 @@ from typing import Any
 import pytest
 
 from standfast.errors import MissingStore, RecallError, UnreadableStore
+from standfast.recall.answers import RecallAnswer
 from standfast.recall.candidates import Candidate, Fault, read_block, read_line
-from standfast.recall.controller import RecallAnswer
 from standfast.recall.jsonl import JsonlSource
-from standfast.recall.memory_read import explain
 from standfast.recall.package import ContextPackage
+from standfast.recall.phase6 import explain
 from standfast.recall.request import MemoryControllerInput
 
 GOOD = b'{"memory_id":"good","text":"refund"}'
@@ -233,7 +233,7 @@ def test_what_can_not_be_read_is_an_error_that_is_always_the_same(kind: str, tmp
 POISONED = """
 import sys, os, time, random, datetime, socket, uuid
 
-from standfast.recall import memory_read, request
+from standfast.recall import phase6, request
 
 def poison(*_args, **_names):
     raise SystemExit("something was consulted that must not be")
@@ -266,7 +266,7 @@ sys.addaudithook(watch)
 plain = {"query": "refund", "store_paths": [sys.argv[1]], "budget": {"max_excerpt_tokens": 100},
          "scoring": {"enable_recency_weight": True}, "now_utc": "2026-01-15T10:30:00Z"}
 asked = request.MemoryControllerInput.from_json(plain)
-package = memory_read.read(asked)
+package = phase6.read(asked)
 print(package.package_hash, len(package.text), len(package.receipt(asked).data))
 """
 

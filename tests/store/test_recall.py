@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 
 from standfast.errors import NoSuchSnapshot
+from standfast.recall.index.store_index import band_sources
 from standfast.recall.jsonl import JsonlSource
-from standfast.recall.memory_read import read
 from standfast.recall.package import ContextPackage
+from standfast.recall.phase6 import read
 from standfast.recall.request import MemoryControllerInput
-from standfast.recall.store_index import band_sources
 from standfast.records.vocabulary import Band
 from standfast.store.commit import Write
 from standfast.store.store import Store

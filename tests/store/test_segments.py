@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from standfast import Memory
-from standfast.recall.index_segment import expanded
-from standfast.recall.index_upkeep import problems_of_index
+from standfast.recall.index.segment import expanded
+from standfast.recall.index.upkeep import problems_of_index
 from standfast.store.protocol import SegmentHead
 from standfast.store.store import Store
 from tests.recall.histories import apply_writes, check, shrink_segments

@@ -17,8 +17,10 @@ from standfast.limits import MAX_RECALL_TOKENS
 from standfast.memory import Memory
 from standfast.memory.erasing import TTL
 from standfast.recall.analysis import DEFAULT_LANGUAGE, analyzer_of, words_of
-from standfast.recall.controller import RECALLED_BANDS, RecallRequest
-from standfast.recall.lexical import BEST_SCORE, DEFAULT_CONTROLLER, HYBRID_VERSION
+from standfast.recall.answers import RECALLED_BANDS, RecallRequest
+from standfast.recall.controllers import DEFAULT_CONTROLLER
+from standfast.recall.hybrid import HYBRID_VERSION
+from standfast.recall.lexical import BEST_SCORE
 from standfast.records.canon import parse
 from standfast.records.scopes import SHARED, scoped_key
 from standfast.records.vocabulary import Band

@@ -31,9 +31,9 @@ from standfast.errors import InvalidValue
 from standfast.limits import DEFAULT_MAX_ITEMS
 from standfast.memory.embedding import MemoryVectors, named_embedder
 from standfast.memory.snapshot_view import SnapshotReader, SnapshotView
-from standfast.recall.controller import Package
+from standfast.recall.answers import Package
+from standfast.recall.controllers import DEFAULT_CONTROLLER, ControllerRegistry
 from standfast.recall.embedders import Embedder
-from standfast.recall.lexical import DEFAULT_CONTROLLER, ControllerRegistry
 from standfast.recall.package import RecallPackage
 from standfast.records.canon import utc_text
 from standfast.records.scopes import SHARED, scoped_key

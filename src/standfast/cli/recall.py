@@ -25,12 +25,12 @@ from standfast.cli.options import (
 from standfast.cli.output import json_option, print_json
 from standfast.limits import DEFAULT_MAX_ITEMS, MAX_RECALL_ITEMS, MAX_RECALL_TOKENS
 from standfast.memory import Memory
-from standfast.recall.controller import Explanation, RecallAnswer
+from standfast.recall.answers import Explanation, RecallAnswer
+from standfast.recall.controllers import DEFAULT_CONTROLLER
 from standfast.recall.filters import Filter
 from standfast.recall.jsonl import JsonlSource, Source
-from standfast.recall.lexical import DEFAULT_CONTROLLER
-from standfast.recall.memory_read import explain
 from standfast.recall.package import RecallPackage
+from standfast.recall.phase6 import explain
 from standfast.recall.request import DroppedForm, MemoryControllerInput
 from standfast.records.origins import Origin
 from standfast.records.scopes import SHARED

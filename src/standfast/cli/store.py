@@ -26,7 +26,7 @@ from standfast.cli.options import (
 )
 from standfast.cli.output import ANSWER_IS_NO, json_option, print_json
 from standfast.memory import VectorStatus
-from standfast.recall.index_upkeep import IndexStatus
+from standfast.recall.index.upkeep import IndexStatus
 from standfast.records.scopes import ALL_SCOPES
 from standfast.records.vocabulary import Receipt
 from standfast.settings import FILE_NAME

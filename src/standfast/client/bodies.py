@@ -11,8 +11,8 @@ from standfast.limits import DEFAULT_MAX_ITEMS, DEFAULT_RECALL_TOKENS, MAX_BODY_
 from standfast.memory.conversations import AddedMessages
 from standfast.memory.erasing import ForgetRequest
 from standfast.memory.messages import read_messages
+from standfast.recall.controllers import DEFAULT_CONTROLLER
 from standfast.recall.filters import Filter, Where
-from standfast.recall.lexical import DEFAULT_CONTROLLER
 from standfast.records.origins import Origin
 from standfast.records.requests import instant_text
 from standfast.records.vocabulary import JsonScalar

@@ -12,7 +12,7 @@ import msgspec
 
 from standfast.errors import CommitAborted, EmbeddingFailed, InvalidValue
 from standfast.limits import MAX_ATTEMPTS
-from standfast.recall.controller import RecallRequest
+from standfast.recall.answers import RecallRequest
 from standfast.recall.embedders import (
     Embedder,
     QueryVector,

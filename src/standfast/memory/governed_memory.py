@@ -17,7 +17,7 @@ from standfast.ledger.notary import LedgerTail, Notary, problems_of_ledger
 from standfast.ledger.note import VerifyingKey
 from standfast.memory.band_budgets import BandBudgets, restarted_writes
 from standfast.memory.snapshot_view import ReadableMemory
-from standfast.recall.index_upkeep import problems_of_index
+from standfast.recall.index.upkeep import problems_of_index
 from standfast.records.scopes import ALL_SCOPES, listed_scope
 from standfast.records.vocabulary import Receipt
 from standfast.store.commit import Write

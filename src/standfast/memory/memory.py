@@ -28,8 +28,8 @@ from standfast.memory.run import Run
 from standfast.memory.snapshot_view import SnapshotReader
 from standfast.policies import BandBudget
 from standfast.recall.analysis import DEFAULT_LANGUAGE, analyzer_of
+from standfast.recall.controllers import ControllerRegistry
 from standfast.recall.embedders import Embedder
-from standfast.recall.lexical import ControllerRegistry
 from standfast.records.canon import fingerprint
 from standfast.records.origins import Origin, checked_origin, described_origins, origin_table
 from standfast.records.scopes import SHARED

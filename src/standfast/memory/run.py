@@ -28,9 +28,9 @@ from standfast.memory.idempotency import CallLog
 from standfast.memory.judging_cache import OriginLookup, RunJudgingContext, require_superseded
 from standfast.memory.run_step import FORGET, REMEMBER, Recalled, RunStep, recalled_from
 from standfast.memory.snapshot_view import SnapshotView
-from standfast.recall.controller import RECALLED_BANDS, Package
+from standfast.recall.answers import RECALLED_BANDS, Package
+from standfast.recall.controllers import DEFAULT_CONTROLLER
 from standfast.recall.filters import Filter, Where
-from standfast.recall.lexical import DEFAULT_CONTROLLER
 from standfast.recall.tokens import TokenCounter
 from standfast.records.canon import fingerprint, utc_text
 from standfast.records.origins import Origin

@@ -10,8 +10,8 @@ from typing import Any, Final, Self
 import msgspec
 
 from standfast.govern.admission import JudgedRecord
-from standfast.recall.controller import Package
-from standfast.recall.store_index import key_at
+from standfast.recall.answers import Package
+from standfast.recall.index.store_index import key_at
 from standfast.records.requests import RememberRequest
 from standfast.records.scopes import scope_in
 from standfast.records.vocabulary import ErasedSince, Remembered

@@ -13,7 +13,7 @@ from standfast.limits import DEFAULT_MAX_ITEMS, DEFAULT_RECALL_TOKENS
 from standfast.memory.embedding import MemoryVectors
 from standfast.memory.messages import SessionInfo, SessionMessage, SessionReader
 from standfast.recall.analysis import DEFAULT_LANGUAGE
-from standfast.recall.controller import (
+from standfast.recall.answers import (
     RECALLED_BANDS,
     Ceiling,
     Explanation,
@@ -23,12 +23,13 @@ from standfast.recall.controller import (
     RecordView,
     named_bands,
 )
+from standfast.recall.controllers import DEFAULT_CONTROLLER, ControllerRegistry
+from standfast.recall.dates import MISSING, normal_timestamp, time_of
 from standfast.recall.filters import NO_FILTER, Choice, Filter, Where
+from standfast.recall.hybrid import HybridController
+from standfast.recall.index.store_index import StoreIndex, band_sources, key_at
 from standfast.recall.jsonl import Source
-from standfast.recall.lexical import DEFAULT_CONTROLLER, ControllerRegistry, HybridController
 from standfast.recall.package import RecallItem, RecallPackage, SelectedItem
-from standfast.recall.store_index import StoreIndex, band_sources, key_at
-from standfast.recall.timestamps import MISSING, normal_timestamp, time_of
 from standfast.recall.tokens import TokenCounter
 from standfast.records.canon import fingerprint
 from standfast.records.origins import Origin

@@ -1,16 +1,13 @@
 """Recall: what memory hands back, the same to the byte, under a token budget.
 
-Read in this order: ``controller`` (what is asked, and what answers), ``lexical`` (``lexical-v1`` and
-``hybrid-v1``: scores and ranks; and the registry, to add a controller), ``packing``, ``index_view``,
-``lexical_index`` and ``analysis`` (what it ranks by), ``package`` (what comes out), ``vectors`` and
-``embedders`` (for ``hybrid-v1``). ``phase6-v1``, the contract's ``memory.read``, is in ``memory_read``, with
-``request`` and ``selection``.
+Read in this order: ``controllers`` (what answers, and how to add one), ``answers`` (what it is given and what
+it gives), ``lexical`` and ``hybrid`` (scores and ranks), ``packing``, ``package`` (what comes out), ``index`` and
+``analysis`` (what is ranked), ``vectors`` and ``embedders``. ``phase6`` is the contract's ``memory.read``, with
+``request`` and ``selection``. ``words`` has word lists as data, which ``word_lists`` reads.
 """
 
 from standfast.recall.analysis import LANGUAGES
-from standfast.recall.candidates import Candidate
-from standfast.recall.controller import (
-    Controller,
+from standfast.recall.answers import (
     ExplainedMatch,
     Explanation,
     Package,
@@ -18,6 +15,8 @@ from standfast.recall.controller import (
     RecallRequest,
     RecordView,
 )
+from standfast.recall.candidates import Candidate
+from standfast.recall.controllers import Controller, ControllerRegistry
 from standfast.recall.embedders import (
     Embedder,
     HttpEmbedder,
@@ -28,10 +27,11 @@ from standfast.recall.embedders import (
     to_signed_bytes,
 )
 from standfast.recall.filters import Filter, Where
+from standfast.recall.hybrid import HybridController
 from standfast.recall.jsonl import JsonlSource, Source
-from standfast.recall.lexical import ControllerRegistry, HybridController, LexicalController
-from standfast.recall.memory_read import Phase6Controller, explain, read
+from standfast.recall.lexical import LexicalController
 from standfast.recall.package import ContextPackage, RecallItem, RecallPackage
+from standfast.recall.phase6 import Phase6Controller, explain, read
 from standfast.recall.request import DroppedForm, MemoryControllerInput, Scoring, TrustFilter
 from standfast.recall.tokens import BpeCounter, EstimatedCounter, TokenCounter
 

@@ -21,10 +21,9 @@ from typing import Any, Final, NamedTuple
 import msgspec
 
 from standfast.errors import InvalidValue
+from standfast.recall.dates import DAY_MICROSECONDS, MISSING, time_of
 from standfast.recall.filters import EvidenceFacts, RecordFacts, trust_code
-from standfast.recall.index_segment import COLUMNS, MAX_FREQUENCY
-from standfast.recall.stop_words import ARTICLES, STOP_WORDS
-from standfast.recall.timestamps import DAY_MICROSECONDS, MISSING, time_of
+from standfast.recall.word_lists import word_sections
 from standfast.records.canon import lowered
 
 ANALYSIS_VERSION: Final = "snowball-3.1"
@@ -32,8 +31,31 @@ ANALYSIS_VERSION: Final = "snowball-3.1"
 
 DEFAULT_LANGUAGE: Final = "english"
 NO_LANGUAGE: Final = "none"
-LANGUAGES: Final = (*STOP_WORDS, NO_LANGUAGE)
+LANGUAGES: Final = (*word_sections("stop_words"), NO_LANGUAGE)
 """``none`` keeps every word as it is, for code and for mixed languages."""
+
+FREQUENCY_BITS: Final = 20
+MAX_FREQUENCY: Final = (1 << FREQUENCY_BITS) - 1
+"""The most that a term frequency or a length counts, so that every product stays below 2^63."""
+COLUMNS: Final = (
+    "first",
+    "end",
+    "scope",
+    "thread",
+    "position",
+    "words",
+    "length",
+    "time",
+    "subject_words",
+    "speaker_words",
+    "trust",
+    "size",
+    "bounds",
+)
+"""What a segment says of each row in numbers.
+
+``first`` and ``end`` are the snapshots between which it is shown.
+"""
 
 MAX_STEMMED_CHARS: Final = 64
 """A longer word is kept as it is."""
@@ -129,8 +151,8 @@ class Analyzer:
             raise InvalidValue(what="language", problem=problem)
         self.language = language
         self.name = language if language == NO_LANGUAGE else f"{language}, {ANALYSIS_VERSION}"
-        self._stop_words = frozenset(words_of(STOP_WORDS.get(language, "")))
-        self._articles = frozenset(words_of(ARTICLES.get(language, "")))
+        self._stop_words = _folded("stop_words", language)
+        self._articles = _folded("articles", language)
         self._stemmers = threading.local()
         self._stem = lru_cache(maxsize=1 << 17)(self._uncached_stem)
         # Sources, speakers and tags repeat.
@@ -175,6 +197,11 @@ class Analyzer:
             module = import_module(f"snowballstemmer.{self.language}_stemmer")
             stemmer = self._stemmers.stemmer = getattr(module, f"{self.language.capitalize()}Stemmer")()
         return str(stemmer.stemWord(word))
+
+
+def _folded(name: str, language: str) -> frozenset[str]:
+    """The words of a list in a language, folded as texts are."""
+    return frozenset(words_of(" ".join(word_sections(name).get(language, ()))))
 
 
 @lru_cache(maxsize=len(LANGUAGES))

@@ -14,8 +14,8 @@ import msgspec
 import numpy as np
 
 from standfast.errors import InvalidValue
-from standfast.recall.index_segment import Flags, Numbers
-from standfast.recall.timestamps import DAY_MICROSECONDS, MISSING, time_of
+from standfast.recall.arrays import Flags, Numbers
+from standfast.recall.dates import DAY_MICROSECONDS, MISSING, time_of
 from standfast.records.canon import lowered
 from standfast.records.origins import MAX_RECALL_CONFIDENCE, Doubt, Origin, ceiling_of
 from standfast.records.requests import instant_text

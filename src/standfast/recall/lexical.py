@@ -1,17 +1,17 @@
-"""``lexical-v1``: windowed BM25 in whole numbers, boosts for subjects, speakers and dates, and trust;
-``hybrid-v1``, which adds vectors; and the registry.
+"""``lexical-v1``: BM25 in whole numbers over each record and its neighbours, boosts for subjects, speakers and
+dates, and trust.
 
-``docs/controllers/`` has their formulas. A change of any number here changes packages and needs a new
+``docs/controllers/lexical-v1.md`` has the formula. A change of any number here changes packages and needs a new
 version. ``lexical_scores`` is the scoring of words alone. ``RankedRows`` multiplies any scores by boosts and
 trust, leaves out what may not be chosen and orders the rest, so that another controller can bring scores of
-its own. ``packing`` makes the package. ``ControllerRegistry`` has all controllers by version.
+its own. ``packing`` makes the package.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
-from typing import Final, Self
+from typing import Final, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -19,8 +19,17 @@ import numpy.typing as npt
 from standfast.errors import InvalidValue
 from standfast.limits import MAX_QUERY_TERMS
 from standfast.recall.analysis import SPEAKER_WORD, SUBJECT_WORD, Analyzer, words_of
-from standfast.recall.controller import Controller, RecallAnswer, RecallRequest, RecordView
-from standfast.recall.embedders import passages_of
+from standfast.recall.answers import RecallAnswer, RecallRequest, RecordView
+from standfast.recall.arrays import Flags, Numbers, SmallNumbers
+from standfast.recall.dates import (
+    DAY_MICROSECONDS,
+    FULL_FIT,
+    MISSING,
+    NO_DAY,
+    QueryDate,
+    date_quarters,
+    dates_in,
+)
 from standfast.recall.filters import (
     FULL_CEILING,
     TRUST_TENTHS,
@@ -31,14 +40,9 @@ from standfast.recall.filters import (
     is_untrusted,
     trust_tenths,
 )
-from standfast.recall.index_segment import Flags, Numbers, SmallNumbers
-from standfast.recall.index_view import IndexView, TermScores
-from standfast.recall.memory_read import Phase6Controller
-from standfast.recall.packing import NAMED_TENTHS, Packing, Placed
-from standfast.recall.query_dates import FULL_FIT, NO_DAY, QueryDate, date_quarters, dates_in
-from standfast.recall.timestamps import DAY_MICROSECONDS, MISSING
-from standfast.recall.tokens import EstimatedCounter, TokenCounter
-from standfast.recall.vectors import Similarities
+from standfast.recall.index.view import IndexView, TermScores
+from standfast.recall.packing import NAMED_TENTHS, Packing, RankedRow
+from standfast.recall.tokens import TokenCounter
 
 LEXICAL_VERSION: Final = "lexical-v1"
 BEST_SCORE: Final = 1 << 20
@@ -192,7 +196,7 @@ class RankedRows:
         self.matched = int(np.count_nonzero(base))
         """How many rows match at all."""
 
-    def ordered(self) -> Iterator[Placed]:
+    def ordered(self) -> Iterator[RankedRow]:
         """Rows with their ranks, best first: by score, then by record id."""
         rank = untrusted = 0
         for part in self._by_score():
@@ -207,7 +211,7 @@ class RankedRows:
                         continue
                 rank += 1
                 named, quarters = bool(part.named[place]), int(part.quarters[place])
-                yield Placed(slots[place], rows[place], rank, scores[place], named, quarters, sizes[place])
+                yield RankedRow(slots[place], rows[place], rank, scores[place], named, quarters, sizes[place])
 
     def _by_id(self, part: _ScoredRows) -> list[int]:
         """The places of rows that are ordered by score, with those of equal score by record id, then by key."""
@@ -247,9 +251,9 @@ class RankedRows:
         rows = view.rows[slots]
         codes = view.trust_codes(rows)
         may_be_chosen, left_out = self._may_be_chosen(rows, codes)
-        beside = self._untrusted_beside(rows, codes, may_be_chosen)
-        left_out["untrusted_beside"] = int(beside.sum())
-        may_be_chosen &= ~beside
+        hidden = self._untrusted_to_hide(rows, codes, may_be_chosen)
+        left_out["untrusted_beside"] = int(hidden.sum())
+        may_be_chosen &= ~hidden
         slots, rows, codes = slots[may_be_chosen], rows[may_be_chosen], codes[may_be_chosen]
         scores = self._base[slots]
         named = view.named_by(self._words, SUBJECT_WORD, rows) | view.named_by(
@@ -285,7 +289,7 @@ class RankedRows:
             may_be_chosen = may_be_chosen & ~may_not
         return may_be_chosen, left_out
 
-    def _untrusted_beside(self, rows: SmallNumbers, codes: Numbers, may_be_chosen: Flags) -> Flags:
+    def _untrusted_to_hide(self, rows: SmallNumbers, codes: Numbers, may_be_chosen: Flags) -> Flags:
         """Untrusted rows that are left out because something else matches: those of scopes that hold anything
         else.
 
@@ -294,13 +298,13 @@ class RankedRows:
         """
         untrusted = may_be_chosen & is_untrusted(codes)
         is_asked_for = self._choice.where.least_origin is not None
-        if is_asked_for or not untrusted.any() or not self._something_else_matches:
+        if is_asked_for or not untrusted.any() or not self._something_trusted_matches:
             return np.zeros(len(rows), dtype=np.bool_)
         mixed = self._view.scopes_of_trusted.intersection(self._choice.scopes)
         return untrusted & self._view.is_in(rows, mixed)
 
     @cached_property
-    def _something_else_matches(self) -> bool:
+    def _something_trusted_matches(self) -> bool:
         """Whether anything that is not untrusted matches and may be chosen."""
         rows = self._view.rows[np.flatnonzero(self._base)]
         codes = self._view.trust_codes(rows)
@@ -323,11 +327,24 @@ def _ties(scores: Numbers) -> list[tuple[int, int]]:
 
 
 def _least_of_best(scores: Numbers, size: int) -> int:
-    """A score above 0 that at least so many have, or about as many more as share a few leading bits with it."""
+    """A lower bound, above 0, for the scores of the ``size`` best slots. It may let a few more through."""
     shift = max(0, int(scores.max()).bit_length() - _LEADING_BITS)
     counts = np.bincount(scores >> shift)
     at_least = np.cumsum(counts[::-1])
     return max(1, (len(counts) - 1 - int(np.searchsorted(at_least, size))) << shift)
+
+
+class AddedScores(Protocol):
+    """What another kind of match adds to the lexical scores of the slots of a view."""
+
+    def given(self, lexical: Numbers) -> Numbers:
+        """What to add to each slot."""
+
+    def explained(self, slot: int) -> dict[str, int]:
+        """The parts of a slot's score before boosts."""
+
+    def focus(self, slot: int, text: str) -> str:
+        """The passage of a slot's text that matches best."""
 
 
 class LexicalController:
@@ -377,126 +394,9 @@ class LexicalController:
         request: RecallRequest,
         view: RecordView,  # noqa: ARG002  # For controllers that add something.
         index: IndexView,  # noqa: ARG002  # As above.
-    ) -> "VectorScores | None":
+    ) -> AddedScores | None:
         """What another kind of match adds to the lexical scores; ``lexical-v1`` has none."""
         if request.vector is not None:
             problem = f"{self.version} uses none; ask hybrid-v1, or leave it out"
             raise InvalidValue(what="vector", problem=problem)
         return None
-
-
-HYBRID_VERSION: Final = "hybrid-v1"
-
-
-class VectorScores:
-    """What vectors add to the lexical scores of the slots of a view."""
-
-    def __init__(
-        self, index: IndexView, similar: Similarities, *, weight_percent: int, floor_percent: int
-    ) -> None:
-        self._percents, self._best = similar.percents, similar.best
-        self._floor_percent = floor_percent
-        lent = np.maximum(index.spread(similar.dots, similar.has), 0)
-        best = max(1, int(lent.max(initial=0)))
-        self._scores: Numbers = lent * BEST_SCORE // best * weight_percent // 100
-        self._lexical: Numbers = np.zeros(len(lent), dtype=np.int64)
-
-    def given(self, lexical: Numbers) -> Numbers:
-        """What to add to each slot. One without a word of the query needs a similarity of its own."""
-        self._lexical = lexical
-        self._scores = np.where((lexical > 0) | (self._percents >= self._floor_percent), self._scores, 0)
-        return self._scores
-
-    def explained(self, slot: int) -> dict[str, int]:
-        """The parts of a slot's score before boosts."""
-        return {
-            "lexical": int(self._lexical[slot]),
-            "vector": int(self._scores[slot]),
-            "similarity": int(self._percents[slot]),
-        }
-
-    def focus(self, slot: int, text: str) -> str:
-        """The passage that is most like the query."""
-        passages = passages_of(text)
-        return passages[min(int(self._best[slot]), len(passages) - 1)]
-
-
-class HybridController(LexicalController):
-    """``hybrid-v1`` as a controller: ranks by words and vectors, and packs as ``lexical-v1`` does."""
-
-    version = HYBRID_VERSION
-
-    def added_scores(self, request: RecallRequest, view: RecordView, index: IndexView) -> VectorScores | None:
-        """The scores of the vectors that the view has."""
-        vector = request.vector
-        if vector is None:
-            problem = (
-                f"{self.version} needs an embedder; open memory with embedder=StaticEmbedder(), or set"
-                ' embedder = "static" in standfast.toml'
-            )
-            raise InvalidValue(what="embedder", problem=problem)
-        vectors = view.vectors(vector.embedder)
-        if vectors is None:
-            return None
-        return VectorScores(
-            index,
-            vectors.similarities(index, vector.numbers),
-            weight_percent=vector.weight_percent,
-            floor_percent=vector.floor_percent,
-        )
-
-
-DEFAULT_CONTROLLER: Final = LEXICAL_VERSION
-"""What recall uses if the caller names no controller."""
-
-
-class ControllerRegistry:
-    """Controllers by version. Give ``Memory`` one of its own to add controllers to those that ship.
-
-    Example::
-
-        memory = Memory(store, controllers=ControllerRegistry([*ControllerRegistry.shipped(), MyController()]))
-    """
-
-    def __init__(self, controllers: Iterable[Controller] = ()) -> None:
-        self._controllers: dict[str, Controller] = {}
-        for controller in controllers:
-            self.register(controller)
-
-    @classmethod
-    def shipped(cls) -> Self:
-        """A registry of the controllers that ship with Standfast."""
-        return cls([HybridController(), LexicalController(), Phase6Controller()])
-
-    def register(self, controller: Controller) -> None:
-        """Add a controller. A version stands for one controller and is never replaced."""
-        version = controller.version
-        if not isinstance(version, str) or not version.strip():
-            raise InvalidValue(what="controller", problem="its version must be a string that is not empty")
-        if version in self._controllers:
-            problem = f"there is already a controller {version!r:.40}; give a changed one a new version"
-            raise InvalidValue(what="controller", problem=problem)
-        self._controllers[version] = controller
-
-    def get(self, version: str) -> Controller:
-        """The controller of a version; ``InvalidValue`` with the known ones if there is none."""
-        if version not in self._controllers:
-            known = ", ".join(sorted(self._controllers)) or "none"
-            raise InvalidValue(
-                what="controller", problem=f"there is no controller {version!r:.40}; known: {known}"
-            )
-        return self._controllers[version]
-
-    def answer(
-        self, version: str, request: RecallRequest, view: RecordView, counter: TokenCounter | None = None
-    ) -> RecallAnswer:
-        """Let a controller answer, and check that its package carries its version."""
-        answer = self.get(version).answer(request, view, counter or EstimatedCounter())
-        made_by = answer.package.controller_version
-        if made_by != version:
-            problem = f"the controller {version!r:.40} made a package of version {made_by!r:.40}"
-            raise InvalidValue(what="controller", problem=problem)
-        return answer
-
-    def __iter__(self) -> Iterator[Controller]:
-        return iter(self._controllers.values())

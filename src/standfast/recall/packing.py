@@ -13,8 +13,8 @@ from typing import Final, NamedTuple
 import msgspec
 
 from standfast.recall.analysis import Analyzer, IndexedRecord, sentences_of, words_of
+from standfast.recall.answers import Ceiling, ExplainedMatch, Explanation, RecallRequest
 from standfast.recall.candidates import Candidate
-from standfast.recall.controller import Ceiling, ExplainedMatch, Explanation, RecallRequest
 from standfast.recall.filters import (
     TRUST_TENTHS,
     UNREVIEWED_VERDICTS,
@@ -40,7 +40,7 @@ from standfast.records.origins import MAX_RECALL_CONFIDENCE, Origin, ceiling_of
 
 NAMED_TENTHS: Final = 16
 """What the score is multiplied by, in tenths, where the query names the record's subject or speaker."""
-LOOKED_AT: Final = 4
+READ_TIMES_MAX_ITEMS: Final = 4
 """Packing looks at no more than so many times ``max_items`` candidates."""
 READ_AT_ONCE: Final = 16
 CUT: Final = "…"
@@ -55,7 +55,7 @@ Reader = Callable[[Sequence[int]], Sequence[tuple[str, IndexedRecord] | None]]
 """Reads the records of rows, with the paths of their stores; None for one that was erased since."""
 
 
-class Placed(NamedTuple):
+class RankedRow(NamedTuple):
     """A slot of a view and its row, with its place in the ranking, and what its score is made of."""
 
     slot: int
@@ -69,10 +69,10 @@ class Placed(NamedTuple):
 
 
 @dataclass(slots=True)
-class Looked:
+class PackedCandidate:
     """A candidate that packing looks at, and what became of it."""
 
-    placed: Placed
+    ranked: RankedRow
     store_path: str
     record: IndexedRecord
     outcome: str = "budget_exhausted"
@@ -82,7 +82,7 @@ class Looked:
     gist: Sequence[str] = ()
     item: RecallItem | None = None
 
-    def disagrees_with(self, other: "Looked") -> bool:
+    def disagrees_with(self, other: "PackedCandidate") -> bool:
         """Whether both are accepted, speak of the same subject, and say different things."""
         return (
             other is not self
@@ -140,51 +140,51 @@ class Packing:
         # Texts up to this size are shown whole. Filters look at records, and only the estimate counts bytes.
         self._whole_bytes = self._excerpt_tokens * BYTES_PER_TOKEN if is_estimate and not request.where else 0
         self._groups: set[tuple[str, ...]] = set()
-        self._said: dict[tuple[object, ...], list[Looked]] = {}
+        self._by_duplicate_key: dict[tuple[object, ...], list[PackedCandidate]] = {}
         self._read: Reader = lambda rows: [None] * len(rows)
-        self._looked: list[Looked] = []
-        self._too_large: list[Placed] = []
+        self._candidates_read: list[PackedCandidate] = []
+        self._too_large: list[RankedRow] = []
         """What was passed over without being read, because it could not fit."""
-        self._taken: list[Looked] = []
+        self._taken: list[PackedCandidate] = []
 
-    def take(self, places: Iterator[Placed], read: Reader) -> None:
+    def take(self, rows: Iterator[RankedRow], read: Reader) -> None:
         """Take what fits. Untrusted records that went beyond their share are tried again at the end.
 
         Args:
-            places: The candidates, best first.
+            rows: The candidates, best first.
             read: Reads the records of rows. What can't fit is not read.
         """
         self._read = read
         waiting = []
-        for looked in self._candidates(places):
-            if self._request.where and not self._request.where.matches(looked.record):
+        for candidate in self._candidates(rows):
+            if self._request.where and not self._request.where.matches(candidate.record):
                 continue
-            if not self._asks_for_then and self._validity(looked.record):
+            if not self._asks_for_then and self._validity(candidate.record):
                 self._not_valid += 1
                 continue
-            self._looked.append(looked)
-            if not self._offer(looked) and looked.is_untrusted:
-                waiting.append(looked)
+            self._candidates_read.append(candidate)
+            if not self._offer(candidate) and candidate.is_untrusted:
+                waiting.append(candidate)
         self._untrusted_left = self._left
-        for looked in waiting:
+        for candidate in waiting:
             if len(self._taken) < self._request.max_items:
-                self._offer(looked)
+                self._offer(candidate)
 
-    def _candidates(self, places: Iterator[Placed]) -> Iterator[Looked]:
+    def _candidates(self, rows: Iterator[RankedRow]) -> Iterator[PackedCandidate]:
         """The candidates that were read, until nothing more can be taken or looked at."""
-        while batch := list(islice(places, READ_AT_ONCE)):
-            wanted = [placed.row for placed in batch if self._may_fit(placed.size)]
+        while batch := list(islice(rows, READ_AT_ONCE)):
+            wanted = [ranked.row for ranked in batch if self._may_fit(ranked.size)]
             found = dict(zip(wanted, self._read(wanted), strict=True)) if wanted else {}
-            for placed in batch:
+            for ranked in batch:
                 if self._is_over:
                     return
-                if placed.row not in found:
-                    self._too_large.append(placed)
-                elif (record := found[placed.row]) is not None:
-                    yield Looked(placed, *record)
+                if ranked.row not in found:
+                    self._too_large.append(ranked)
+                elif (record := found[ranked.row]) is not None:
+                    yield PackedCandidate(ranked, *record)
 
     def _may_fit(self, size: int) -> bool:
-        """Whether a record has to be read: it may fit, or only the record says whether it counts as looked
+        """Whether a record has to be read: it may fit, or only the record says whether it counts as candidate
         at.
 
         The text of a record that needs no cut is its excerpt. If that is too large now, it stays so, because
@@ -196,60 +196,60 @@ class Packing:
     def _is_over(self) -> bool:
         """Whether nothing more can be taken or looked at."""
         most = self._request.max_items
-        looked = len(self._looked) + len(self._too_large)
-        return len(self._taken) >= most or looked >= LOOKED_AT * most or self._left <= 0
+        read = len(self._candidates_read) + len(self._too_large)
+        return len(self._taken) >= most or read >= READ_TIMES_MAX_ITEMS * most or self._left <= 0
 
-    def _offer(self, looked: Looked) -> bool:
+    def _offer(self, candidate: PackedCandidate) -> bool:
         """Take a candidate if it fits; False if it does not."""
-        looked.excerpt = looked.excerpt or excerpt_of(
-            looked.record.text,
+        candidate.excerpt = candidate.excerpt or excerpt_of(
+            candidate.record.text,
             self._weights,
             self._analyzer,
             self._counter.count,
             self._excerpt_tokens,
-            focus="" if self._focus is None else self._focus(looked.placed.slot, looked.record.text),
+            focus="" if self._focus is None else self._focus(candidate.ranked.slot, candidate.record.text),
         )
-        if self._is_estimate and len(looked.excerpt) > self._left:
+        if self._is_estimate and len(candidate.excerpt) > self._left:
             # It does not fit without its frame either. Most candidates end here.
             return False
-        looked.item = item = looked.item or self._item(looked)
+        candidate.item = item = candidate.item or self._item(candidate)
         cost = self._cost(excerpt_line(self._mark, item))
         if item.group not in self._groups:
             cost += self._cost(group_line(self._mark, item))
-        if looked.is_untrusted and not any(one.is_untrusted for one in self._taken):
+        if candidate.is_untrusted and not any(one.is_untrusted for one in self._taken):
             cost += self._cost(untrusted_line(self._mark))
-        if any(map(looked.disagrees_with, self._taken)):
+        if any(map(candidate.disagrees_with, self._taken)):
             # The line that says so, and a line of its own for each of the two.
             cost += self._cost(disagreement_line(self._mark, item)) + 2 * self._cost(
                 group_line(self._mark, item)
             )
-        most = min(self._left, self._untrusted_left) if looked.is_untrusted else self._left
-        if not looked.excerpt or cost > most:
+        most = min(self._left, self._untrusted_left) if candidate.is_untrusted else self._left
+        if not candidate.excerpt or cost > most:
             return False
-        alike = self._said.setdefault(self._form_of(looked), [])
+        same_text = self._by_duplicate_key.setdefault(self._duplicate_key(candidate), [])
         is_same = self._analyzer.is_same_gist
-        same = next((one for one in alike if is_same(one.gist, looked.gist)), None)
+        same = next((one for one in same_text if is_same(one.gist, candidate.gist)), None)
         if same is not None:
-            looked.outcome = f"says the same as {same.record.memory_id}"
-            same.also += (looked.record.memory_id,)
+            candidate.outcome = f"says the same as {same.record.memory_id}"
+            same.also += (candidate.record.memory_id,)
             return True
-        looked.outcome = "selected"
+        candidate.outcome = "selected"
         self._left -= cost
-        if looked.is_untrusted:
+        if candidate.is_untrusted:
             self._untrusted_left -= cost
         self._groups.add(item.group)
-        alike.append(looked)
-        self._taken.append(looked)
+        same_text.append(candidate)
+        self._taken.append(candidate)
         return True
 
-    def _form_of(self, looked: Looked) -> tuple[object, ...]:
+    def _duplicate_key(self, candidate: PackedCandidate) -> tuple[object, ...]:
         """What a record and its repetitions have in common at least.
 
         What is untrusted never stands for what is not.
         """
-        record = looked.record
-        looked.gist = self._analyzer.gist_of(words_of(record.text))
-        return looked.is_untrusted, record.subject or "", record.speaker or "", len(looked.gist)
+        record = candidate.record
+        candidate.gist = self._analyzer.gist_of(words_of(record.text))
+        return candidate.is_untrusted, record.subject or "", record.speaker or "", len(candidate.gist)
 
     def package(self, version: str, matched: int) -> RecallPackage:
         """The package of what was taken.
@@ -288,24 +288,24 @@ class Packing:
     def _validity(self, record: IndexedRecord) -> str:
         return validity_at(record.valid_from, record.valid_until, self._now)
 
-    def _final_item(self, looked: Looked) -> RecallItem:
+    def _final_item(self, candidate: PackedCandidate) -> RecallItem:
         """The item with what was not known before all items were."""
         return msgspec.structs.replace(
-            looked.item or self._item(looked),
-            record_hash=record_hash_of(looked.record),
-            disagrees=looked.disagrees,
-            also=looked.also,
+            candidate.item or self._item(candidate),
+            record_hash=record_hash_of(candidate.record),
+            disagrees=candidate.disagrees,
+            also=candidate.also,
         )
 
-    def _item(self, looked: Looked) -> RecallItem:
-        record, ceiling = looked.record, self._ceiling(looked.record)
+    def _item(self, candidate: PackedCandidate) -> RecallItem:
+        record, ceiling = candidate.record, self._ceiling(candidate.record)
         return RecallItem(
             memory_id=record.memory_id,
             record_hash="",
-            store_path=looked.store_path,
-            rank=looked.placed.rank,
-            score=looked.placed.score,
-            excerpt=looked.excerpt,
+            store_path=candidate.store_path,
+            rank=candidate.ranked.rank,
+            score=candidate.ranked.score,
+            excerpt=candidate.excerpt,
             date=record.date,
             source=record.source_name,
             verdict=record.verdict,
@@ -320,51 +320,53 @@ class Packing:
             speaker=record.speaker,
         )
 
-    def explanation(self, terms: Sequence[str], ranked: int, left_out: Mapping[str, int]) -> Explanation:
+    def explanation(
+        self, terms: Sequence[str], ranked_count: int, left_out: Mapping[str, int]
+    ) -> Explanation:
         """Why each candidate that was looked at has its rank, and what became of it.
 
         Args:
-            ranked: How many candidates there were.
+            ranked_count: How many candidates there were.
             left_out: How many records matched and could not be chosen, by reason.
         """
-        unread = zip(self._too_large, self._read([placed.row for placed in self._too_large]), strict=True)
-        too_large = [Looked(placed, *record) for placed, record in unread if record is not None]
-        looked = sorted([*self._looked, *too_large], key=lambda one: one.placed.rank)
-        exhausted = sum(one.outcome == "budget_exhausted" for one in looked)
+        unread = zip(self._too_large, self._read([ranked.row for ranked in self._too_large]), strict=True)
+        too_large = [PackedCandidate(ranked, *record) for ranked, record in unread if record is not None]
+        candidates = sorted([*self._candidates_read, *too_large], key=lambda one: one.ranked.rank)
+        exhausted = sum(one.outcome == "budget_exhausted" for one in candidates)
         counts = {
             "budget_exhausted": exhausted,
-            "same": len(looked) - len(self._taken) - exhausted,
-            "not_looked_at": ranked - len(looked) - self._not_valid,
+            "same": len(candidates) - len(self._taken) - exhausted,
+            "not_looked_at": ranked_count - len(candidates) - self._not_valid,
             "not_valid": self._not_valid,
             **left_out,
         }
-        return Explanation(tuple(terms), tuple(map(self._explained, looked)), (), counts)
+        return Explanation(tuple(terms), tuple(map(self._explained, candidates)), (), counts)
 
-    def _explained(self, looked: Looked) -> ExplainedMatch:
-        record, placed = looked.record, looked.placed
+    def _explained(self, candidate: PackedCandidate) -> ExplainedMatch:
+        record, ranked = candidate.record, candidate.ranked
         labels = " ".join([*record.tags, record.subject or "", record.source_name, record.speaker or ""])
         own = set(self._analyzer.terms_of(words_of(f"{record.text} {labels}")))
         ceiling = self._ceiling(record)
         boosts = {}
-        if placed.is_named:
+        if ranked.is_named:
             boosts["named"] = NAMED_TENTHS / 10
-        if placed.quarters:
-            boosts["date"] = (4 + placed.quarters) / 4
+        if ranked.quarters:
+            boosts["date"] = (4 + ranked.quarters) / 4
         if (trust := TRUST_TENTHS[trust_of(record)]) != 10:
             boosts["trust"] = trust / 10
         if ceiling.warnings:
             boosts["ceiling"] = round(ceiling.confidence / MAX_RECALL_CONFIDENCE, 4)
         return ExplainedMatch(
-            rank=placed.rank,
+            rank=ranked.rank,
             memory_id=record.memory_id,
             record_hash=record_hash_of(record),
-            store_path=looked.store_path,
+            store_path=candidate.store_path,
             ts_utc=record.ts_utc,
-            score=placed.score,
+            score=ranked.score,
             matched={term: weight for term, weight in self._weights.items() if term in own},
             boosts=boosts,
-            parts={} if self._parts is None else self._parts(placed.slot),
-            outcome=looked.outcome,
+            parts={} if self._parts is None else self._parts(ranked.slot),
+            outcome=candidate.outcome,
             verdict=record.verdict,
             trust=trust_of(record),
             ceiling=ceiling,

@@ -20,7 +20,7 @@ from standfast.errors import (
     NoStores,
 )
 from standfast.limits import DEFAULT_HALF_LIFE_DAYS, MAX_HALF_LIFE_DAYS, MAX_VALUE_BYTES
-from standfast.recall.timestamps import MISSING, time_of
+from standfast.recall.dates import MISSING, time_of
 from standfast.records.canon import lowered, normal_string
 from standfast.records.vocabulary import Budget, Value
 

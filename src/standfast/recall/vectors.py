@@ -13,10 +13,10 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
+from standfast.recall.arrays import Flags, GrowingArray, Numbers
 from standfast.recall.embedders import SignedBytes
-from standfast.recall.index_segment import NEVER, Flags, Numbers
-from standfast.recall.index_view import IndexView
-from standfast.recall.lexical_index import GrowingArray
+from standfast.recall.index.segment import NEVER
+from standfast.recall.index.view import IndexView
 from standfast.store.audit import checksummed
 from standfast.store.protocol import Vector
 from standfast.store.store import Store

@@ -8,7 +8,7 @@ from typing import Any, Final
 from standfast.errors import InvalidValue, NoSuchSnapshot, NotFound
 from standfast.limits import CONSOLE_PAGE_ITEMS, MAX_DIFF_SNAPSHOTS, MAX_EVENT_ENTRIES
 from standfast.memory import Memory
-from standfast.recall.controller import RECALLED_BANDS, ExplainedItem, ExplainedMatch
+from standfast.recall.answers import RECALLED_BANDS, ExplainedItem, ExplainedMatch
 from standfast.recall.lexical import BEST_SCORE
 from standfast.recall.package import ContextPackage
 from standfast.records.canon import parse

@@ -23,7 +23,7 @@ from standfast.memory import Memory, Run
 from standfast.memory.conversations import AddedMessages
 from standfast.memory.idempotency import IdempotencyRecord
 from standfast.memory.snapshot_view import SnapshotView
-from standfast.recall.controller import Package
+from standfast.recall.answers import Package
 from standfast.records.scopes import SHARED, prefix_in, prefix_of, scope_in, scoped_key
 from standfast.records.vocabulary import Band, Record, Snapshot, VisibilityMode
 from standfast.server.access.permissions import Caller, KeyRole, Permission, is_allowed, namespace_for

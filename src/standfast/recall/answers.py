@@ -1,12 +1,10 @@
-"""Controllers: what ranks the records of a snapshot and packs them into a context package.
-
-A controller is known by its version, which every package it makes carries. ``registry.ControllerRegistry``
-finds one by that name. ``phase6-v1`` is in ``memory_read``.
+"""What a controller is given, and what it gives: requests, the records of a snapshot, answers and why they are
+what they are.
 """
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, fields, replace
-from typing import Any, Final, Protocol, Self
+from typing import Any, Final, Self
 
 import msgspec
 
@@ -14,14 +12,13 @@ from standfast.errors import EmptyQuery, InvalidValue, LoneSurrogate
 from standfast.limits import DEFAULT_MAX_ITEMS, MAX_VALUE_BYTES
 from standfast.recall.analysis import DEFAULT_LANGUAGE, IndexedRecord, analyzer_of
 from standfast.recall.candidates import BadLine, Candidate
+from standfast.recall.dates import MISSING, time_of
 from standfast.recall.embedders import QueryVector
 from standfast.recall.filters import NO_FILTER, Choice, Filter
-from standfast.recall.index_view import LexicalView, ListedView
+from standfast.recall.index.view import LexicalView, ListedView
 from standfast.recall.jsonl import Source
 from standfast.recall.package import ContextPackage, RecallPackage
 from standfast.recall.selection import HALF_POINT, DropReason, RankedCandidate, RecordScore, as_number
-from standfast.recall.timestamps import MISSING, time_of
-from standfast.recall.tokens import TokenCounter
 from standfast.recall.vectors import VectorView
 from standfast.records.canon import normal_string
 from standfast.records.origins import Origin
@@ -350,25 +347,3 @@ class RecallAnswer:
         if not isinstance(self._explanation, Explanation):
             self._explanation = self._explanation()
         return self._explanation
-
-
-class Controller(Protocol):
-    """Answers recall requests.
-
-    A controller promises:
-
-    - Its answer is a function of its arguments. The same request, records and counter give the same package,
-      to the byte, on every machine. It consults no clock, network, environment or randomness.
-    - Every order is total, so the order in which records are read never shows.
-    - Its packages carry its version. A change that changes any package gets a new version.
-    - Threads may share it.
-    """
-
-    @property
-    def version(self) -> str:
-        """The name it is registered under, for example ``phase6-v1``."""
-        ...
-
-    def answer(self, request: RecallRequest, view: RecordView, counter: TokenCounter) -> RecallAnswer:
-        """Rank the records, fit the token budget, and explain the result."""
-        ...

@@ -12,11 +12,10 @@ from array import array
 from bisect import bisect_right
 from collections import OrderedDict
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from typing import Any, Final, Generic, NamedTuple, TypeVar
+from typing import Final, NamedTuple
 
 import msgspec
 import numpy as np
-import numpy.typing as npt
 
 from standfast.limits import (
     COMMITS_READ_AT_ONCE,
@@ -25,23 +24,20 @@ from standfast.limits import (
     VERSIONS_READ_AT_ONCE,
 )
 from standfast.recall.analysis import (
+    COLUMNS,
+    FREQUENCY_BITS,
+    MAX_FREQUENCY,
     Analyzer,
     IndexedRecord,
     analysed,
     decode_record,
 )
-from standfast.recall.index_segment import (
-    COLUMNS,
-    FREQUENCY_BITS,
+from standfast.recall.arrays import Flags, GrowingArray, Numbered, Numbers, Rows, SizedCache
+from standfast.recall.index.segment import (
     KEYS_A_PART,
-    MAX_FREQUENCY,
     NEVER,
     Block,
-    Flags,
-    Numbered,
-    Numbers,
     RowEnd,
-    Rows,
     Segment,
     checksums_in,
     crc_of,
@@ -54,7 +50,6 @@ from standfast.store.protocol import PartName, Version
 from standfast.store.store import Store
 from standfast.store.stored_records import record_line
 
-_T = TypeVar("_T")
 # Looked up once: members of an enumeration cost a call.
 _EXPIRE: Final = ActionType.EXPIRE
 _VOID: Final = Band.VOID.value
@@ -140,65 +135,6 @@ def record_of_version(version: Version) -> IndexedRecord | None:
     except msgspec.MsgspecError:
         return None
     return None if record.band == _VOID else msgspec.structs.replace(record, band=band)
-
-
-class GrowingArray:
-    """An array that grows at its end, of numbers or of rows of numbers."""
-
-    def __init__(self, *row: int, dtype: npt.DTypeLike = np.int64) -> None:
-        self._values = np.zeros((64, *row), dtype=dtype)
-        self.size = 0
-
-    def append(self, number: int) -> None:
-        """Add one number."""
-        if self.size == len(self._values):
-            self._values = np.concatenate([self._values, np.zeros_like(self._values)])
-        self._values[self.size] = number
-        self.size += 1
-
-    def extend(self, rows: npt.ArrayLike) -> None:
-        """Add many."""
-        added = np.asarray(rows, dtype=self._values.dtype)
-        if self.size + len(added) > len(self._values):
-            # As much again, so that growing step by step costs little; what is added at once needs no more.
-            room = np.zeros((max(64, self.size), *self._values.shape[1:]), dtype=self._values.dtype)
-            self._values = np.concatenate([self.values, added, room])
-        else:
-            self._values[self.size : self.size + len(added)] = added
-        self.size += len(added)
-
-    @property
-    def values(self) -> Any:
-        """What was added."""
-        return self._values[: self.size]
-
-
-class SizedCache(Generic[_T]):
-    """The values that were used last, as many as have some size together. Threads may share it."""
-
-    def __init__(self, most: int) -> None:
-        self._most = most
-        self._lock = threading.Lock()
-        self._values: OrderedDict[str, tuple[_T, int]] = OrderedDict()
-        self._size = 0
-
-    def get(self, name: str) -> _T | None:
-        """The value with a name, or None."""
-        with self._lock:
-            found = self._values.get(name)
-            if found is None:
-                return None
-            self._values.move_to_end(name)
-            return found[0]
-
-    def put(self, name: str, value: _T, size: int) -> None:
-        """Keep a value, and drop others if they are too large together."""
-        with self._lock:
-            if name not in self._values:
-                self._values[name] = value, size
-                self._size += size
-            while self._size > self._most:
-                self._size -= self._values.popitem(last=False)[1][1]
 
 
 class LexicalIndex:

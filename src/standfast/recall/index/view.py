@@ -1,5 +1,15 @@
 """What a snapshot shows of a ``LexicalIndex`` in bands and scopes: the rows that every statistic counts, and
-how they lend to each other.
+what each borrows from its neighbours.
+
+A record of a conversation is scored with its neighbours, because an answer is understood with its question.
+Frequencies and lengths are counted in sixths: 6 for each occurrence of a term in the record itself, 3 in a
+direct neighbour, 2 in the next, 1 in the third::
+
+    T6(term) = 6 · own + 3 · (one before + one behind) + 2 · (two before + …) + 1 · (three before + …)
+    L6       = the same sum over lengths
+
+A neighbour counts only if it is of the same thread, if no position between the two is missing or taken twice,
+and if at most ``REACH_WORDS`` words stand between them.
 
 A view of a newer snapshot is made from an older one where it can be: only what changed, and the conversations
 that it is part of, is looked at again.
@@ -15,6 +25,7 @@ import numpy.typing as npt
 from standfast.limits import MAX_CACHED_SCORES
 from standfast.recall.analysis import (
     FIELD,
+    MAX_FREQUENCY,
     SPEAKER_WORD,
     SUBJECT_WORD,
     Analyzer,
@@ -22,20 +33,20 @@ from standfast.recall.analysis import (
     filtered_term,
     words_of,
 )
+from standfast.recall.arrays import Flags, Numbers, Rows, SizedCache, SmallNumbers
+from standfast.recall.dates import MISSING, time_of
 from standfast.recall.filters import Filter, is_untrusted
-from standfast.recall.index_segment import MAX_FREQUENCY, Flags, Numbers, Rows, SmallNumbers
-from standfast.recall.lexical_index import LexicalIndex, Postings, SizedCache
-from standfast.recall.timestamps import MISSING, time_of
+from standfast.recall.index.lexical_index import LexicalIndex, Postings
 from standfast.records.canon import lowered
 from standfast.records.vocabulary import Band
 
-SIXTHS: Final = (6, 3, 2, 1)
+NEIGHBOUR_SIXTHS: Final = (6, 3, 2, 1)
 """What a record, its direct neighbours, the next and the third ones contribute to its term frequency, in
 sixths.
 """
 REACH_WORDS: Final = 60
 """A neighbour lends only if no more than so many words are between it and the record."""
-_PAD: Final = len(SIXTHS) - 1
+_PAD: Final = len(NEIGHBOUR_SIXTHS) - 1
 """Arrays of what is lent have so many zeros more at both ends, so that the first and the last have neighbours
 too.
 """
@@ -126,9 +137,9 @@ class IndexView:
         self.count = len(self.rows)
         self.slot_of: SmallNumbers = np.full(self.size, -1, dtype=np.int32)
         self.slot_of[self.rows] = np.arange(self.count, dtype=np.int32)
-        self._lent_by = self._weights()
+        self._neighbour_weights = self._weights_by_distance()
         own = np.pad(self.columns.lengths, _PAD)
-        lengths = SIXTHS[0] * own + self._lent(own)
+        lengths = NEIGHBOUR_SIXTHS[0] * own + self._borrowed_from_neighbours(own)
         self.lengths: SmallNumbers = np.minimum(lengths[_PAD : _PAD + self.count], MAX_FREQUENCY)
         self.total_length = int(self.lengths.sum(dtype=np.int64))
         norms = 72 * 1024 * self.count * self.lengths.astype(np.int64) // max(1, self.total_length)
@@ -208,33 +219,36 @@ class IndexView:
         # What is part of no conversation is nobody's neighbour.
         return np.where(threads >= 0, threads << _THREAD_BITS | positions, -(rows + 1) << _THREAD_BITS)
 
-    def _weights(self) -> list[SmallNumbers]:
-        """For each distance, what each slot and the one so far behind it lend each other: by the distance, or
-        nothing.
+    def _weights_by_distance(self) -> list[SmallNumbers]:
+        """For each distance from 1 on, the weight of each slot and the one so far behind it for each other, in
+        sixths; 0 where they are no neighbours.
         """
         keys, words = self.columns.keys, self.columns.words
         same = keys[1:] == keys[:-1]
         # Two records at one position: neither lends or borrows.
         is_alone = ~(np.append(same, False) | np.append(False, same))[: self.count]
-        between: SmallNumbers = np.zeros(self.count, dtype=np.int32)
-        lends = is_alone
+        words_between: SmallNumbers = np.zeros(self.count, dtype=np.int32)
+        is_neighbour = is_alone
         found = []
-        for distance in range(1, len(SIXTHS)):
+        for distance in range(1, len(NEIGHBOUR_SIXTHS)):
             weights = np.zeros(self.count + 2 * _PAD, dtype=np.int32)
             if self.count > distance:
-                # Each lends as far as nothing is missing in between.
-                lends, between = lends[: self.count - distance], between[: self.count - distance]
-                lends = lends & is_alone[distance:] & (between <= REACH_WORDS)
-                lends &= keys[distance:] - keys[:-distance] == distance
-                weights[_PAD : _PAD + self.count - distance] = SIXTHS[distance] * lends
-                between = between + words[distance:]
+                # Neighbours at this distance: those at the one before, if nothing is missing in between.
+                is_neighbour, words_between = (
+                    is_neighbour[: self.count - distance],
+                    words_between[: self.count - distance],
+                )
+                is_neighbour = is_neighbour & is_alone[distance:] & (words_between <= REACH_WORDS)
+                is_neighbour &= keys[distance:] - keys[:-distance] == distance
+                weights[_PAD : _PAD + self.count - distance] = NEIGHBOUR_SIXTHS[distance] * is_neighbour
+                words_between = words_between + words[distance:]
             found.append(weights)
         return found
 
-    def _lent(self, values: npt.NDArray[Any]) -> npt.NDArray[Any]:
-        """What each slot borrows of a number that each slot has. Both arrays are padded."""
+    def _borrowed_from_neighbours(self, values: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        """For a number that each slot has, the sum over its neighbours by weight. Both arrays are padded."""
         sums = np.zeros_like(values)
-        for distance, weights in enumerate(self._lent_by, 1):
+        for distance, weights in enumerate(self._neighbour_weights, 1):
             sums[distance:] += (weights * values)[:-distance]
             sums[:-distance] += weights[:-distance] * values[distance:]
         return sums
@@ -268,24 +282,29 @@ class IndexView:
         at, counts = own.rows + _PAD, own.counts.astype(np.int32)
         if len(at) * _DENSE_SHARE > self.count:
             sums[at] = counts
-            sums = SIXTHS[0] * sums + self._lent(sums)
+            sums = NEIGHBOUR_SIXTHS[0] * sums + self._borrowed_from_neighbours(sums)
         else:
-            sums[at] = SIXTHS[0] * counts
-            for distance, weights in enumerate(self._lent_by, 1):
+            sums[at] = NEIGHBOUR_SIXTHS[0] * counts
+            for distance, weights in enumerate(self._neighbour_weights, 1):
                 sums[at + distance] += weights[at] * counts
                 sums[at - distance] += weights[at - distance] * counts
             around = [own.rows + distance for distance in range(-_PAD, _PAD + 1)]
-            slots = _different(np.concatenate([*around, fields.rows]), self.count)
+            slots = _each_once(np.concatenate([*around, fields.rows]), self.count)
         sums[fields.rows + _PAD] += field_weight * fields.counts.astype(np.int32)
         return TermSlots(slots, np.minimum(sums[_PAD:][slots], MAX_FREQUENCY))
 
-    def spread(self, values: Numbers, has: Flags) -> Numbers:
-        """Values of slots that have one, with those of their neighbours: a mean by what each lends, rounded
-        down.
+    def mean_with_neighbours(self, values: Numbers, has: Flags) -> Numbers:
+        """The mean of each slot's value and those of its neighbours, by weight, rounded down.
+
+            (6 · own + 3 · direct neighbours + …) // (6 + 3 + …), over those that have a value
+
+        Slots without a value of their own have 0.
         """
         own, weight = np.pad(np.where(has, values, 0), _PAD), np.pad(has.astype(np.int64), _PAD)
-        total = (SIXTHS[0] * own + self._lent(own))[_PAD : _PAD + self.count]
-        weights = (SIXTHS[0] * weight + self._lent(weight))[_PAD : _PAD + self.count]
+        total = (NEIGHBOUR_SIXTHS[0] * own + self._borrowed_from_neighbours(own))[_PAD : _PAD + self.count]
+        weights = (NEIGHBOUR_SIXTHS[0] * weight + self._borrowed_from_neighbours(weight))[
+            _PAD : _PAD + self.count
+        ]
         return np.where(has, total // np.maximum(1, weights), 0)
 
     def named_by(self, words: Sequence[str], prefix: str, rows: Rows) -> Flags:
@@ -398,7 +417,7 @@ class ListedView:
         return [self._records[row] for row in rows]
 
 
-def _different(slots: Numbers, count: int) -> Numbers:
+def _each_once(slots: Numbers, count: int) -> Numbers:
     """Those of some slots that there are, each once."""
     slots = slots[(slots >= 0) & (slots < count)]
     numbers = np.arange(len(slots), dtype=np.int32)

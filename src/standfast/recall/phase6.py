@@ -17,8 +17,7 @@ from standfast.errors import (
     UnreadableStore,
 )
 from standfast.limits import MAX_TOLD_FAULTS, READ_CHUNK_BYTES
-from standfast.recall.candidates import BadLine, Candidate
-from standfast.recall.controller import (
+from standfast.recall.answers import (
     ExplainedItem,
     Explanation,
     LineFault,
@@ -26,6 +25,7 @@ from standfast.recall.controller import (
     RecallRequest,
     RecordView,
 )
+from standfast.recall.candidates import BadLine, Candidate
 from standfast.recall.jsonl import JsonlSource, LongLine, Source, blocks, open_store_file, read_chunks
 from standfast.recall.package import ContextPackage, DroppedItem
 from standfast.recall.request import (

@@ -19,46 +19,20 @@ from bisect import bisect_left
 from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any, Final, Generic, NamedTuple, TypeVar
+from typing import Any, Final, NamedTuple, TypeVar
 
 import msgspec
 import numpy as np
 import numpy.typing as npt
 
 from standfast.limits import MAX_SEGMENT_ROWS
+from standfast.recall.analysis import COLUMNS, FREQUENCY_BITS, MAX_FREQUENCY
+from standfast.recall.arrays import Numbered, Numbers
 from standfast.store.protocol import PartName, SegmentHead
 
 _Name = TypeVar("_Name", bound=Hashable)
-Numbers = npt.NDArray[np.int64]
-SmallNumbers = npt.NDArray[np.int32]
-Rows = npt.NDArray[np.signedinteger[Any]]
-"""Numbers of rows, in either width."""
-Flags = npt.NDArray[np.bool_]
-
 FORMAT: Final = "lexical-segment-2"
-FREQUENCY_BITS: Final = 20
-MAX_FREQUENCY: Final = (1 << FREQUENCY_BITS) - 1
-"""The most that a term frequency or a length counts, so that every product stays below 2^63."""
 NEVER: Final = (1 << 62) - 1
-COLUMNS: Final = (
-    "first",
-    "end",
-    "scope",
-    "thread",
-    "position",
-    "words",
-    "length",
-    "time",
-    "subject_words",
-    "speaker_words",
-    "trust",
-    "size",
-    "bounds",
-)
-"""What a segment says of each row in numbers.
-
-``first`` and ``end`` are the snapshots between which it is shown.
-"""
 KEYS_A_PART: Final = 64
 _BLOCK_BYTES: Final = 1 << 12
 _DIGEST_BYTES: Final = 8
@@ -477,27 +451,3 @@ def _apply_ends(columns: Mapping[str, Numbers], places: Sequence[str], ends: Seq
         # A row that was erased is not there.
         if (row := row_of.get((previous, place))) is not None:
             columns["end"][row] = min(int(columns["end"][row]), snapshot)
-
-
-class Numbered(Generic[_Name]):
-    """Gives every name a number, from 0 on, in the order in which they come."""
-
-    def __init__(self) -> None:
-        self.names: list[_Name] = []
-        self._numbers: dict[_Name, int] = {}
-
-    def of(self, name: _Name) -> int:
-        """The number of a name."""
-        number = self._numbers.setdefault(name, len(self.names))
-        if number == len(self.names):
-            self.names.append(name)
-        return number
-
-    def find(self, name: _Name) -> int | None:
-        """The number of a name that has one."""
-        return self._numbers.get(name)
-
-    def renumbered(self, names: Sequence[_Name], numbers: Numbers) -> Numbers:
-        """Numbers of another list of names as numbers here; -1 stays."""
-        table = np.array([*(self.of(name) for name in names), -1], dtype=np.int64)
-        return table[numbers]

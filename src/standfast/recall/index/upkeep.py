@@ -19,14 +19,21 @@ from standfast.limits import (
     MAX_TAIL_SNAPSHOTS,
     MERGED_SEGMENTS,
 )
-from standfast.recall.analysis import LANGUAGES, Analyzer, IndexedRecord, analysed, analyzer_of
-from standfast.recall.index_segment import (
+from standfast.recall.analysis import (
     COLUMNS,
-    FORMAT,
     FREQUENCY_BITS,
+    LANGUAGES,
     MAX_FREQUENCY,
+    Analyzer,
+    IndexedRecord,
+    analysed,
+    analyzer_of,
+)
+from standfast.recall.arrays import Numbered
+from standfast.recall.index.lexical_index import IndexedVersion, read_commits
+from standfast.recall.index.segment import (
+    FORMAT,
     NEVER,
-    Numbered,
     RowEnd,
     Segment,
     SegmentLost,
@@ -39,7 +46,6 @@ from standfast.recall.index_segment import (
     sealed,
     without,
 )
-from standfast.recall.lexical_index import IndexedVersion, read_commits
 from standfast.records.scopes import prefix_in
 from standfast.records.vocabulary import Band
 from standfast.store.protocol import PartName, SegmentHead
