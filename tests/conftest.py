@@ -6,6 +6,8 @@ import shutil
 import signal
 import tempfile
 import threading
+import time
+from collections.abc import Iterator
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -50,6 +52,16 @@ settings.register_profile(
 settings.register_profile("whole", parent=settings.get_profile("fast"), max_examples=200)
 settings.register_profile("long", parent=settings.get_profile("fast"), max_examples=5_000, derandomize=False)
 settings.load_profile(os.environ.get("STANDFAST_TEST_PROFILE", "fast"))
+
+
+@pytest.fixture(params=["UTC0", "EAST-14", "WEST+11:30"])
+def any_time_zone(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Runs a test with the machine in several time zones; none of them may show in a result."""
+    monkeypatch.setenv("TZ", request.param)
+    time.tzset()
+    yield
+    monkeypatch.undo()
+    time.tzset()
 
 
 @pytest.fixture

@@ -294,6 +294,28 @@ def _killed(*_: object) -> bool:
     raise _KilledError
 
 
+def test_an_abandoned_erasure_is_never_finished_in_another_namespace(
+    opener: Callable[[], Store], clock: ManualClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Neither by who opens the other namespace, nor by who forgets the scope of that name there."""
+    theirs, ours = Memory(opener(), namespace="a"), Memory(opener(), namespace="b")
+    for memory in (theirs, ours):
+        memory.remember(f"{WORD} is known to Ada.", subject="word", scope=ADA, source=HANDBOOK)
+    with monkeypatch.context() as patch:
+        patch.setattr(erasing.Eraser, "_erase_page", _killed)
+        with pytest.raises(_KilledError):
+            theirs.forget(scope=ADA, reason="asked for by a")
+    clock.advance(LEASE_SECONDS + 1)
+
+    assert ours.finish_forgetting() == []
+    assert {record.text for record in ours.records(scope=ADA)} == {f"{WORD} is known to Ada."}
+    ours.forget(scope=ADA, reason="asked for by b")
+    assert list(ours.records(scope=ADA)) == []
+    assert {record.text for record in theirs.records(scope=ADA)} == {f"{WORD} is known to Ada."}
+    assert len(theirs.finish_forgetting()) == 1
+    assert list(theirs.records(scope=ADA)) == []
+
+
 def test_two_processes_that_finish_at_once_erase_everything_once(
     opener: Callable[[], Store], clock: ManualClock
 ) -> None:

@@ -48,6 +48,22 @@ def test_untrusted_content_is_kept_beside_its_subject_and_replaces_only_itself(m
     assert poison.memory_id in {chapter.key.partition("//")[2] for chapter in memory.history(SUBJECT)}
 
 
+def test_untrusted_sites_never_replace_each_others_words(memory: Memory) -> None:
+    other_site = {"kind": "web", "id": "https://good.example/refunds"}
+    said = [
+        memory.remember("EU refunds take 90 days.", subject=SUBJECT, source=PAGE),
+        memory.remember("EU refunds take 14 days.", subject=SUBJECT, source=other_site),
+        memory.remember("EU refunds take 60 days.", subject="policy/uk-refunds", source=PAGE),
+    ]
+
+    assert len({one.memory_id for one in said}) == 3
+    assert sorted(record.text for record in ledger(memory).values()) == [
+        "EU refunds take 14 days.",
+        "EU refunds take 60 days.",
+        "EU refunds take 90 days.",
+    ]
+
+
 def test_forgetting_a_subject_reaches_what_stands_beside_it(memory: Memory) -> None:
     memory.remember("EU refunds take 14 days.", subject=SUBJECT, source=HANDBOOK)
     memory.remember("EU refunds take 90 days.", subject=SUBJECT, source=PAGE)

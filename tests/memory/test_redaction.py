@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from standfast.clock import CountedIds
+from standfast.errors import PayloadMismatch
 from standfast.govern.judge.claim import Claim
 from standfast.govern.judge.secrecy import redacted, redacted_request
 from standfast.govern.judge.text_reading import READ_CHARS, TextReading
@@ -41,6 +42,40 @@ def test_a_refused_secret_is_stored_nowhere(tmp_path: Path) -> None:
     stored = b"".join(path.read_bytes() for path in tmp_path.rglob("*") if path.is_file())
     for secret in (KEY, KEY.lower(), TextReading(SECRET).fingerprint, fingerprint(SECRET)):
         assert secret.encode() not in stored
+
+
+@pytest.mark.parametrize(
+    ("start", "end"),
+    [
+        ("AKIA", "."),
+        ("\uff21\uff2b\uff29\uff21", "."),
+        ("\u0410KI\u0410", "."),
+        ("A\u200bKIA", "."),
+        ("AKIA", "\u200bX."),
+    ],
+    ids=["plain", "wide", "Cyrillic", "invisible inside", "invisible behind"],
+)
+def test_the_calls_of_a_run_keep_no_fingerprint_of_a_secret_in_any_letters(
+    memory: Memory, start: str, end: str
+) -> None:
+    """So another secret of its kind is the same call again, while another text is not."""
+    first, second = (
+        f"The deploy key is {start}{rest}{end}" for rest in ("Q3EGR7ZP2MX5TN4B", "W7RTK5JZ3NQ8XD2M")
+    )
+    receipts = []
+    for text in (first, second):
+        with memory.run(workflow="w", run_id="r", mode="buffered_write") as run:
+            run.remember(text, source=HANDBOOK)
+        receipts.append(run.receipt)
+
+    assert receipts[0] is not None
+    assert receipts[1] is not None
+    assert receipts[0].memory_snapshot_id == receipts[1].memory_snapshot_id
+    with (
+        pytest.raises(PayloadMismatch),
+        memory.run(workflow="w", run_id="r", mode="buffered_write") as run,
+    ):
+        run.remember("The deploy key is elsewhere.", source=HANDBOOK)
 
 
 def test_the_secret_is_replaced_by_its_kind(memory: Memory) -> None:

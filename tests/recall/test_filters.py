@@ -8,6 +8,8 @@ from standfast.errors import InvalidValue
 from standfast.recall.filters import Filter, RecordFacts
 from standfast.records.vocabulary import Record
 
+pytestmark = pytest.mark.usefixtures("any_time_zone")
+
 RECORD = Record(
     memory_id="m",
     text="EU refunds take 14 days.",

@@ -19,12 +19,13 @@ from standfast.recall.dates import MISSING, time_of
 from standfast.recall.filters import (
     CEILING_UNITS,
     EvidenceFacts,
+    Filter,
     ceilings,
     doubts_of,
     trust_code,
 )
 from standfast.records.canon import utc_text
-from standfast.records.origins import ceiling_of
+from standfast.records.origins import Origin, ceiling_of
 from tests.recall.test_lexical import answer, ids, record
 
 DOC = {"kind": "doc", "id": "handbook#4"}
@@ -217,6 +218,25 @@ def test_untrusted_records_never_stand_for_others_nor_crowd_them_out() -> None:
     assert own.also == ()
     assert own.trust == "ordinary"
     assert len(answer(flood, "refund", tokens=200, max_items=10).items) == 10, "alone, they may have it all"
+
+
+@pytest.mark.parametrize("first", ["trusted", "untrusted"])
+def test_what_is_untrusted_and_says_the_same_is_an_item_of_its_own(first: str) -> None:
+    """Neither lends the other its trust nor takes its place, whichever is ranked first."""
+    checked = {"verdict": "SEAL", "evidence": CHECKED}
+    trusted = record("t", "Refunds take 14 days.", origin="trusted", **checked)
+    untrusted = record("u", "Refunds take 14 days.", origin="untrusted", **checked)
+    if first == "untrusted":
+        trusted = msgspec.structs.replace(trusted, text="Refunds take 14 days. " + "Nothing else. " * 8)
+    again = record("v", trusted.text, origin="trusted", **checked)
+    package = answer(
+        [trusted, untrusted, again], "refunds", tokens=500, where=Filter(least_origin=Origin.UNTRUSTED)
+    )
+
+    assert {item.memory_id: (item.trust, item.also) for item in package.items} == {
+        "t": ("trusted", ("v",)),
+        "u": ("untrusted", ()),
+    }
 
 
 def test_filters_choose_a_session_and_a_speaker(memory: Memory) -> None:

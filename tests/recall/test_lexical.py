@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Iterator
 from importlib import import_module
 
+import msgspec
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
@@ -23,6 +24,7 @@ from standfast import (
 from standfast.errors import EmptyQuery, InvalidSettings, InvalidValue
 from standfast.limits import MAX_QUERY_TERMS, MAX_VALUE_BYTES
 from standfast.recall.analysis import LANGUAGES, Analyzer, IndexedRecord, analyzer_of, words_of
+from standfast.recall.filters import EvidenceFacts
 from standfast.recall.index.view import NEIGHBOUR_SIXTHS, REACH_WORDS, ListedView
 from standfast.recall.lexical import (
     BEST_SCORE,
@@ -189,6 +191,7 @@ def test_a_query_that_names_a_speaker_or_a_subject_prefers_it() -> None:
         "meeting between April and May 2023",
     ],
 )
+@pytest.mark.usefixtures("any_time_zone")
 def test_a_date_in_the_query_prefers_records_of_then(query: str) -> None:
     records = [
         record("a", "A meeting took place.", ts_utc="2022-11-09"),
@@ -198,6 +201,7 @@ def test_a_date_in_the_query_prefers_records_of_then(query: str) -> None:
     assert ids(answer(records, query))[0] == "b"
 
 
+@pytest.mark.usefixtures("any_time_zone")
 def test_words_such_as_yesterday_need_to_know_what_day_it_is() -> None:
     records = [
         record("a", "A meeting took place.", ts_utc="2026-11-02"),
@@ -485,6 +489,35 @@ def test_ranking_and_reading_a_few_at_a_time_gives_the_same_answer(
         first, *others = [(one.package.as_json(), one.explanation.as_json()) for one in answers]
 
     assert others == [first, first]
+
+
+@pytest.mark.parametrize("others", [1_000, 2_100])
+@pytest.mark.parametrize(
+    ("query", "fields", "more_words"),
+    [
+        ("Ada parcels VAT", {"speaker": "Ada"}, 3),
+        ("Ada parcels VAT", {"subject": "parcels"}, 3),
+        ("Ada parcels VAT January 2026", {"ts_utc": "2026-01-05T00:00:00Z"}, 3),
+        ("Ada parcels VAT", {"origin": "trusted"}, 1),
+    ],
+    ids=["speaker", "subject", "date", "origin"],
+)
+def test_a_record_that_only_boosts_make_the_best_comes_first_among_thousands(
+    others: int, query: str, fields: dict[str, str], more_words: int
+) -> None:
+    """Its score before boosts is below that of all others, so the ranking reaches it last."""
+    evidence = msgspec.convert({"floor_checks": [{}]}, EvidenceFacts)
+    plain = {"verdict": "SEAL", "evidence": evidence, "ts_utc": "2026-06-01T00:00:00Z"}
+    filler = "one two three four five six seven eight nine"
+    crowd = [record(f"m{at:05}", f"Ada parcels VAT {filler} n{at}", **plain) for at in range(others)]
+    silent = [record(f"s{at:05}", f"something else n{at}", **plain) for at in range(500)]
+    best = record("b", f"Ada parcels VAT {filler} today" + " noon" * more_words, **(plain | fields))
+    unboosted = answer([*crowd, *silent, record("b", best.text, **plain)], query, max_items=1)
+    package = answer([*crowd, *silent, best], query, max_items=2)
+
+    assert ids(unboosted) == ["m00000"]
+    assert ids(package) == ["b", "m00000"]
+    assert package.matched == others + 1
 
 
 def test_frames_take_at_most_a_fifth_of_a_package_of_500_tokens_of_conversations() -> None:

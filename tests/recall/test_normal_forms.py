@@ -131,6 +131,7 @@ def test_where_rounding_hangs_on_the_last_place_decimal_arithmetic_decides() -> 
             assert recency(0, near, 1_000_000) == round(exact * 10**6)
 
 
+@pytest.mark.usefixtures("any_time_zone")
 def test_times_with_seconds_offsets_and_impossible_parts() -> None:
     start = exact_time("2026-01-15T10:30Z")
 
@@ -151,5 +152,6 @@ def test_times_with_seconds_offsets_and_impossible_parts() -> None:
         ("2026-01-02T00:00:00+23:60", "2026-01-02T00:00:00+23:60"),
     ],
 )
+@pytest.mark.usefixtures("any_time_zone")
 def test_an_offset_has_hours_and_perhaps_minutes_within_a_day(text: str, normal: str) -> None:
     assert normal_timestamp(text) == normal

@@ -2,16 +2,21 @@
 shown together.
 """
 
+from datetime import datetime, timedelta, timezone
 from typing import Any
 
 import pytest
 
 from standfast import Memory, RecallPackage
 from standfast.clock import ManualClock
+from standfast.errors import InvalidValue
+from standfast.recall.filters import Filter
 from standfast.recall.package import RecallItem, text_parts
 from tests.recall.test_lexical import answer, record
 
 DOC = {"kind": "doc", "id": "handbook#4"}
+
+pytestmark = pytest.mark.usefixtures("any_time_zone")
 
 
 @pytest.fixture
@@ -36,6 +41,28 @@ def test_what_does_not_hold_is_left_out(memory: Memory, controller: str) -> None
     assert _words(memory, controller=controller) == {"depot", "harbour"}, "as of the snapshot's commit"
     assert _words(memory, controller=controller, now_utc="2026-01-31T23:59:59Z") == {"depot", "harbour"}
     assert _words(memory, controller=controller, now_utc="2026-02-01") == {"garage", "harbour"}
+
+
+@pytest.mark.parametrize(
+    ("given", "stored"),
+    [
+        ("2026-02-01", "2026-02-01T00:00:00.000000Z"),
+        ("2026-02-01T00:30:00+02:00", "2026-01-31T22:30:00.000000Z"),
+        ("2026-02-01T00:30:00Z", "2026-02-01T00:30:00.000000Z"),
+        (datetime(2026, 2, 1, tzinfo=timezone(timedelta(hours=-3))), "2026-02-01T03:00:00.000000Z"),
+    ],
+)
+def test_a_date_means_its_start_in_utc_wherever_the_machine_is(given: Any, stored: str) -> None:
+    memory = Memory.open(":memory:", clock=ManualClock())
+    for field in ("valid_from", "valid_until"):
+        memory.remember(f"The {field} of the gate is set.", subject=field, source=DOC, **{field: given})
+    held = {record.subject: record for record in memory.records()}
+
+    assert (held["valid_from"].valid_from, held["valid_until"].valid_until) == (stored, stored)
+    if isinstance(given, str):
+        assert Filter.of({"after": given}).after == Filter.of({"before": given}).before == stored
+    with pytest.raises(InvalidValue, match="ISO 8601"):
+        memory.remember("The gate opens.", valid_from="2026-02-01T00:30:00", source=DOC)
 
 
 def test_a_question_about_a_date_gets_it_marked(memory: Memory) -> None:
