@@ -5,8 +5,10 @@ from pathlib import Path
 
 import pytest
 
+from standfast.bench.settings import BenchSettings
 from standfast.errors import InvalidSettings
 from standfast.records.vocabulary import Band, VisibilityMode
+from standfast.server.settings import ServerSettings
 from standfast.settings import Settings
 from standfast.store.store import open_store
 from standfast.wiring import memory_in
@@ -184,27 +186,50 @@ def test_a_list_is_written_with_commas_in_the_environment(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     settings = Settings.load(
-        {"STANDFAST_HOST_NAMES": "a.example, b.example,", "STANDFAST_TRUSTED_PROXIES": "10.0.0.7"}
+        {
+            "STANDFAST_SERVER_HOST_NAMES": "a.example, b.example,",
+            "STANDFAST_SERVER_TRUSTED_PROXIES": "10.0.0.7",
+        }
     )
-    (tmp_path / "standfast.toml").write_text('host_names = ["c.example"]', encoding="utf-8")
+    (tmp_path / "standfast.toml").write_text('[server]\nhost_names = ["c.example"]', encoding="utf-8")
 
-    assert settings.host_names == ("a.example", "b.example")
-    assert settings.trusted_proxies == ("10.0.0.7",)
-    assert Settings.load({}).host_names == ("c.example",)
+    assert settings.section(ServerSettings).host_names == ("a.example", "b.example")
+    assert settings.section(ServerSettings).trusted_proxies == ("10.0.0.7",)
+    assert Settings.load({}).section(ServerSettings).host_names == ("c.example",)
+
+
+def test_a_section_that_was_not_set_has_its_defaults() -> None:
+    settings = Settings.load({"STANDFAST_BENCH_RESULTS": "results"})
+
+    assert settings.section(BenchSettings) == BenchSettings(results="results")
+    assert settings.section(ServerSettings) == ServerSettings()
+
+
+def test_an_unknown_field_of_a_section_is_refused_with_those_that_there_are(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "standfast.toml").write_text("[server]\nhosts = []", encoding="utf-8")
+
+    with pytest.raises(InvalidSettings, match="it has host_names, trusted_proxies") as refused:
+        Settings.load({})
+
+    assert refused.value.facts["name"] == "server.hosts"
+    assert refused.value.facts["source"] == "standfast.toml"
 
 
 @pytest.mark.parametrize(
     ("name", "value"),
     [
-        ("host_names", "https://a.example"),
-        ("host_names", "*"),
-        ("host_names", "a.example:443"),
-        ("trusted_proxies", "proxy.example"),
-        ("trusted_proxies", "10.0.0.1/8"),
+        ("server.host_names", "https://a.example"),
+        ("server.host_names", "*"),
+        ("server.host_names", "a.example:443"),
+        ("server.trusted_proxies", "proxy.example"),
+        ("server.trusted_proxies", "10.0.0.1/8"),
     ],
 )
 def test_a_host_name_or_proxy_that_is_none_is_refused(name: str, value: str) -> None:
     with pytest.raises(InvalidSettings) as refused:
-        Settings.load({f"STANDFAST_{name.upper()}": value})
+        Settings.load({f"STANDFAST_{name.replace('.', '_').upper()}": value})
 
     assert refused.value.facts["name"] == name

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from standfast.errors import InvalidSettings, InvalidValue
+from standfast.optimize.opening import open_overrides, open_provider, open_result_cache, read_prompt
 from standfast.records.vocabulary import Band
 from standfast.settings import Settings
 from standfast.store.store import open_store
@@ -14,10 +15,6 @@ from standfast.wiring import (
     budgets_of,
     notary_of,
     open_memory,
-    open_overrides,
-    open_provider,
-    open_result_cache,
-    read_prompt,
     signers_of,
 )
 

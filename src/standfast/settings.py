@@ -2,7 +2,8 @@
 
 A setting has one name everywhere: ``store`` here is ``store`` in ``standfast.toml`` and ``STANDFAST_STORE``
 in the environment. The environment wins over the file. An unknown name is an error, so that a misspelt safety
-setting is not silently replaced by its default.
+setting is not silently replaced by its default. A package outside the core has a section of its own: ``results``
+of the section ``[bench]`` is ``STANDFAST_BENCH_RESULTS`` in the environment; see ``standfast.extensions``.
 
     Settings.load(os.environ)
     Settings.load({}, file="deploy/standfast.toml")
@@ -11,11 +12,12 @@ setting is not silently replaced by its default.
 
 import os
 from collections.abc import Mapping
-from typing import Any, Final, Literal, NoReturn, Self
+from typing import Any, Final, Literal, NoReturn, Self, TypeVar
 
 import msgspec
 
 from standfast.errors import InvalidSettings, InvalidValue, UnknownPolicy
+from standfast.extensions import extensions, part_at
 from standfast.limits import DEFAULT_TRACES_BYTES, MAX_TRACE_BYTES, MIN_TRACE_RETENTION_DAYS
 from standfast.records.origins import Origin, origin_table
 from standfast.records.vocabulary import Band, CommitPolicy, VisibilityMode
@@ -31,7 +33,8 @@ class ModelFloorSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unkno
     """The table ``[model_floor]``: which model checks texts, and where its answers are kept.
 
     Attributes:
-        provider: ``openai`` (or a compatible server), ``anthropic``, or ``scripted``.
+        provider: ``openai`` (or a compatible server), ``anthropic``, ``scripted``, or one that an installed
+            package brings.
         model: The model's name at the provider.
         base_url: The URL of a server with the provider's API; empty for the provider's own.
         script: The file of rules of the scripted provider.
@@ -39,12 +42,26 @@ class ModelFloorSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unkno
         hard: Whether UNSAFE rejects a text. By default it needs review.
     """
 
-    provider: Literal["openai", "anthropic", "scripted"]
+    provider: str
     model: str = ""
     base_url: str = ""
     script: str = ""
     cache: str = ""
     hard: bool = False
+
+
+class Section(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A table of the settings that a package outside the core brings. Every field has a default."""
+
+    def check(self, settings: "Settings") -> None:
+        """Refuse values that are invalid, by themselves or together with other settings."""
+
+    def of_further_store(self, host: str) -> Self:  # noqa: ARG002  # For sections that differ between stores.
+        """The section for one of the further stores, by its host name."""
+        return self
+
+
+S = TypeVar("S", bound=Section)
 
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -114,25 +131,6 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     trace_retention_days: int = MIN_TRACE_RETENTION_DAYS
     """After how many days ``standfast retention sweep`` removes a trace; at least 14."""
 
-    bench_results: str = "bench-results"
-    """Folder of benchmark results for the console and the API; ``standfast bench run`` writes it."""
-
-    prompt_reports: str = "."
-    """Folder whose ``optimization*.json`` files the console shows; ``standfast optimize run`` writes them."""
-
-    prompt_overrides: str = "overrides"
-    """Where prompt overrides are stored: a folder, ``redis://…`` or ``s3://bucket/prefix``."""
-
-    host_names: tuple[str, ...] = ()
-    """The names that ``standfast serve`` is reached by, such as ``memory.example.com``, besides those of this
-    machine.
-    """
-
-    trusted_proxies: tuple[str, ...] = ()
-    """Addresses or networks (``10.0.0.0/8``) of proxies whose ``X-Forwarded-For`` says where a request came
-    from.
-    """
-
     stores: dict[str, str] = {}
     """Further stores that ``standfast serve`` serves, by the host name that each is reached by.
 
@@ -175,50 +173,43 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     languages: dict[str, str] = {}
     """The language of single namespaces, where it is another."""
 
+    sections: tuple[Section, ...] = ()
+    """The sections of other packages, at most one of each class; ``section`` gives one, or its defaults."""
+
     def __post_init__(self) -> None:
         if not self.store:
-            _refuse("store", "it is empty; give a path or a URL")
+            refuse("store", "it is empty; give a path or a URL")
         if self.visibility_mode is VisibilityMode.LIVE_READ_WRITE and not self.allow_live_read_write:
-            _refuse(
+            refuse(
                 "visibility_mode",
                 "live_read_write gives up reproducibility; to use it, also set allow_live_read_write = true",
             )
-        self._check_server()
+        self._check_stores()
         if self.visibility_ceiling is VisibilityMode.LIVE_READ_WRITE:
-            _refuse(
+            refuse(
                 "visibility_ceiling",
                 "it must be off, read_only or buffered_write; live_read_write is allowed by"
                 " allow_live_read_write = true",
             )
         if self.trace_retention_days < MIN_TRACE_RETENTION_DAYS:
-            _refuse("trace_retention_days", f"traces are kept for at least {MIN_TRACE_RETENTION_DAYS} days")
+            refuse("trace_retention_days", f"traces are kept for at least {MIN_TRACE_RETENTION_DAYS} days")
         if self.traces_max_bytes < MAX_TRACE_BYTES:
-            _refuse("traces_max_bytes", f"it must hold at least one trace of {MAX_TRACE_BYTES} bytes")
+            refuse("traces_max_bytes", f"it must hold at least one trace of {MAX_TRACE_BYTES} bytes")
         self._check_bands()
         self._check_floors()
         self._check_languages()
         try:
             origin_table(self.origins)
         except InvalidValue as error:
-            _refuse("origins", str(error))
+            refuse("origins", str(error))
+        for section in self.sections:
+            section.check(self)
 
-    def _check_server(self) -> None:
+    def _check_stores(self) -> None:
         if len({self.store, *self.stores.values()}) <= len(self.stores) or not all(self.stores.values()):
-            _refuse("stores", "a store is named twice or is empty; give each host name a store of its own")
-        if not set(self.stores).isdisjoint(self.host_names):
-            _refuse("stores", "a host name of it is in host_names too, which are those of `store`")
-        for host in (*self.host_names, *self.stores):
-            if not host or not host.isascii() or any(mark in host for mark in "/ *,:@"):
-                name = "stores" if host in self.stores else "host_names"
-                _refuse(name, f"{host!r:.80} is no host name; write it without scheme, port and path")
-        if self.trusted_proxies:
-            import ipaddress  # noqa: PLC0415  # Only a server behind a proxy needs it.
-
-            for network in self.trusted_proxies:
-                try:
-                    ipaddress.ip_network(network)
-                except ValueError as error:
-                    _refuse("trusted_proxies", f"{error}; give an address or a network such as 10.0.0.0/8")
+            refuse("stores", "a store is named twice or is empty; give each host name a store of its own")
+        for host in self.stores:
+            check_host_name("stores", host)
 
     def _check_languages(self) -> None:
         if self.languages or self.language != "english":
@@ -233,7 +224,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
                 try:
                     analyzer_of(language)
                 except InvalidValue as error:
-                    _refuse(name, str(error))
+                    refuse(name, str(error))
 
     def _check_floors(self) -> None:
         """Check the floors' options now, so that a mistake does not wait for the first write."""
@@ -246,7 +237,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
             try:
                 Judge(FloorRegistry.shipped().configured(self.floors))
             except InvalidValue as error:
-                _refuse("floors", str(error))
+                refuse("floors", str(error))
 
     def _check_bands(self) -> None:
         """Check policies and budgets now, so that a mistake does not wait for the first commit."""
@@ -256,15 +247,15 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
             ("band_byte_models", self.band_byte_models),
         ):
             if Band.VAULT in bands:
-                _refuse(name, "law never expires, so VAULT can't have a policy or a budget; remove VAULT")
+                refuse(name, "law never expires, so VAULT can't have a policy or a budget; remove VAULT")
         for band, budget in self.band_budgets_bytes.items():
             if band not in self.band_policies:
-                _refuse("band_budgets_bytes", f"{band} has a budget but no policy; name one in band_policies")
+                refuse("band_budgets_bytes", f"{band} has a budget but no policy; name one in band_policies")
             if budget < 1:
-                _refuse("band_budgets_bytes", f"{band} needs at least 1 byte, not {budget}")
+                refuse("band_budgets_bytes", f"{band} needs at least 1 byte, not {budget}")
         for band in self.band_byte_models:
             if band not in self.band_budgets_bytes:
-                _refuse("band_byte_models", f"{band} has a byte model but no budget; set band_budgets_bytes")
+                refuse("band_byte_models", f"{band} has a byte model but no budget; set band_budgets_bytes")
         if self.band_policies:
             from standfast.policies import PolicySpec  # noqa: PLC0415  # Slow to import, and rarely needed.
 
@@ -272,13 +263,12 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
                 try:
                     PolicySpec.parse(policy)
                 except UnknownPolicy as error:
-                    _refuse("band_policies", str(error))
+                    refuse("band_policies", str(error))
 
     def of_store(self, store: str) -> Self:
         """The settings for a store, given by its path, its URL or, if it is one of ``stores``, its host name.
 
-        A further store has its own log, and its own traces if ``traces`` names a folder. Prompts, their
-        reports and benchmark results are those of the main store.
+        A further store has its own log, and its own traces if ``traces`` names a folder.
         """
         host = (
             store
@@ -296,14 +286,20 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
             self,
             store=url,
             stores={},
-            host_names=(host,),
             log_key="",
             checkpoints="",
             traces=traces,
-            bench_results="",
-            prompt_overrides="",
-            prompt_reports="",
+            sections=tuple(self.section(kind).of_further_store(host) for kind in _section_classes().values()),
         )
+
+    def section(self, kind: type[S]) -> S:
+        """The section of a package, or its defaults if nothing was set."""
+        return next((one for one in self.sections if isinstance(one, kind)), None) or kind()
+
+    def with_section(self, section: Section) -> Self:
+        """These settings with another section in place of the one of its class."""
+        others = (one for one in self.sections if type(one) is not type(section))
+        return msgspec.structs.replace(self, sections=(*others, section))
 
     @classmethod
     def load(cls, environment: Mapping[str, str], *, file: str | os.PathLike[str] | None = None) -> Self:
@@ -317,38 +313,92 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         values: dict[str, Any] = {}
         sources: dict[str, str] = {}
         for name, value in _read_file(file).items():
-            values[name], sources[name] = value, os.fspath(file or FILE_NAME)
+            path = os.fspath(file or FILE_NAME)
+            if _is_section(name) and isinstance(value, dict):
+                for part, one in value.items():
+                    values[f"{name}.{part}"], sources[f"{name}.{part}"] = one, path
+            else:
+                values[name], sources[name] = value, path
         for variable in sorted(environment):
             is_setting = variable.startswith(ENVIRONMENT_PREFIX) and not variable.startswith(TEST_PREFIX)
             if is_setting and variable != KEY_VARIABLE:
-                name = variable.removeprefix(ENVIRONMENT_PREFIX).lower()
+                name = _setting_of(variable.removeprefix(ENVIRONMENT_PREFIX).lower())
                 values[name], sources[name] = environment[variable], variable
         try:
-            return cls(**{name: cls._convert(name, value) for name, value in values.items()})
+            own = {name: _converted(name, value) for name, value in values.items()}
+            return cls(**_with_sections(own))
         except InvalidSettings as error:
             name = error.facts["name"]
             # A check over several settings names one of them; it may have its default value.
             source = sources.get(name, "the defaults")
             raise InvalidSettings(name=name, source=source, problem=error.facts["problem"]) from None
 
-    @classmethod
-    def _convert(cls, name: str, value: object) -> Any:
-        types = {field.name: field.type for field in msgspec.structs.fields(cls)}
-        if name not in types:
-            _refuse(name, f"there is no such setting; the settings are {', '.join(sorted(types))}")
-        if types[name] == tuple[str, ...] and isinstance(value, str):
-            return tuple(part.strip() for part in value.split(",") if part.strip())
-        try:
-            if isinstance(value, str) and value.startswith("{") and types[name] is not str:
-                # A table in the environment is JSON.
-                return msgspec.json.decode(value.encode(), type=types[name])
-            # Text from the environment is converted to a number or a boolean where the setting is one.
-            return msgspec.convert(value, types[name], strict=not isinstance(value, str))
-        except msgspec.DecodeError as error:
-            _refuse(name, str(error))
+
+_OWN_TYPES: Final = {one.name: one.type for one in msgspec.structs.fields(Settings) if one.name != "sections"}
 
 
-def _refuse(name: str, problem: str) -> NoReturn:
+def _section_classes() -> dict[str, type[Section]]:
+    """The sections of the packages that are installed, by name."""
+    return {name: part_at(at) for one in extensions() for name, at in one.settings.items()}
+
+
+def _is_section(name: str) -> bool:
+    return name not in _OWN_TYPES and any(name in one.settings for one in extensions())
+
+
+def _setting_of(name: str) -> str:
+    """The setting of an environment variable: ``bench_results`` is ``results`` of the section ``bench``."""
+    section, _, part = name.partition("_")
+    return f"{section}.{part}" if name not in _OWN_TYPES and _is_section(section) else name
+
+
+def _type_of(name: str) -> Any:
+    if name in _OWN_TYPES:
+        return _OWN_TYPES[name]
+    section, _, part = name.partition(".")
+    classes = _section_classes()
+    if section not in classes:
+        known = ", ".join((*sorted(_OWN_TYPES), *(f"[{one}]" for one in sorted(classes))))
+        refuse(name, f"there is no such setting; the settings are {known}")
+    types = {one.name: one.type for one in msgspec.structs.fields(classes[section])}
+    if part not in types:
+        refuse(name, f"the section [{section}] has no such setting; it has {', '.join(sorted(types))}")
+    return types[part]
+
+
+def _converted(name: str, value: object) -> Any:
+    kind = _type_of(name)
+    if kind == tuple[str, ...] and isinstance(value, str):
+        return tuple(part.strip() for part in value.split(",") if part.strip())
+    try:
+        if isinstance(value, str) and value.startswith("{") and kind is not str:
+            # A table in the environment is JSON.
+            return msgspec.json.decode(value.encode(), type=kind)
+        # Text from the environment is converted to a number or a boolean where the setting is one.
+        return msgspec.convert(value, kind, strict=not isinstance(value, str))
+    except msgspec.DecodeError as error:
+        refuse(name, str(error))
+
+
+def _with_sections(values: dict[str, Any]) -> dict[str, Any]:
+    """The settings by name, those of sections (``bench.results``) as one object for each section."""
+    own = {name: value for name, value in values.items() if name in _OWN_TYPES}
+    parts: dict[str, dict[str, Any]] = {}
+    for name in sorted(set(values) - set(own)):
+        section, _, part = name.partition(".")
+        parts.setdefault(section, {})[part] = values[name]
+    classes = _section_classes() if parts else {}
+    return own | {"sections": tuple(classes[name](**fields) for name, fields in parts.items())}
+
+
+def check_host_name(setting: str, host: str) -> None:
+    """Refuse what is no host name; ``setting`` is the name of the setting that it stands in."""
+    if not host or not host.isascii() or any(mark in host for mark in "/ *,:@"):
+        refuse(setting, f"{host!r:.80} is no host name; write it without scheme, port and path")
+
+
+def refuse(name: str, problem: str) -> NoReturn:
+    """Refuse the value of a setting."""
     raise InvalidSettings(name=name, source="the arguments", problem=problem)
 
 

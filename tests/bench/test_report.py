@@ -13,6 +13,9 @@ import pytest
 from click.testing import CliRunner
 
 from standfast import Settings
+from standfast.bench.commands import BYTE_MODELS, REGIMES
+from standfast.bench.commands import CONDITIONS as CLI_CONDITIONS
+from standfast.bench.commands import GROUPINGS as CLI_GROUPINGS
 from standfast.bench.conditions import CONDITIONS
 from standfast.bench.episodes import write_jsonl
 from standfast.bench.leaderboard import (
@@ -25,9 +28,6 @@ from standfast.bench.leaderboard import (
 )
 from standfast.bench.sources.synthetic import Regime
 from standfast.cli import main
-from standfast.cli.bench import BYTE_MODELS, REGIMES
-from standfast.cli.bench import CONDITIONS as CLI_CONDITIONS
-from standfast.cli.bench import GROUPINGS as CLI_GROUPINGS
 from standfast.errors import InvalidSettings
 from standfast.policies import ByteModel
 from tests.bench.episodes import small_episode

@@ -10,6 +10,7 @@ from typing import Any, Literal, get_args, get_origin
 import click
 import msgspec
 
+from standfast.extensions import extensions, part_at
 from standfast.settings import ENVIRONMENT_PREFIX, ModelFloorSettings, Settings
 
 HEADER = '''\
@@ -38,7 +39,7 @@ assert (settings.store, settings.namespace) == ("team.db", "support")
 assert settings.languages == {"team-de": "german"}
 ```
 
-In the environment a list is written with commas (`STANDFAST_HOST_NAMES=memory.example.com,memory`), a table as JSON, and a boolean as `true` or `false`. `STANDFAST_API_KEY` is not a
+In the environment a list is written with commas (`STANDFAST_SERVER_HOST_NAMES=memory.example.com,memory`), a table as JSON, and a boolean as `true` or `false`. `STANDFAST_API_KEY` is not a
 setting: it is the key of one caller, and no file should hold it. A library call takes the same things as arguments: `Memory.open("agent.db", namespace="support")` reads no settings.
 '''
 
@@ -47,7 +48,7 @@ PARTS = {
     "store": "Store and runs",
     "signers": "Signatures and the ledger",
     "traces": "Folders",
-    "host_names": "Server",
+    "stores": "Further stores",
     "band_policies": "Budgets of bands",
     "floors": "The judge",
     "embedder": "Recall",
@@ -58,11 +59,20 @@ def reference() -> str:
     """The text of docs/settings.md."""
     lines = [HEADER]
     for field in msgspec.structs.fields(Settings):
+        if field.name == "sections":
+            continue
         if field.name in PARTS:
             lines.append(f"## {PARTS[field.name]}\n")
         lines.append(_entry(field, docs_of(Settings)[field.name]))
         if field.name == "model_floor":
             lines.append(_model_floor())
+    for name, at in sorted(pair for one in extensions() for pair in one.settings.items()):
+        section = part_at(at)
+        lines.append(f"## Section [{name}]\n\n{inspect.getdoc(section)}\n")
+        lines.extend(
+            _entry(field, docs_of(section)[field.name], section=name)
+            for field in msgspec.structs.fields(section)
+        )
     return "\n".join(lines)
 
 
@@ -78,12 +88,13 @@ def docs_of(struct: type) -> dict[str, str]:
     return docs
 
 
-def _entry(field: Any, text: str) -> str:
+def _entry(field: Any, text: str, *, section: str = "") -> str:
     default = _default(field)
+    variable = f"{section}_{field.name}" if section else field.name
     in_file = f"`[{field.name}]`" if _is_table(field.type) else f"`{field.name} = {default}`"
     return (
-        f"### {field.name}\n\n{text}\n\n- {_type_text(field.type)}; default `{default}`\n"
-        f"- {in_file} in the file, `{ENVIRONMENT_PREFIX}{field.name.upper()}` in the environment\n"
+        f"### {section and f'{section}.'}{field.name}\n\n{text}\n\n- {_type_text(field.type)}; default `{default}`\n"
+        f"- {in_file} in the file, `{ENVIRONMENT_PREFIX}{variable.upper()}` in the environment\n"
     )
 
 

@@ -10,6 +10,7 @@ import pytest
 
 from standfast.cli import main
 from standfast.limits import STOP_SECONDS
+from standfast.server.settings import ServerSettings
 from standfast.settings import Settings
 
 ROOT = Path(__file__).parents[2]
@@ -69,11 +70,12 @@ def test_the_settings_in_the_examples_load(tmp_path: Path) -> None:
         file = tmp_path / f"{number}.toml"
         file.write_text(toml, encoding="utf-8")
         settings = Settings.load({}, file=file)
-        assert settings.host_names
-        assert settings.trusted_proxies
+        assert settings.section(ServerSettings).host_names
+        assert settings.section(ServerSettings).trusted_proxies
     variables = re.findall(r"STANDFAST_([A-Z_]+)", PAGE + CONTAINER + UNIT)
 
-    assert {name.lower() for name in variables} <= set(Settings.__struct_fields__)
+    server = {f"server_{name}" for name in ServerSettings.__struct_fields__}
+    assert {name.lower() for name in variables} <= server | set(Settings.__struct_fields__)
 
 
 def test_what_the_container_copies_is_there() -> None:

@@ -11,6 +11,7 @@ from standfast.server.app import build_full_app
 from standfast.server.edge.context import WorkerThreads
 from standfast.server.edge.middleware import TrustedProxies
 from standfast.server.logs import LogFormat, logging_to
+from standfast.server.settings import ServerSettings
 from standfast.settings import Settings
 from tests.server.harness import Harness
 
@@ -39,7 +40,8 @@ def overloaded(harness: Harness) -> Iterator[TestClient]:
 @pytest.fixture
 def public(harness: Harness) -> Iterator[TestClient]:
     """A server behind a proxy, reached as memory.example.com."""
-    settings = Settings(host_names=("memory.example.com",), trusted_proxies=("10.0.0.0/8",))
+    names = ServerSettings(host_names=("memory.example.com",), trusted_proxies=("10.0.0.0/8",))
+    settings = Settings(sections=(names,))
     app, _ = build_full_app(harness.gateway, behind_tls=True, settings=settings)
     with TestClient(app, base_url="https://memory.example.com", client=("10.1.2.3", 5)) as client:
         yield client

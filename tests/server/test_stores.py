@@ -16,6 +16,7 @@ from standfast.errors import InvalidSettings
 from standfast.server.access.permissions import ALL_NAMESPACES, KeyRole
 from standfast.server.app import StoreRouter, build_full_app
 from standfast.server.operations.gateway import Gateway
+from standfast.server.settings import ServerSettings
 from standfast.settings import Settings
 from tests.server.harness import HANDBOOK, Served
 
@@ -30,7 +31,7 @@ class Tenants:
     def __init__(self, folder: Path) -> None:
         self.settings = Settings(
             store=str(folder / "main.db"),
-            host_names=("memory.example.com",),
+            sections=(ServerSettings(host_names=("memory.example.com",)),),
             stores={EU: str(folder / "eu.db"), US: str(folder / "us.db")},
         )
         own = {"memory.example.com": self.settings} | {
@@ -146,4 +147,8 @@ def test_a_store_on_a_server_has_traces_of_its_own_or_none() -> None:
 )
 def test_a_wrong_table_is_refused(stores: dict[str, str]) -> None:
     with pytest.raises(InvalidSettings, match="stores"):
-        Settings(store="main.db", host_names=("memory.example.com",), stores=stores)
+        Settings(
+            store="main.db",
+            stores=stores,
+            sections=(ServerSettings(host_names=("memory.example.com",)),),
+        )

@@ -290,7 +290,7 @@ def _texts(package: Any) -> list[str]:
     "--folder", type=click.Path(file_okay=False), help="Folder for its files. [a new temporary folder]"
 )
 @json_option
-def command(folder: str | None, as_json: bool) -> None:
+def demo_command(folder: str | None, as_json: bool) -> None:
     """Run a short tour, offline, in a few seconds. Every claim is checked; exit code 1 if one is false."""
     place = Path(folder) if folder else Path(tempfile.mkdtemp(prefix="standfast-demo-"))
     place.mkdir(parents=True, exist_ok=True)

@@ -5,13 +5,13 @@ Loaded for every call, ``--help`` included, so it imports nothing heavy.
 """
 
 import json
-from collections.abc import Callable, Mapping
-from importlib import import_module
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, TypeVar
 
 import click
 
 from standfast.errors import StandfastError
+from standfast.extensions import Command, extensions, part_at
 
 ANSWER_IS_NO: Final = 1
 BAD_INPUT: Final = 2
@@ -73,41 +73,48 @@ class JsonUsageError(click.ClickException):
         print_json({"error": {"code": "usage", "message": self.message, "facts": {}}})
 
 
-class LazyGroup(click.Group):
-    """A group that imports a command only when it is called, so that help and the other commands start fast.
+class RootGroup(click.Group):
+    """The ``standfast`` command. It lists commands by heading and prints every error as text or JSON.
 
-    ``commands_at`` maps each command name to ``"module:attribute"``.
+    A command is imported only when it is called, so that help and the other commands start fast.
+
+    Args:
+        own: The commands of the core by name. Extensions bring others, which can't replace these.
+        headings: The headings of help, in order. Headings of extensions come before the last of them.
     """
 
-    def __init__(self, *args: Any, commands_at: Mapping[str, str], **options: Any) -> None:
+    def __init__(
+        self, *args: Any, own: Mapping[str, Command], headings: Sequence[str], **options: Any
+    ) -> None:
         super().__init__(*args, **options)
-        self._commands_at = commands_at
+        self._own = own
+        self._headings = headings
+
+    def known_commands(self) -> dict[str, Command]:
+        """All commands by name: the core's, then those of the extensions."""
+        return {name: one for part in extensions() for name, one in part.commands.items()} | dict(self._own)
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002  # click's signature
         """All command names, sorted."""
-        return sorted(self._commands_at)
+        return sorted(self.known_commands())
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002  # click's signature
         """Import the command of that name; None if there is none."""
-        if cmd_name not in self._commands_at:
-            return None
-        module, _, attribute = self._commands_at[cmd_name].partition(":")
-        command: click.Command = getattr(import_module(module), attribute)
+        known = self._own.get(cmd_name) or self.known_commands().get(cmd_name)
+        command: click.Command | None = part_at(known.at) if known else None
         return command
 
-
-class RootGroup(LazyGroup):
-    """The ``standfast`` command: prints every error as text or JSON, with its exit code."""
-
-    def __init__(self, *args: Any, sections: Mapping[str, Mapping[str, str]], **options: Any) -> None:
-        super().__init__(*args, **options)
-        self._sections = sections
-
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002  # click's signature
-        """List the commands by section without importing them."""
-        for title, commands in self._sections.items():
-            with formatter.section(title):
-                formatter.write_dl(list(commands.items()))
+        """List the commands by heading without importing them."""
+        listed: dict[str, list[tuple[str, str]]] = {heading: [] for heading in self._headings[:-1]}
+        commands = self.known_commands()
+        for name in (*self._own, *sorted(set(commands) - set(self._own))):
+            listed.setdefault(commands[name].heading, []).append((name, commands[name].summary))
+        last = self._headings[-1]
+        for heading in (*(one for one in listed if one != last), last):
+            if rows := listed.get(heading):
+                with formatter.section(heading):
+                    formatter.write_dl(rows)
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Look for ``--json`` before parsing, so that a usage error is printed in that form too."""

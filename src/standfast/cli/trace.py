@@ -39,11 +39,11 @@ _TRACE_FILE: Final = click.Path(exists=True, dir_okay=False)
 
 
 @click.group("trace")
-def command() -> None:
+def trace_command() -> None:
     """Show, validate, compare and replay recorded runs."""
 
 
-@command.command("show")
+@trace_command.command("show")
 @click.argument("file", type=_TRACE_FILE)
 @json_option
 def show(file: str, as_json: bool) -> None:
@@ -94,7 +94,7 @@ def _arguments(call: ToolCall) -> str:
     return text if len(text) <= 100 else f"{text[:99]}…"
 
 
-@command.command("validate", epilog="Exit codes: 0 all are valid; 2 at least one is not.")
+@trace_command.command("validate", epilog="Exit codes: 0 all are valid; 2 at least one is not.")
 @click.argument("files", nargs=-1, required=True, type=_TRACE_FILE)
 @json_option
 def validate(files: tuple[str, ...], as_json: bool) -> None:
@@ -118,7 +118,7 @@ def _shortfalls_of(file: Path) -> tuple[Shortfall, ...]:
         return (shortfall_of_error(error),)
 
 
-@command.command(
+@trace_command.command(
     "compare", epilog="Exit codes: 0 equivalent; 1 different, or erased; 2 the claim is rejected."
 )
 @click.argument("left", type=_TRACE_FILE)
@@ -142,7 +142,7 @@ def compare(left: str, right: str, as_json: bool) -> None:
     raise SystemExit(EXIT_CODES[verdict])
 
 
-@command.command(
+@trace_command.command(
     "replay", epilog="Exit codes: 0 equivalent; 1 different; 2 it can't be replayed, or proves nothing."
 )
 @click.argument("file", type=_TRACE_FILE)

@@ -44,6 +44,7 @@ from standfast.server.edge.problems import INTERNAL_ERROR, plain_problem
 from standfast.server.http.api import HttpApi
 from standfast.server.operations.gateway import Gateway
 from standfast.server.operations.telemetry import CallTracer
+from standfast.server.settings import ServerSettings
 from standfast.settings import Settings
 
 KEEP_ALIVE_SECONDS: Final = 15
@@ -98,7 +99,7 @@ def check_bind(host: str, *, behind_tls: bool, has_keys: bool, host_names: Seque
             host=host,
             problem=(
                 "the server must know the names it is reached by, to refuse requests for others. Pass"
-                " --host-name memory.example.com, or set host_names"
+                " --host-name memory.example.com, or set server.host_names"
             ),
         )
 
@@ -397,6 +398,7 @@ def build_full_app(
     It answers to the names of the loopback interface and to ``host_names`` of the settings.
     """
     settings = settings or Settings()
+    own = settings.section(ServerSettings)
     paths, parts, lifespans = [API_PATH], list[RoutesOf](), list[Lifespan]()
     try:
         from standfast.server.mcp.server import MCP_PATH, McpApp  # noqa: PLC0415  # An optional dependency.
@@ -416,8 +418,8 @@ def build_full_app(
         parts.append(console_routes(settings, behind_tls=behind_tls))
     app = build_app(
         gateway,
-        hosts=LOOPBACK_HOSTS.union(settings.host_names),
-        trusted_proxies=settings.trusted_proxies,
+        hosts=LOOPBACK_HOSTS.union(own.host_names),
+        trusted_proxies=own.trusted_proxies,
         threads=threads,
         parts=parts,
         lifespans=lifespans,

@@ -8,8 +8,8 @@ from standfast.optimize.loops.gate import GateSettings
 from standfast.optimize.loops.proposals import Strategies, rewriting_strategies
 from standfast.optimize.loops.report import OptimizationReport
 from standfast.optimize.loops.strategies import Ablation, LLMCompressStrategy
+from standfast.optimize.opening import open_result_cache
 from standfast.optimize.providers.adapter import ModelRequest, ScriptedProvider
-from standfast.wiring import open_result_cache
 from tests.optimize.loops.harness import RIGHT, Harness, agent, dataset
 
 

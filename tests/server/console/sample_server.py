@@ -13,6 +13,7 @@ from typing import Any
 
 from standfast.bench.episodes import write_jsonl
 from standfast.bench.grid import CURVES, RESULTS, ResultsFolder, in_process, plan_grid, run_grid
+from standfast.bench.settings import BenchSettings
 from standfast.clock import ManualClock
 from standfast.ledger.notary import Notary
 from standfast.optimize.loops.gate import RejectReason
@@ -25,6 +26,7 @@ from standfast.optimize.loops.report import (
 from standfast.optimize.prompts.backends import LocalPromptOverridesStore
 from standfast.optimize.prompts.overrides import SectionOverride
 from standfast.optimize.prompts.template import PromptTemplate, Section
+from standfast.optimize.settings import PromptSettings
 from standfast.policies import BandBudget
 from standfast.records.canon import canonical_bytes
 from standfast.records.vocabulary import Band
@@ -161,9 +163,10 @@ def build_sample_server(
         gateway=gateway,
         settings=Settings(
             namespace=namespace,
-            bench_results=str(folder / "bench-results"),
-            prompt_reports=str(folder),
-            prompt_overrides=str(folder / "overrides"),
+            sections=(
+                BenchSettings(results=str(folder / "bench-results")),
+                PromptSettings(reports=str(folder), overrides=str(folder / "overrides")),
+            ),
         ),
         folder=folder,
         namespace=namespace,

@@ -10,8 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from starlette.testclient import TestClient
 
+from standfast.bench.settings import BenchSettings
 from standfast.ledger.checkpoint import InclusionReceipt, verify_receipt
 from standfast.ledger.note import KeyFile, log_name
+from standfast.optimize.settings import PromptSettings
 from standfast.server.app import build_app, build_full_app
 from standfast.server.console.routes import PAGES as ROUTES
 from standfast.server.console.routes import console_routes
@@ -265,9 +267,10 @@ def test_an_empty_store_has_a_hint_on_every_page(tmp_path: Path) -> None:
     gateway = make_gateway(tmp_path / "store.db")
     _, key = gateway.keyring.create(name="ann", role="operator", namespaces=["*"])
     nothing = Settings(
-        bench_results=str(tmp_path / "none"),
-        prompt_reports=str(tmp_path),
-        prompt_overrides=str(tmp_path / "no"),
+        sections=(
+            BenchSettings(results=str(tmp_path / "none")),
+            PromptSettings(reports=str(tmp_path), overrides=str(tmp_path / "no")),
+        ),
     )
     app = build_app(gateway, parts=[console_routes(nothing, behind_tls=False)])
     with TestClient(app, follow_redirects=False) as http:
@@ -324,7 +327,8 @@ def test_broken_benchmark_results_are_reported(tmp_path: Path, row: str) -> None
     (tmp_path / "results.jsonl").write_text(row, encoding="utf-8")
     gateway = make_gateway(tmp_path / "store.db")
     _, key = gateway.keyring.create(name="ann", role="operator", namespaces=["*"])
-    app = build_app(gateway, parts=[console_routes(Settings(bench_results=str(tmp_path)), behind_tls=False)])
+    settings = Settings(sections=(BenchSettings(results=str(tmp_path)),))
+    app = build_app(gateway, parts=[console_routes(settings, behind_tls=False)])
     with TestClient(app, follow_redirects=False) as http:
         client = BrowserClient(http)
         client.sign_in(key)

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from standfast.bench.settings import BenchSettings
 from standfast.errors import (
     BadFile,
     InvalidValue,
@@ -23,13 +24,14 @@ from standfast.limits import (
     MAX_RESULTS_BYTES,
     MAX_SHOWN_REPORTS,
 )
+from standfast.optimize.opening import open_overrides
+from standfast.optimize.settings import PromptSettings
 from standfast.records.vocabulary import Value
 from standfast.server.console.charts import SERIES_COLOURS, line_chart
 from standfast.server.console.rendering import Page, PageRequest, bytes_text
 from standfast.traces.artifact import Event, Trace
 from standfast.traces.equivalence import Comparison, Difference, compare_artifacts, shortfalls
 from standfast.traces.folder import TraceFolder, read_artifact
-from standfast.wiring import open_overrides
 
 if TYPE_CHECKING:
     from standfast.optimize.loops.report import OptimizationReport
@@ -209,7 +211,7 @@ class LeaderboardQuery(Value, frozen=True, kw_only=True):
 def bench(request: PageRequest) -> Page:
     """The leaderboard of a finished benchmark, and its charts."""
     request.whole_store()
-    folder = request.settings.bench_results
+    folder = request.settings.section(BenchSettings).results
     try:
         return Page(template="bench.html", context=_board(request, folder, *_results(folder)))
     except BadFile as error:
@@ -227,7 +229,7 @@ def _results(folder: str) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
 
     if not folder:
         raise BadFile(
-            file="bench_results", problem="no folder is set; the main store of this server may have one"
+            file="bench.results", problem="no folder is set; the main store of this server may have one"
         )
     for name in (RESULTS, CURVES):
         file = Path(folder) / name
@@ -312,9 +314,9 @@ def prompts(request: PageRequest) -> Page:
     request.whole_store()
     problem: StandfastError | None = None
     try:
-        if not request.settings.prompt_overrides:
-            raise NotConfigured(what="store of prompt overrides", setting="prompt_overrides")
-        overrides = open_overrides(request.settings.prompt_overrides).list()
+        if not request.settings.section(PromptSettings).overrides:
+            raise NotConfigured(what="store of prompt overrides", setting="prompts.overrides")
+        overrides = open_overrides(request.settings.section(PromptSettings).overrides).list()
     except StandfastError as error:
         overrides, problem = [], error
     reports: list[tuple[str, OptimizationReport | None]] = []
@@ -327,8 +329,8 @@ def prompts(request: PageRequest) -> Page:
         "overrides": overrides,
         "problem": problem,
         "reports": reports,
-        "overrides_at": request.settings.prompt_overrides,
-        "reports_at": request.settings.prompt_reports,
+        "overrides_at": request.settings.section(PromptSettings).overrides,
+        "reports_at": request.settings.section(PromptSettings).reports,
     }
     return Page(template="prompts.html", context=context)
 
@@ -345,9 +347,9 @@ def report(request: PageRequest) -> Page:
 
 
 def _report_files(request: PageRequest) -> list[Path]:
-    if not request.settings.prompt_reports:
+    if not request.settings.section(PromptSettings).reports:
         return []
-    folder = Path(request.settings.prompt_reports)
+    folder = Path(request.settings.section(PromptSettings).reports)
     return sorted(file for file in folder.glob(REPORT_NAMES) if file.is_file())[:MAX_SHOWN_REPORTS]
 
 

@@ -233,7 +233,7 @@ class EdgeMiddleware:
         if is_checked and (len(hosts) != 1 or without_port(hosts[0]) not in (self._hosts or ())):
             raise _RequestRefused(
                 421,
-                "This server does not answer to that host name; the setting host_names lists those it does.",
+                "This server does not answer to that host name; the setting server.host_names lists those it does.",
             )
         if peer := self._proxies.peer_behind(scope.get("client"), headers.getlist("x-forwarded-for")):
             scope["client"] = (peer, 0)

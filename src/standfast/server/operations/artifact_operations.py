@@ -130,7 +130,7 @@ def bench(gateway: Gateway, caller: Caller, query: BenchQuery) -> BenchResponse:
     """Return the leaderboard at a budget, and the reports at all budgets."""
     gateway.authorize_store(caller, Permission.READ_BENCH)
     if not gateway.bench_results:
-        raise NotConfigured(what="folder of bench results", setting="bench_results")
+        raise NotConfigured(what="folder of bench results", setting="bench.results")
     from standfast.bench.grid import RESULTS  # noqa: PLC0415  # Loads numpy; only this operation needs it.
 
     file = Path(gateway.bench_results) / RESULTS
@@ -250,7 +250,7 @@ def roll_back_prompt(
 def _overrides(gateway: Gateway, caller: Caller, permission: Permission) -> PromptOverridesStore:
     gateway.authorize_store(caller, permission)
     if gateway.overrides is None:
-        raise NotConfigured(what="store of prompt overrides", setting="prompt_overrides")
+        raise NotConfigured(what="store of prompt overrides", setting="prompts.overrides")
     return gateway.overrides()
 
 

@@ -7,6 +7,7 @@ from contextlib import contextmanager, suppress
 from functools import cache
 from typing import Self
 
+from standfast.bench.settings import BenchSettings
 from standfast.errors import InvalidValue, Overloaded, StandfastError, StoreError
 from standfast.govern.approvals.signers import Signers
 from standfast.limits import (
@@ -18,7 +19,9 @@ from standfast.limits import (
     MAX_NAMESPACES_HELD,
 )
 from standfast.memory import Memory
+from standfast.optimize.opening import open_overrides
 from standfast.optimize.prompts.overrides import PromptOverridesStore
+from standfast.optimize.settings import PromptSettings
 from standfast.records.canon import normal_string
 from standfast.server.access.keys import Keyring
 from standfast.server.access.permissions import Caller, KeyRole, Permission, require
@@ -26,7 +29,7 @@ from standfast.server.access.protection import AccessLog, RateLimiter, RefusedCa
 from standfast.server.access.replicas import Replicas
 from standfast.server.operations.telemetry import Histogram, NamespaceMetrics
 from standfast.settings import Settings
-from standfast.wiring import memory_in, open_memory, open_overrides, signers_of
+from standfast.wiring import memory_in, open_memory, signers_of
 
 
 class Gateway:
@@ -92,12 +95,13 @@ class Gateway:
     def open(cls, settings: Settings, *, create: bool, calls_per_second: float = CALLS_PER_SECOND) -> Self:
         """Open the store that the settings name. With ``create``, a missing store is created."""
         home = open_memory(settings, create=create)
+        at = settings.section(PromptSettings).overrides
         return cls(
             home,
             memory_in=lambda namespace: memory_in(settings, home.store, namespace),
             signers=lambda: signers_of(settings),
-            bench_results=settings.bench_results,
-            overrides=cache(lambda: open_overrides(at)) if (at := settings.prompt_overrides) else None,
+            bench_results=settings.section(BenchSettings).results,
+            overrides=cache(lambda: open_overrides(at)) if at else None,
             calls_per_second=calls_per_second,
             has_replicas=home.store.is_shared,
         )

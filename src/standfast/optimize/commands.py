@@ -17,7 +17,8 @@ from standfast.cli.options import (
 from standfast.cli.output import ANSWER_IS_NO, json_option, print_json
 from standfast.errors import InvalidValue, OptimizationFailed
 from standfast.limits import EVALUATOR_NAMES, GATE_LEAST_GAIN, GATE_LEVEL, GATE_MARGIN, STRATEGY_NAMES
-from standfast.wiring import open_memory, open_overrides, open_provider, open_result_cache, read_prompt
+from standfast.optimize.opening import open_overrides, open_provider, open_result_cache, read_prompt
+from standfast.wiring import open_memory
 
 if TYPE_CHECKING:
     # Imported late at run time, so that help is printed without loading the loops.

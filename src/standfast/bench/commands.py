@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from standfast.cli.bench_import import command as import_command
+from standfast.bench.import_commands import command as import_command
 from standfast.cli.output import ANSWER_IS_NO, json_option, print_json
 from standfast.limits import MAX_EPISODE_STEPS, MAX_GENERATED_EPISODES
 
@@ -520,14 +520,12 @@ def ask(
     from standfast.bench import Entrant, PricedEpisode, ask_model, load_jsonl
     from standfast.bench.sources.synthetic import episode_files
     from standfast.cli.options import progress_bar
-    from standfast.optimize.providers.adapter import ChatMessage, MessageRole, ModelRequest
-    from standfast.wiring import open_provider
+    from standfast.wiring import open_model
 
-    adapter = open_provider(provider, model=model, base_url=base_url, script=script)
+    asked = open_model(provider, model=model, base_url=base_url, script=script)
 
     def complete(prompt: str) -> str:
-        message = ChatMessage(role=MessageRole.USER, text=prompt)
-        return adapter.complete(ModelRequest(messages=(message,))).text
+        return asked.ask("", prompt)
 
     priced = [
         PricedEpisode(episode, name=f"{Path(file).name} {number}")
@@ -540,11 +538,11 @@ def ask(
             entrant = Entrant.parse(policy)
             found.append(ask_model(priced, entrant, budget, complete, most=questions, progress=progress))
     if as_json:
-        print_json({"provider": msgspec.to_builtins(adapter.config), "answers": msgspec.to_builtins(found)})
+        print_json({"model": asked.guard_id, "answers": msgspec.to_builtins(found)})
         return
     lines = [
         [one.policy, one.track, str(one.questions), f"{one.answered:.3f}", f"{one.answered_by_model:.3f}"]
         for one in found
     ]
-    click.echo(f"Share of right answers at {budget} bytes; the model is {adapter.config.model}.")
+    click.echo(f"Share of right answers at {budget} bytes; the model is {asked.guard_id}.")
     _print_table("", ("Policy", "Track", "Questions", "Reader", "Model"), lines)

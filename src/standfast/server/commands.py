@@ -19,6 +19,7 @@ from standfast.records.origins import Origin
 from standfast.records.scopes import checked_scope
 from standfast.server.access.keys import KEY_ID_CHARS, Keyring
 from standfast.server.access.permissions import ALL_NAMESPACES, Caller, KeyRole
+from standfast.server.settings import ServerSettings
 from standfast.settings import KEY_VARIABLE
 
 if TYPE_CHECKING:
@@ -44,7 +45,7 @@ _ROLES: Final = [role.value for role in KeyRole]
     multiple=True,
     help=(
         "A name the server is reached by, such as memory.example.com; repeatable. Default: the setting"
-        " `host_names`."
+        " `server.host_names`."
     ),
 )
 @click.option(
@@ -100,8 +101,9 @@ def serve_command(
     except ImportError as error:
         raise MissingExtra(feature="standfast serve", extra="server") from error
     settings = load_settings(store_url=store_url)
+    server = settings.section(ServerSettings)
     if host_names:
-        settings = msgspec.structs.replace(settings, host_names=host_names)
+        settings = settings.with_section(msgspec.structs.replace(server, host_names=host_names))
     with (
         logging_to(log_format=LogFormat(log_format), requests=log_requests),
         exporting_spans(),
@@ -113,7 +115,8 @@ def serve_command(
             gateways.append(Gateway.open(own, create=True, calls_per_second=calls_per_second))
             stack.callback(gateways[-1].close)
         keyless = [gateway for gateway in gateways if not any(True for _ in gateway.keyring.valid())]
-        app.check_bind(host, behind_tls=behind_tls, has_keys=not keyless, host_names=settings.host_names)
+        names = settings.section(ServerSettings).host_names
+        app.check_bind(host, behind_tls=behind_tls, has_keys=not keyless, host_names=names)
         bound = app.listening(host, port)
         address = app.address_of(bound, host)
         token = _create_first_key(gateways[0]) if gateways[0] in keyless else None

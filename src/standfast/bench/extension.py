@@ -1,0 +1,21 @@
+"""What this package brings to the command line and the settings."""
+
+from typing import Final
+
+from standfast.extensions import Command, Extension
+
+EXTENSION: Final = Extension(
+    commands={
+        "bench": Command(
+            "Evaluation",
+            "Benchmark write policies under byte budgets.",
+            "standfast.bench.commands:command",
+        ),
+        "eval": Command(
+            "Evaluation",
+            "Measure how much of the evidence recall finds.",
+            "standfast.bench.eval_command:command",
+        ),
+    },
+    settings={"bench": "standfast.bench.settings:BenchSettings"},
+)

@@ -1,0 +1,82 @@
+"""What packages outside the core bring to it: commands, sections of settings, console pages and models.
+
+The core imports none of these packages. Each describes itself by one ``Extension``, which is found by an entry
+point of the group ``standfast.extensions``::
+
+    [project.entry-points."standfast.extensions"]
+    bench = "standfast.bench.extension:EXTENSION"
+
+An extension names its parts as ``"module:attribute"``; a part is imported when it is used.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import cache
+from importlib import import_module
+from typing import Any, Final
+
+GROUP: Final = "standfast.extensions"
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """A command of the command line.
+
+    Args:
+        heading: The heading of ``standfast --help`` that lists it.
+        summary: What it does, in one line.
+        at: Where the click command is, ``"module:attribute"``.
+    """
+
+    heading: str
+    summary: str
+    at: str
+
+
+@dataclass(frozen=True, slots=True)
+class ConsolePage:
+    """A page of the web console that belongs to the whole store.
+
+    Args:
+        path: Its path below ``/console``, and the name of its template without ``.html``.
+        context: Makes the template's variables from the settings and the query of the request.
+        under: The path of the menu item it belongs to, if it has none of its own.
+    """
+
+    path: str
+    title: str
+    context: Callable[[Any, Mapping[str, str]], Mapping[str, Any]]
+    under: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Extension:
+    """What one package brings.
+
+    Args:
+        commands: Its commands by name.
+        settings: Its sections of settings by name: subclasses of ``standfast.settings.Section``.
+        pages: A tuple of ``ConsolePage``. Their templates are in the folder ``templates`` of the package.
+        models: Kinds of model providers, each with a function that takes ``model``, ``base_url`` and
+            ``script`` and returns a ``Guard``.
+    """
+
+    commands: Mapping[str, Command] = field(default_factory=dict)
+    settings: Mapping[str, str] = field(default_factory=dict)
+    pages: str = ""
+    models: Mapping[str, str] = field(default_factory=dict)
+
+
+@cache
+def extensions() -> tuple[Extension, ...]:
+    """The extensions that are installed, in the order of their names."""
+    from importlib.metadata import entry_points  # noqa: PLC0415  # Slow to import; most commands need none.
+
+    found = sorted(entry_points(group=GROUP), key=lambda point: (point.name, point.value))
+    return tuple(point.load() for point in found)
+
+
+def part_at(reference: str) -> Any:
+    """Import ``"module:attribute"``."""
+    module, _, attribute = reference.partition(":")
+    return getattr(import_module(module), attribute)

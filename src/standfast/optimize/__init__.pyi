@@ -1,0 +1,173 @@
+# The names of standfast.optimize. Each is listed here and nowhere else; see lazy_names.py.
+
+from standfast.optimize.evals.evaluators import (
+    AllOf as AllOf,
+    AnyOf as AnyOf,
+    Assertions as Assertions,
+    Contains as Contains,
+    Evaluator as Evaluator,
+    Exact as Exact,
+    JsonSchema as JsonSchema,
+    ModelJudge as ModelJudge,
+    Numeric as Numeric,
+    Score as Score,
+    named_evaluator as named_evaluator,
+)
+from standfast.optimize.evals.results import (
+    EvalReport as EvalReport,
+    EvalRequest as EvalRequest,
+    EvalResult as EvalResult,
+    InMemoryResultCache as InMemoryResultCache,
+    LocalResultCache as LocalResultCache,
+    Outcome as Outcome,
+    RedisResultCache as RedisResultCache,
+    ResultCache as ResultCache,
+)
+from standfast.optimize.evals.samples import (
+    Dataset as Dataset,
+    Sample as Sample,
+    is_graded_by_assertions as is_graded_by_assertions,
+    read_dataset as read_dataset,
+)
+from standfast.optimize.loops.agent import (
+    AgentSession as AgentSession,
+    AgentTool as AgentTool,
+    Resources as Resources,
+    ToRemember as ToRemember,
+    ToolContext as ToolContext,
+)
+from standfast.optimize.loops.apply import (
+    LedgerSealer as LedgerSealer,
+    PromptChange as PromptChange,
+    Sealer as Sealer,
+    apply_modifications as apply_modifications,
+    apply_report as apply_report,
+    restore as restore,
+    rollback as rollback,
+    set_overrides as set_overrides,
+)
+from standfast.optimize.loops.gate import (
+    GateSettings as GateSettings,
+    PowerStatement as PowerStatement,
+    RejectReason as RejectReason,
+)
+from standfast.optimize.loops.main import (
+    EvalLoop as EvalLoop,
+    MainLoop as MainLoop,
+    MainLoopRequest as MainLoopRequest,
+    MainLoopResult as MainLoopResult,
+)
+from standfast.optimize.loops.optimize import (
+    OptimizeLoop as OptimizeLoop,
+    OptimizeRequest as OptimizeRequest,
+    OptimizeResult as OptimizeResult,
+    estimate_optimization as estimate_optimization,
+    optimize as optimize,
+    optimize_in_process as optimize_in_process,
+)
+from standfast.optimize.loops.proposals import (
+    CompressStrategy as CompressStrategy,
+    Rewriting as Rewriting,
+    SampleOutcome as SampleOutcome,
+    SectionEdit as SectionEdit,
+    Strategies as Strategies,
+    StrategySession as StrategySession,
+    rewriting_strategies as rewriting_strategies,
+)
+from standfast.optimize.loops.report import (
+    Modification as Modification,
+    OptimizationReport as OptimizationReport,
+    ParetoPoint as ParetoPoint,
+    RejectedModification as RejectedModification,
+    UnchangedSection as UnchangedSection,
+    UntestedText as UntestedText,
+    html_report as html_report,
+)
+from standfast.optimize.loops.spending import (
+    CandidateProgress as CandidateProgress,
+    ModelSpending as ModelSpending,
+    OptimizationProgress as OptimizationProgress,
+    SpendingEstimate as SpendingEstimate,
+    SpendingLimits as SpendingLimits,
+    live_table as live_table,
+)
+from standfast.optimize.loops.strategies import (
+    Ablation as Ablation,
+    DuplicateRemoval as DuplicateRemoval,
+    FewShot as FewShot,
+    LLMCompressStrategy as LLMCompressStrategy,
+    RecallBudget as RecallBudget,
+    Reflection as Reflection,
+    named_strategies as named_strategies,
+)
+from standfast.optimize.loops.worker import (
+    LoopGroup as LoopGroup,
+    WorkerLoop as WorkerLoop,
+)
+from standfast.optimize.mailboxes.in_memory import InMemoryMailbox as InMemoryMailbox
+from standfast.optimize.mailboxes.mailbox import (
+    DeadLetter as DeadLetter,
+    DeadReason as DeadReason,
+    InMemoryMailboxResolver as InMemoryMailboxResolver,
+    Mailbox as Mailbox,
+    MailboxCounts as MailboxCounts,
+    MailboxResolver as MailboxResolver,
+    Message as Message,
+)
+from standfast.optimize.mailboxes.redis import (
+    RedisMailbox as RedisMailbox,
+    RedisMailboxResolver as RedisMailboxResolver,
+)
+from standfast.optimize.mailboxes.wire import (
+    Codec as Codec,
+    WireCodec as WireCodec,
+    message_kind as message_kind,
+)
+from standfast.optimize.prompts.backends import (
+    LocalPromptOverridesStore as LocalPromptOverridesStore,
+    RedisPromptOverridesStore as RedisPromptOverridesStore,
+    S3PromptOverridesStore as S3PromptOverridesStore,
+)
+from standfast.optimize.prompts.overrides import (
+    OverridesBackend as OverridesBackend,
+    PromptOverride as PromptOverride,
+    PromptOverridesStore as PromptOverridesStore,
+    RollbackRecord as RollbackRecord,
+    SectionOverride as SectionOverride,
+)
+from standfast.optimize.prompts.prompt import (
+    Experiment as Experiment,
+    Fallback as Fallback,
+    FellBack as FellBack,
+    Prompt as Prompt,
+    RenderedPrompt as RenderedPrompt,
+    ResolvedPrompt as ResolvedPrompt,
+    descriptor_for_prompt as descriptor_for_prompt,
+)
+from standfast.optimize.prompts.template import (
+    InMemoryPromptRegistry as InMemoryPromptRegistry,
+    PromptDescriptor as PromptDescriptor,
+    PromptRegistry as PromptRegistry,
+    PromptTemplate as PromptTemplate,
+    Section as Section,
+    SectionDescriptor as SectionDescriptor,
+    memory_section as memory_section,
+)
+from standfast.optimize.providers.adapter import (
+    ChatMessage as ChatMessage,
+    MessageRole as MessageRole,
+    ModelReply as ModelReply,
+    ModelRequest as ModelRequest,
+    ModelToolCall as ModelToolCall,
+    ProviderAdapter as ProviderAdapter,
+    ProviderConfig as ProviderConfig,
+    ProviderGuard as ProviderGuard,
+    ScriptedProvider as ScriptedProvider,
+    TokenUsage as TokenUsage,
+    ToolSpec as ToolSpec,
+    scripted_by as scripted_by,
+)
+from standfast.optimize.providers.vendors import (
+    AnthropicProvider as AnthropicProvider,
+    OpenAICompatibleProvider as OpenAICompatibleProvider,
+)
