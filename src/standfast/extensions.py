@@ -55,7 +55,7 @@ class Extension:
 
     Args:
         commands: Its commands by name.
-        settings: Its sections of settings by name: subclasses of ``standfast.settings.Section``.
+        settings: Its sections of settings by name: subclasses of ``standfast.settings.SettingsSection``.
         pages: A tuple of ``ConsolePage``. Their templates are in the folder ``templates`` of the package.
         models: Kinds of model providers, each with a function that takes ``model``, ``base_url`` and
             ``script`` and returns a ``Guard``.

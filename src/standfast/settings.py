@@ -50,7 +50,7 @@ class ModelFloorSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unkno
     hard: bool = False
 
 
-class Section(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class SettingsSection(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A table of the settings that a package outside the core brings. Every field has a default."""
 
     def check(self, settings: "Settings") -> None:
@@ -61,7 +61,7 @@ class Section(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
         return self
 
 
-S = TypeVar("S", bound=Section)
+S = TypeVar("S", bound=SettingsSection)
 
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -173,7 +173,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     languages: dict[str, str] = {}
     """The language of single namespaces, where it is another."""
 
-    sections: tuple[Section, ...] = ()
+    sections: tuple[SettingsSection, ...] = ()
     """The sections of other packages, at most one of each class; ``section`` gives one, or its defaults."""
 
     def __post_init__(self) -> None:
@@ -296,7 +296,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         """The section of a package, or its defaults if nothing was set."""
         return next((one for one in self.sections if isinstance(one, kind)), None) or kind()
 
-    def with_section(self, section: Section) -> Self:
+    def with_section(self, section: SettingsSection) -> Self:
         """These settings with another section in place of the one of its class."""
         others = (one for one in self.sections if type(one) is not type(section))
         return msgspec.structs.replace(self, sections=(*others, section))
@@ -337,7 +337,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 _OWN_TYPES: Final = {one.name: one.type for one in msgspec.structs.fields(Settings) if one.name != "sections"}
 
 
-def _section_classes() -> dict[str, type[Section]]:
+def _section_classes() -> dict[str, type[SettingsSection]]:
     """The sections of the packages that are installed, by name."""
     return {name: part_at(at) for one in extensions() for name, at in one.settings.items()}
 

@@ -4,10 +4,10 @@ from typing import Self
 
 import msgspec
 
-from standfast.settings import Section
+from standfast.settings import SettingsSection
 
 
-class BenchSettings(Section, frozen=True, kw_only=True):
+class BenchSettings(SettingsSection, frozen=True, kw_only=True):
     """Where the results of benchmarks are."""
 
     results: str = "bench-results"

@@ -4,10 +4,10 @@ from typing import Self
 
 import msgspec
 
-from standfast.settings import Section
+from standfast.settings import SettingsSection
 
 
-class PromptSettings(Section, frozen=True, kw_only=True):
+class PromptSettings(SettingsSection, frozen=True, kw_only=True):
     """Where prompt overrides and the reports of optimizations are stored."""
 
     overrides: str = "overrides"

@@ -5,10 +5,10 @@ from typing import Self
 
 import msgspec
 
-from standfast.settings import Section, Settings, check_host_name, refuse
+from standfast.settings import Settings, SettingsSection, check_host_name, refuse
 
 
-class ServerSettings(Section, frozen=True, kw_only=True):
+class ServerSettings(SettingsSection, frozen=True, kw_only=True):
     """Which names a server answers to, and which proxies it believes."""
 
     host_names: tuple[str, ...] = ()
