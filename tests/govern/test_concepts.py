@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks import attacks
-from standfast.govern.judge.injection_phrases import CONCEPT_PHRASES
+from standfast.govern.judge.injection import order_phrases
 from standfast.govern.judge.judge import Claim, FloorRegistry, Judge
 from standfast.records.origins import Origin
 from standfast.records.vocabulary import Record, Verdict
@@ -29,13 +29,11 @@ def verdict(text: str) -> Verdict:
 
 
 def test_every_concept_weighs_less_than_half_and_any_two_of_them_more() -> None:
-    lightest, heaviest = (
-        min(weight for _, weight, _ in CONCEPT_PHRASES),
-        max(weight for _, weight, _ in CONCEPT_PHRASES),
-    )
+    concepts = [phrase for phrase in order_phrases().phrases if phrase.kind in EXAMPLES]
+    weights = [phrase.weight for phrase in concepts]
 
-    assert {kind for kind, _, _ in CONCEPT_PHRASES} == set(EXAMPLES)
-    assert heaviest < 0.5 < 1 - (1 - lightest) ** 2
+    assert {phrase.kind for phrase in concepts} == set(EXAMPLES)
+    assert max(weights) < 0.5 < 1 - (1 - min(weights)) ** 2
 
 
 @pytest.mark.parametrize("concept", EXAMPLES)

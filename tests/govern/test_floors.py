@@ -16,8 +16,7 @@ from standfast.govern.judge.floors import (
     ProvenanceFloor,
     TruthFloor,
 )
-from standfast.govern.judge.injection import _IN_WORDS, InjectionFloor
-from standfast.govern.judge.injection_phrases import PHRASES, UNSPACED_WEAK
+from standfast.govern.judge.injection import _IN_WORDS, InjectionFloor, order_phrases, unspaced_forms
 from standfast.govern.judge.judge import Judge
 from standfast.govern.judge.secrecy import SecrecyFloor
 from standfast.govern.judge.text_reading import READ_CHARS, TextReading
@@ -448,7 +447,7 @@ def test_a_near_miss_shows_in_the_score() -> None:
 
 
 def test_every_sign_of_an_order_has_a_name_that_people_understand() -> None:
-    kinds = {phrase.kind for phrase in PHRASES.phrases} | {kind for kind, _, _ in UNSPACED_WEAK}
+    kinds = {one.kind for one in order_phrases().phrases} | {kind for kind, _, _ in unspaced_forms()}
 
     assert kinds | {"prompt markup", "chat markup", "hidden passage", "leaking link"} == set(_IN_WORDS)
 

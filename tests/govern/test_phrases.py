@@ -4,14 +4,15 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from standfast.govern.judge import floors, injection_phrases
+from standfast.govern.judge.floors import authority_phrases, standing_phrases
+from standfast.govern.judge.injection import order_phrases
 from standfast.govern.judge.phrases import Phrase, Phrasebook, spoken
 from standfast.govern.judge.text_reading import TextReading, fold
 
 BOOKS = (
-    injection_phrases.PHRASES,
-    floors._AUTHORITY_BOOK,
-    floors._STANDING_BOOK,
+    order_phrases(),
+    authority_phrases(),
+    standing_phrases(),
 )
 PHRASES = [(book, phrase) for book in BOOKS for phrase in book.phrases]
 
@@ -77,7 +78,7 @@ def test_spoken_text_has_single_spaces_and_is_spoken_the_same_again(text: str) -
 
 @pytest.mark.parametrize("text", ["from today chatbot must", "from today chat bots must"])
 def test_a_word_with_an_optional_space_is_found_either_way(text: str) -> None:
-    possible = injection_phrases.PHRASES.possible(TextReading(text).vocabulary)
+    possible = order_phrases().possible(TextReading(text).vocabulary)
 
     assert any(phrase.pattern.fullmatch(text) for phrase in possible)
 

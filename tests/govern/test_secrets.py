@@ -68,9 +68,9 @@ def test_an_issued_key_is_found_and_its_placeholder_is_not(prefix: str) -> None:
 def test_every_known_form_begins_with_its_prefix() -> None:
     """A form whose substring is no part of what it matches would never be tried."""
     assert [
-        kind
-        for sign, kind, pattern in (*secrets.ISSUED_FORMS, *secrets._SPACED_FORMS)
-        if not sign or not kind or not pattern.groups
+        form.kind
+        for form in (*secrets.ISSUED_FORMS, *secrets.SHORT_FORMS)
+        if not form.part or not form.kind or not form.pattern.groups
     ] == []
 
 

@@ -4,8 +4,8 @@ Read in this order:
 
     authority.py    which role may write and seal
     evidence.py     what ties a write to its verdict
-    policy.py       ``MemoryWritePolicy``, the document's engine: from verdict to bands, how far a recalled memory may be
-                    trusted, and how long each band keeps its items; sweep.py carries it out
+    policy.py       ``MemoryWritePolicy``, the document's engine: from verdict to bands, how far a recalled
+                    memory may be trusted, and how long each band keeps its items; sweep.py carries it out
     judge/          the floors, and the judge that turns their findings into a verdict
     patterns.py     repeated rejections, which later judgements take into account
     approvals/      proposals, the signatures that decide them, and the queue in which they wait

@@ -4,12 +4,12 @@ One table has the roles and their bands. The role is the writer that the audit n
 idea: what an agent wants remembered is written by ``888_JUDGE`` after it was judged.
 
     role        may write                        because
-    human       VAULT LEDGER ACTIVE PHOENIX      seals law, and may write what an agent's judge may; but VOID is for the
-                                                 judge's rejections, and WITNESS for observations
+    human       VAULT LEDGER ACTIVE PHOENIX      seals law, and may write what an agent's judge may; but VOID
+                                                 is for the judge's rejections, and WITNESS for observations
     888_JUDGE   LEDGER ACTIVE PHOENIX VOID       writes what it judged, where the verdict routes it
     111_SENSE   nothing                          only reads
     777_FORGE   WITNESS                          records patterns of rejections
-    999_SEAL    LEDGER                           completes the audit trail; it closes a commit and seals no law
+    999_SEAL    LEDGER                           completes the audit trail; closes a commit, seals no law
     system      LEDGER                           archives and leaves tombstones in retention sweeps
     agent       ACTIVE PHOENIX                   keeps its session's state, and proposes
 

@@ -11,7 +11,8 @@ only:
 
     missing      a required field is absent, null or empty
     disagreeing  the hash or the verdict is not the one it should be
-    malformed    a field has a type, a size or a value that no honest chain has; so has a verdict that is not VOID beside a failed hard floor
+    malformed    a field has a type, a size or a value that no honest chain has; so has a verdict that is
+                 not VOID next to a failed hard floor
 """
 
 import hashlib

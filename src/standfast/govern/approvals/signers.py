@@ -1,6 +1,6 @@
 """Signers: OpenSSH's ``allowed_signers`` file and its list of revoked keys, parsed strictly.
 
-    alice@example.com namespaces="standfast-seal",valid-after="20260101Z",valid-before="20270101Z" ssh-ed25519 AAAA… note
+    ada@example.com namespaces="standfast-seal",valid-before="20270101Z" ssh-ed25519 AAAA…
 
 Every list that is accepted here means the same to ``ssh-keygen -Y verify``. The reverse does not hold,
 because some of what ssh-keygen accepts leaves open who signed, or when. Refused are: several principals or
@@ -150,7 +150,7 @@ class Signers(Value, frozen=True, kw_only=True):
         return "".join(f"{key.text}\n" for key in self.revoked)
 
     def who_signed(self, public_key: PublicKey, at: datetime, namespace: str = SEAL_NAMESPACE) -> str:
-        """The principal of a key, if the key may sign for the namespace at this time; a typed error if not."""
+        """The principal of a key, if it may sign for the namespace at this time; a typed error if not."""
         key_fingerprint = public_key.fingerprint
         if public_key in self.revoked:
             raise SignerRevoked(key_fingerprint=key_fingerprint)

@@ -262,7 +262,8 @@ def sign_with_ssh_keygen(
             stderr=None if interactive else subprocess.PIPE,
             timeout=limit_seconds,
             check=False,
-            start_new_session=not interactive,  # Without a terminal it fails at once where it would wait for one.
+            # Without a terminal it fails at once where it would wait for one.
+            start_new_session=not interactive,
         )
     except subprocess.TimeoutExpired:
         raise SigningFailed(problem=f"ssh-keygen did not answer within {limit_seconds} seconds") from None

@@ -2,7 +2,8 @@
 
 ``claim.py`` has what floors judge, ``judge.py`` turns their findings into a verdict, ``floors.py``,
 ``secrecy.py`` and ``injection.py`` are the nine floors that ship. The other files read texts for them:
-``text_reading.py``, ``similarity.py``, ``phrases.py``, ``secrets.py``, and tables of words and phrases.
+``text_reading.py``, ``similarity.py``, ``phrases.py``, ``secrets.py``. Words, phrases and forms of keys are
+data files in ``data/``, which ``tables.py`` reads.
 """
 
 from standfast.govern.judge.claim import Claim, Finding, Floor, JudgingContext

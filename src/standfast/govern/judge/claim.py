@@ -9,21 +9,21 @@ from typing import Final, NamedTuple, Protocol, Self
 from standfast.errors import InvalidValue
 from standfast.govern.authority import Role
 from standfast.govern.judge.similarity import IndexSnapshot, KnownText, RecalledText, SimilarityIndex
+from standfast.govern.judge.tables import WordTable
 from standfast.govern.judge.text_reading import READ_CHARS, TextReading, computed_once, word_set
 from standfast.records.origins import Origin
 from standfast.records.scopes import SHARED
 from standfast.records.vocabulary import Band, Record
 
 NOVELTY_FLOOR: Final = "F8_Novelty"
+_TABLE: Final = WordTable("floors.words")
 # Kinds of sources that are the agent itself or memory itself. They do not count as witnesses.
-HEARSAY_KINDS: Final = word_set(
-    "agent assistant model llm self inference inferred generated guess recall recalled memory context summary"
-)
+HEARSAY_KINDS: Final = _TABLE.words("hearsay kinds")
 WITNESS_OF: Final = "memory"
 """The kind of the reference by which a witness row names the record that it vouches for."""
 _MAX_VALUES: Final = 2_048
 _SITE: Final = re.compile(r"(?:https?:)?//(?:[^/@]*@)?([^/?#:]+)")
-_WEB_KINDS: Final = word_set("web url site page website http https")
+_WEB_KINDS: Final = _TABLE.words("web kinds")
 _HOST: Final = re.compile(r"([a-z0-9-]+(?:\.[a-z0-9-]+)+)(?:[:/?#].*)?")
 # Names under which registries give out names, such as the "co" of "co.uk".
 _REGISTRY_NAMES: Final = word_set("ac co com edu go gob gov gouv ltd ne net nom or org")

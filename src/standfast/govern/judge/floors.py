@@ -18,6 +18,7 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import date, timedelta
+from functools import cache
 from typing import Final
 
 from standfast.errors import InvalidValue, NotCanonical
@@ -33,14 +34,14 @@ from standfast.govern.judge.claim import (
     sources_of,
 )
 from standfast.govern.judge.phrases import Phrasebook, spoken
-from standfast.govern.judge.reader_phrases import AUTHORITY_PHRASES, STANDING_PHRASES
 from standfast.govern.judge.similarity import (
     ADDITION,
     MIN_WORDS_WITHOUT_SUBJECT,
     KnownText,
     contradiction,
 )
-from standfast.govern.judge.text_reading import READ_CHARS, TextReading, word_set
+from standfast.govern.judge.tables import WordTable, read_phrases
+from standfast.govern.judge.text_reading import READ_CHARS, TextReading
 from standfast.records.canon import fingerprint
 from standfast.records.origins import Origin
 from standfast.records.vocabulary import Band, Record
@@ -52,9 +53,11 @@ PATTERN_DAYS: Final = 30
 RECALLED: Final = "recalled"
 """What stands for the known record if the excerpts of a context do not name theirs."""
 
+_TABLE: Final = WordTable("floors.words")
+
 # F1_Amanah.
 
-_PLACEHOLDERS: Final = word_set("unknown none null n/a na tbd ? - anonymous somewhere internet web")
+_PLACEHOLDERS: Final = _TABLE.words("placeholders")
 _PLACEHOLDER_KINDS: Final = _PLACEHOLDERS - {"internet", "web"}
 _NO_SOURCE: Final = "no source. Name one by kind and id, such as kind 'doc' and id 'handbook'"
 _HALF_A_SOURCE: Final = "incomplete source. Give both its kind and its id"
@@ -249,11 +252,13 @@ def day_after(day: str, days: int) -> str:
 _CONTROL: Final = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]")
 # Everything beyond ASCII that hides or reorders text. Most texts have none of it and need no further look.
 _SUSPECT: Final = re.compile(
-    "[\x7f-\x9f\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u2028-\u202e\u2060-\u206f\u3164\ud800-\udfff"
+    "[\x7f-\x9f\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u2028-\u202e\u2060-"
+    "\u206f\u3164\ud800-\udfff"
     "\ue000-\uf8ff\ufe00-\ufe0f\ufeff\uffa0\ufff0-\uffff\U000e0000-\U000e0fff\U000f0000-\U0010ffff]"
 )
 _MOJIBAKE: Final = re.compile(
-    "[\u00c3\u00c2][\u0080-\u00bf\u20ac\u201a\u0192\u201e\u2026\u2020\u2021\u02c6\u2030\u0160\u2039\u0152\u017d"
+    "[\u00c3\u00c2][\u0080-\u00bf\u20ac\u201a\u0192\u201e\u2026\u2020\u2021\u02c6\u2030\u0160\u2039\u0152"
+    "\u017d"
     "\u2018\u2019\u201c\u201d\u2022\u2013\u2014\u02dc\u2122\u0161\u203a\u0153\u017e\u0178]"
     "|\u00e2\u20ac.|\u00f0\u0178.|\u00ef\u00bb\u00bf|\u00d0[\u0080-\u00bf].?\u00d0[\u0080-\u00bf]|\ufffd"
 )
@@ -282,7 +287,8 @@ _SELECTORS: Final = re.compile(
 )
 # Zero-width characters have a use in some scripts and in emoji, and none between Latin letters.
 _ZERO_WIDTH: Final = re.compile(
-    "[\x21-\x7e\u00c0-\u024f][\u00ad\u034f\u115f\u1160\u180b-\u180e\u200b-\u200d\u2060-\u2064\u206a-\u206f\u3164\ufeff\uffa0]+[\x21-\x7e\u00c0-\u024f]"
+    "[\x21-\x7e\u00c0-\u024f][\u00ad\u034f\u115f\u1160\u180b-\u180e\u200b-\u200d\u2060-\u2064\u206a-\u206f"
+    "\u3164\ufeff\uffa0]+[\x21-\x7e\u00c0-\u024f]"
     "|[\u200b-\u200f\u2060-\u2064\ufeff]{3}"
 )
 _PRIVATE: Final = re.compile("[\ue000-\uf8ff\ufdd0-\ufdef\ufff0-\ufffb\ufffe\uffff\U000f0000-\U0010ffff]")
@@ -386,22 +392,11 @@ def _word_share(reading: TextReading) -> float:
 # F7_Humility.
 
 # Words that allow no exception, folded.
-_ABSOLUTE: Final = word_set(
-    "always never guaranteed guarantees guarantee impossible certainly undoubtedly definitely unquestionably"
-    " absolutely infallible flawless undeniable irrefutable everyone nobody everybody forever perfectly"
-    " invariably unbreakable unhackable bulletproof proven immer niemals garantiert unmoglich zweifellos"
-    " definitiv jeder niemand unfehlbar toujours jamais garanti garantie impossible certainement"
-    " indubitablement infaillible siempre nunca garantizado imposible indudablemente sempre mai garantito"
-    " impossibile sicuramente nessuno garantido impossivel altijd nooit gegarandeerd onmogelijk всегда"
-    " никогда гарантированно невозможно دائما أبدا مستحيل"
-)
-_ABSOLUTE_UNSPACED: Final = re.compile("总是|永远|绝对|从不|保证|不可能|必ず|絶対|決して|항상|절대")
+_ABSOLUTE: Final = _TABLE.words("absolute")
+_ABSOLUTE_UNSPACED: Final = re.compile("|".join(sorted(_TABLE.words("absolute unspaced"))))
 _HUNDRED_PERCENT: Final = re.compile(r"(?<![\d.,])100(?:[.,]0+)? ?(?:%|percent|prozent)")
 # After one of these, an absolute word is not absolute.
-_HEDGES: Final = word_set(
-    "not almost nearly virtually practically hardly seldom rarely usually isn't aren't wasn't doesn't don't"
-    " won't can't nicht fast beinahe presque pas casi no quasi quase bijna не почти"
-)
+_HEDGES: Final = _TABLE.words("hedges")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -532,25 +527,27 @@ def _covers(known: KnownText, claim: Claim) -> bool:
 # F9_Authority.
 
 # Tags and kinds of sources that only a human's seal gives.
-_SEALS: Final = word_set(
-    "vault sealed seal law canon canonical constitution constitutional constitutional-law policy-authority"
-    " authority authoritative human-approved approved-by-human binding immutable-law verdict:seal"
-    " verdict/seal verdict-seal band:vault band/vault 999_seal 888_judge admin-override root-authority"
-    " superuser ratified enacted"
-)
+_SEALS: Final = _TABLE.words("seals")
 
 # Subjects and tags under which agents keep what they are to do from now on.
-_STANDING: Final = word_set(
-    "preference preferences instruction instructions rule rules directive directives standing-order persona"
-    " system-prompt"
-)
-_AUTHORITY_BOOK: Final = Phrasebook(*AUTHORITY_PHRASES)
-_STANDING_BOOK: Final = Phrasebook(*STANDING_PHRASES)
+_STANDING: Final = _TABLE.words("standing")
 _STANDING_FROM_OUTSIDE: Final = NeedsReview(
     0.3,
     "a standing preference from an untrusted source. If the user confirms it, remember it again with the user"
     " as the source; otherwise reject it",
 )
+
+
+@cache
+def authority_phrases() -> Phrasebook:
+    """Phrases by which a text claims to be law. They are read when the first text is judged."""
+    return Phrasebook(*read_phrases("authority.phrases"))
+
+
+@cache
+def standing_phrases() -> Phrasebook:
+    """Phrases by which a text says what is to be done from now on."""
+    return Phrasebook(*read_phrases("standing.phrases"))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -590,7 +587,7 @@ class AuthorityFloor:
             return Finding(
                 0.1, "claims authority: only a human's seal gives this kind of source. Name the real one"
             )
-        possible = _AUTHORITY_BOOK.possible(claim.whole.vocabulary)
+        possible = authority_phrases().possible(claim.whole.vocabulary)
         text = spoken(claim.whole) if possible else ""
         for phrase in possible:
             if phrase.pattern.search(text):
@@ -605,6 +602,6 @@ def _is_standing(claim: Claim) -> bool:
     named = {*(claim.record.subject or "").lower().split("/")[:-1], *claim.record.tags}
     if not _STANDING.isdisjoint(named):
         return True
-    possible = _STANDING_BOOK.possible(claim.whole.vocabulary)
+    possible = standing_phrases().possible(claim.whole.vocabulary)
     text = spoken(claim.whole) if possible else ""
     return any(phrase.pattern.search(text) for phrase in possible)

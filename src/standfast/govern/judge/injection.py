@@ -1,8 +1,8 @@
 """F6_Injection: a claim states a fact, and does not tell the model that reads it what to do.
 
-Three things are looked for: phrases that give orders (tables in ``injection_phrases.py`` and
-``reader_phrases.py``), markup that breaks out of a prompt or a page, and both of them under disguises that a
-model reads without effort.
+Three things are looked for: phrases that give orders (the tables ``data/injection.*`` and
+``data/unspaced.forms``), markup that breaks out of a prompt or a page, and both of them under disguises that
+a model reads without effort.
 """
 
 import base64
@@ -12,14 +12,15 @@ import html
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import cache
 from math import prod
 from typing import Final, NamedTuple
 from urllib.parse import unquote
 
-from standfast.govern.judge import injection_phrases as tables
 from standfast.govern.judge.claim import CLEAN, OVERLONG, Claim, Finding, JudgingContext
-from standfast.govern.judge.phrases import spoken
-from standfast.govern.judge.text_reading import TextReading, word_set
+from standfast.govern.judge.phrases import Phrasebook, spoken
+from standfast.govern.judge.tables import WordTable, read_phrases
+from standfast.govern.judge.text_reading import TextReading
 from standfast.records.origins import Origin
 
 # Signs further apart than two passages have nothing to do with each other; a long text has some of each by
@@ -31,8 +32,46 @@ _QUOTATION_WINDOW_CHARS: Final = 140
 _QUOTED_FACTOR: Final = 0.35
 # Kinds that a text may quote without giving the order.
 _QUOTABLE: Final = frozenset({"override", "role", "mode", "hijack", "exfiltration", "concealment"})
-_DISCARDING: Final = tables.DISCARD | tables.DISCARD_WEAK
 _MIN_SQUEEZED_CHARS: Final = 14
+
+# Verbs that discard instructions, words for instructions, and words that say which ones are meant.
+_TABLE: Final = WordTable("injection.words")
+_DISCARD_ENGLISH: Final = _TABLE.words("discard english")
+_DISCARD: Final = _DISCARD_ENGLISH | _TABLE.words("discard")
+_DISCARD_WEAK: Final = _TABLE.words("discard weak")
+_DISCARDING: Final = _DISCARD | _DISCARD_WEAK
+_ORDERS: Final = _TABLE.words("orders")
+_ORDERS_WEAK: Final = _TABLE.words("orders weak")
+_BEFORE: Final = _TABLE.words("before")
+_ALL: Final = _TABLE.words("all")
+_SAFETY: Final = _TABLE.words("safety")
+_YOURS: Final = _TABLE.words("yours")
+# Words around an English verb that is an imperative.
+_BEFORE_AN_IMPERATIVE: Final = _TABLE.words("before an imperative")
+_AFTER_A_SUBJECT: Final = _TABLE.words("after a subject")
+_BEFORE_TO: Final = _TABLE.words("before to")
+_YOU: Final = _TABLE.words("you")
+# Words of texts about attacks.
+_MENTIONS: Final = _TABLE.words("mentions")
+_MENTIONS_UNSPACED: Final = _TABLE.words("mentions unspaced")
+_SQUEEZED: Final = re.compile("|".join(_TABLE.lines("squeezed")))
+_SQUEEZED_STARTS: Final = _TABLE.words("squeezed starts")
+_UNSPACED_LETTERS: Final = re.compile("[\u0e00-\u0e7f\u3040-\u30ff\u3400-\u9fff]")
+
+
+@cache
+def order_phrases() -> Phrasebook:
+    """The phrases that give orders. They are read when the first text is judged."""
+    return Phrasebook(*read_phrases("injection.phrases"))
+
+
+@cache
+def unspaced_forms() -> tuple[tuple[str, float, re.Pattern[str]], ...]:
+    """Orders in scripts without spaces: kind, weight and pattern of each."""
+    lines: dict[tuple[str, float], list[str]] = {}
+    for kind, weight, line in read_phrases("unspaced.forms"):
+        lines.setdefault((kind, weight), []).append(line)
+    return tuple((kind, weight, re.compile("|".join(ways))) for (kind, weight), ways in lines.items())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -144,7 +183,8 @@ def _scored(signs: list[Sign]) -> Finding:
     orders = ", ".join(sorted({_IN_WORDS[kind] for kind in counted}))
     return Finding(
         score,
-        f"gives orders to the model that reads it: {orders}. Say it as a fact, such as “The user prefers …”,"
+        f"gives orders to the model that reads it: {orders}. Say it as a fact, such as “The user prefers "
+        f"…”,"
         " or leave it out",
     )
 
@@ -162,20 +202,18 @@ def _signs_in(reading: TextReading) -> Iterator[Sign]:
 def _find_orders(reading: TextReading) -> Iterator[Sign]:
     """Yields the signs of orders in the words."""
     folded, vocabulary = reading.folded, reading.vocabulary
-    if not folded.isascii() and tables.UNSPACED_LETTERS.search(folded):
-        for found in tables.UNSPACED.finditer(folded):
-            yield Sign("override", 0.8 * _quotation_factor(folded, found.start(), "override"))
-        for kind, weight, pattern in tables.UNSPACED_WEAK:
+    if not folded.isascii() and _UNSPACED_LETTERS.search(folded):
+        for kind, weight, pattern in unspaced_forms():
             for found in pattern.finditer(folded):
                 yield Sign(kind, weight * _quotation_factor(folded, found.start(), kind))
     if (
         reading.longest_run_chars >= _MIN_SQUEEZED_CHARS
-        and any(map(folded.__contains__, tables.SQUEEZED_STARTS))
-        and tables.SQUEEZED.search(folded)
+        and any(map(folded.__contains__, _SQUEEZED_STARTS))
+        and _SQUEEZED.search(folded)
     ):
         yield Sign("override", 0.9)
     discards = not vocabulary.isdisjoint(_DISCARDING)
-    phrases = tables.PHRASES.possible(vocabulary)
+    phrases = order_phrases().possible(vocabulary)
     if not discards and not phrases:
         return
     said = spoken(reading)
@@ -195,9 +233,7 @@ def _quotation_factor(said: str, start: int, kind: str) -> float:
     quoted = before.endswith('" ') or said[start] == '"'
     after = said[start : start + _QUOTATION_WINDOW_CHARS].partition(" . ")[0] if quoted else ""
     sentence = f"{before} {after}"
-    if tables.MENTIONS.isdisjoint(sentence.split()) and not any(
-        map(sentence.__contains__, tables.MENTIONS_UNSPACED)
-    ):
+    if _MENTIONS.isdisjoint(sentence.split()) and not any(map(sentence.__contains__, _MENTIONS_UNSPACED)):
         return 1.0
     return _QUOTED_FACTOR
 
@@ -207,10 +243,10 @@ def _find_discarding(said: str) -> Iterator[Sign]:
     words = said.split(" ")
     start = 0
     for index, word in enumerate(words):
-        weak = word in tables.DISCARD_WEAK
-        if weak or word in tables.DISCARD:
+        weak = word in _DISCARD_WEAK
+        if weak or word in _DISCARD:
             near = set(words[index + 1 : index + 1 + _WINDOW_WORDS])
-            if not weak and word not in tables.DISCARD_ENGLISH:
+            if not weak and word not in _DISCARD_ENGLISH:
                 near.update(words[max(0, index - _WINDOW_BACK_WORDS) : index])
             elif not _is_imperative(words, index):
                 near.clear()
@@ -223,17 +259,17 @@ def _find_discarding(said: str) -> Iterator[Sign]:
 
 def _discarding_weight(near: set[str], weak: bool, next_words: list[str]) -> float:
     """The certainty that a verb with these words near it discards instructions."""
-    readers_own = not near.isdisjoint(tables.YOURS) or not near.isdisjoint(tables.SAFETY)
-    before = not near.isdisjoint(tables.BEFORE)
-    if not near.isdisjoint(tables.ORDERS):
+    readers_own = not near.isdisjoint(_YOURS) or not near.isdisjoint(_SAFETY)
+    before = not near.isdisjoint(_BEFORE)
+    if not near.isdisjoint(_ORDERS):
         if readers_own or before:
             return 0.8 if weak else 0.9
         if weak:
             return 0.0
-        if not near.isdisjoint(tables.ALL):
+        if not near.isdisjoint(_ALL):
             return 0.9
-        return 0.0 if tables.ORDERS.isdisjoint(next_words) else 0.6
-    if not near.isdisjoint(tables.ORDERS_WEAK):
+        return 0.0 if _ORDERS.isdisjoint(next_words) else 0.6
+    if not near.isdisjoint(_ORDERS_WEAK):
         if readers_own:
             return 0.6 if weak else 0.8
         return 0.8 if before and not weak else 0.0
@@ -241,34 +277,39 @@ def _discarding_weight(near: set[str], weak: bool, next_words: list[str]) -> flo
 
 
 def _is_imperative(words: list[str], index: int) -> bool:
-    """Whether an English verb is used as an imperative: after a break, ``please``, ``you must`` and the like."""
+    """Whether an English verb is an imperative: after a break, ``please``, ``you must`` and the like."""
     before = words[index - 1] if index else "."
-    if before in tables.AFTER_A_SUBJECT:
-        return (words[index - 2] if index > 1 else ".") in tables.YOU
+    if before in _AFTER_A_SUBJECT:
+        return (words[index - 2] if index > 1 else ".") in _YOU
     if before == "to":
-        return (words[index - 2] if index > 1 else ".") in tables.BEFORE_TO
-    return before in tables.BEFORE_AN_IMPERATIVE
+        return (words[index - 2] if index > 1 else ".") in _BEFORE_TO
+    return before in _BEFORE_AN_IMPERATIVE
 
 
 # Markup. It counts whoever wrote it and why, because it breaks the frame that it is rendered into. All of it
 # is matched in folded text, so that wide and lookalike letters make no difference.
 
 _TOKENS: Final = (
-    r"<\|(?:im_start|im_end|im_sep|system|user|assistant|endoftext|eot_id|begin_of_text|start_header_id|end_header_id|eom_id|"
-    r"endofprompt|tool_call|channel|message|start|end|return|python_tag)\|>|<<\/?sys>>|\[\/?inst\]|<(?:start|end)_of_turn>|"
+    r"<\|(?:im_start|im_end|im_sep|system|user|assistant|endoftext|eot_id|begin_of_text|start_header_id|"
+    r"end_header_id|eom_id|"
+    r"endofprompt|tool_call|channel|message|start|end|return|python_tag)\|>|<<\/?sys>>|\[\/?inst\]|<"
+    r"(?:start|end)_of_turn>|"
     r"<\|(?:begin|end|user|assistant)|<{2,3}"
     r" ?/?(?:system|instructions?|prompt|admin)[^<>\n]{0,20}>{2,3}|\{\{[#/]?(?:system|assistant)[~ ]?\}\}"
 )
 _XML_TAGS: Final = (
-    r"<\/?(?:system|system[-_](?:prompt|message|reminder)|(?:admin[-_]|assistant[-_])?instructions?|tool_(?:calls?|results?|"
-    r"response|use)|function_(?:calls?|results?))(?:\s[^<>]{0,80})?>|<\/?(?:\w{1,12}:)?(?:invoke|function)(?:\sname|=)[^<>]{0,80}>"
+    r"<\/?(?:system|system[-_](?:prompt|message|reminder)|(?:admin[-_]|assistant[-_])?instructions?|tool_"
+    r"(?:calls?|results?|"
+    r"response|use)|function_(?:calls?|results?))(?:\s[^<>]{0,80})?>|<\/?(?:\w{1,12}:)?(?:invoke|function)"
+    r"(?:\sname|=)[^<>]{0,80}>"
 )
 # Turns of a chat in JSON. Programs and their documentation are full of them, so they count only together with
 # another sign.
 _JSON_TURN: Final = re.compile(r"[\"']role[\"']\s{0,3}:\s{0,3}[\"'](?:system|developer|assistant|tool)[\"']")
 _JSON: Final = (
     r"(?:^|\n)[ \t-]{0,8}role[ \t]{0,2}:[ \t]{0,2}(?:system|developer)[ \t]{0,4}(?:\n|$)|"
-    r"[\"'](?:tool_calls?|function_call)[\"']\s{0,3}:\s{0,3}[\[{]|```\s{0,2}(?:tool_code|tool_call|tool_use|system)\b"
+    r"[\"'](?:tool_calls?|function_call)[\"']\s{0,3}:\s{0,3}[\[{]|```\s{0,2}(?:tool_code|tool_call|"
+    r"tool_use|system)\b"
 )
 _HEADINGS: Final = (
     r"(?:^|\n)[ \t]{0,8}#{2,4}[ \t]{0,3}(?:(?:instructions?|system|assistant|human|response)[ \t]{0,3}:|"
@@ -290,7 +331,7 @@ _TURNS: Final = (
 )
 # A text without any of these characters or words has no prompt markup.
 _MARKUP_STARTS: Final = ("<", "[", "##", "---", "===", "***", "~~~", "___", "`", '"', "'", "{", "$(")
-_SPEAKERS: Final = word_set("system assistant human developer")
+_SPEAKERS: Final = _TABLE.words("speakers")
 # Substrings of which a text must have one before the pattern is tried.
 _MARKUP: Final = tuple(
     (substrings, re.compile(pattern))
@@ -308,11 +349,7 @@ _HIDDEN: Final = re.compile(
     r" ?(?:white|#fff|transparent)|opacity ?: ?0|"
     r"visibility ?: ?hidden|\bhidden\b|left ?: ?-\d{3})[^<>]{0,120}>(?P<span>[^<]{1,1000})"
 )
-_ORDER_WORDS: Final = word_set(
-    "ignore instruction instructions assistant ai model agent llm prompt must send reveal always never"
-    " secretly user override system disregard obey forward recommend summarizer summariser bot execute tool"
-    " assistants hidden"
-)
+_ORDER_WORDS: Final = _TABLE.words("order words")
 _LEAKING_IMAGE: Final = re.compile(
     r"!\[[^\]\n]{0,200}\]\( ?https?://[^\s()?]{1,300}[?/](?:[^\s()]{0,300}?(?:\{|%7b|<|\$)|"
     r"(?:[^\s()]{0,100}?&)?(?:data|secret|token|prompt|history|payload|leak|exfil|chat)=)"
@@ -323,13 +360,11 @@ _LEAKING_LINK: Final = re.compile(
     r" history|system prompt|"
     r"(?:user|customer|visitor)'?s["
     r" _](?:e-?mail|name|data|question|address|token|password|phone|history|query))[^<>{}\[\]\n]{0,60}[>}\]]"
-    r"|https?://[^\s<>]{0,200}\$\((?:cat|base64|env|printenv)\b|\$\((?:cat|base64|env|printenv)\b[^()\n]{0,120}\)\.[a-z0-9]"
+    r"|https?://[^\s<>]{0,200}\$\((?:cat|base64|env|printenv)\b|\$\((?:cat|base64|env|"
+    r"printenv)\b[^()\n]{0,120}\)\.[a-z0-9]"
 )
 # Readers that a hidden passage is meant for, if it is not meant for people.
-_READERS: Final = word_set(
-    "ai ais assistant assistants agent agents model models llm llms bot bots chatbot chatbots copilot claude"
-    " chatgpt gpt gemini crawler crawlers summarizer summarizers summariser classifier"
-)
+_READERS: Final = _TABLE.words("readers")
 
 
 def find_markup(reading: TextReading) -> list[tuple[str, float]]:
@@ -395,7 +430,7 @@ _TAG_CHARS: Final = re.compile("[\U000e0020-\U000e007e]")
 _ONE_ESCAPE: Final = re.compile(r"\\u([0-9A-Fa-f]{4})|\\x([0-9A-Fa-f]{2})")
 # Words that reveal text in ROT13, written backwards or cut by hyphens. Orders can hardly do without one of
 # them.
-_REVEALING: Final = word_set("ignore disregard forget instructions previous system prompt password reveal")
+_REVEALING: Final = _TABLE.words("revealing")
 _ROT13: Final = frozenset(codecs.encode(word, "rot13") for word in _REVEALING)
 _BACKWARDS: Final = frozenset(word[::-1] for word in _REVEALING)
 _REVEALING_DISGUISED: Final = _ROT13 | _BACKWARDS

@@ -328,7 +328,8 @@ def _configured(floor: Floor, options: Mapping[str, object]) -> Floor | None:
         )
     if not enabled:
         return None
-    changed = dataclasses.replace(floor, **changes) if changes else floor  # type: ignore[type-var]  # Only dataclasses have options.
+    # Only dataclasses have options.
+    changed = dataclasses.replace(floor, **changes) if changes else floor  # type: ignore[type-var]
     return with_allowances(changed, dict(options))
 
 
@@ -378,7 +379,7 @@ def _sort_key(name: str) -> tuple[int, str]:
 
 
 def _score(value: object) -> float | None:
-    """A score as evidence stores it, rounded as json-v1 rounds; None for anything but a number from 0 to 1."""
+    """A score as evidence stores it, rounded as json-v1 rounds; None if it is no number from 0 to 1."""
     if type(value) is float:
         number = value
     else:

@@ -36,6 +36,7 @@ from standfast.govern.judge.claim import (
     NeedsReview,
 )
 from standfast.govern.judge.secrets import find_secret, secrets_in
+from standfast.govern.judge.tables import WordTable
 from standfast.govern.judge.text_reading import READ_CHARS, TextReading, plain, word_set
 from standfast.limits import MAX_NAME_CHARS
 from standfast.records.requests import RememberRequest
@@ -104,73 +105,30 @@ def _is_belgian(digits: str) -> bool:
     return check in (97 - int(number) % 97, 97 - int(f"2{number}") % 97)
 
 
-def _any(_number: str) -> bool:
-    return True
+# The functions that ``data/national_ids.forms`` names. Any other name there is a module of ``stdnum``.
+_CHECKS: Final[dict[str, Callable[[str], bool]]] = {
+    "any": lambda _number: True,
+    "belgian": _is_belgian,
+    "finnish": _is_finnish,
+    "luhn": is_luhn,
+    "norwegian": _is_norwegian,
+    "swedish": lambda digits: is_luhn(digits[-10:]),
+}
 
 
-def _form(kind: str, words: str, min_run_chars: int, pattern: str, is_valid: Callable[[str], bool]) -> _Form:
+def _form(line: str) -> _Form:
+    kind, words, min_run_chars, check, expression = line.split(" ; ", 4)
     return _Form(
-        kind, word_set(words), min_run_chars, re.compile(rf"(?<![\w.-]){pattern}(?![\w-])"), is_valid
+        kind=kind,
+        words=frozenset() if words == "-" else word_set(words),
+        min_run_chars=int(min_run_chars),
+        pattern=re.compile(rf"(?<![\w.-]){expression}(?![\w-])"),
+        is_valid=_CHECKS[check] if check in _CHECKS else _valid_by(*check.split()),
     )
 
 
 _NO_PART: Final = re.compile(r"[\s./-]")
-_MONTH: Final = r"(?:0[1-9]|1[0-2])"
-_DAY: Final = r"(?:0[1-9]|[12]\d|3[01])"
-_BORN: Final = rf"(?:19|20)\d{{2}}{_MONTH}{_DAY}"
-_PASSPORT: Final = (
-    r"(?i:passport|reisepass|passeport|pasaporte)(?i:[ -]?(?:no|nr|num(?:mer|ber|ero)?|id|is))?[ :.#-]{0,4}"
-    r"(?=[A-Z0-9]{0,8}\d{2})[A-Z][A-Z0-9]{6,8}"
-)
-# Kind, words of which the text must have one, length of its longest run at least, pattern, check digits.
-_FORMS: Final = tuple(
-    _form(*row)
-    for row in (
-        ("Chinese identity number", "", 18, rf"[1-8]\d{{5}}{_BORN}\d{{3}}[\dXx]", _valid_by("cn.ric")),
-        ("Italian tax code", "", 16, r"[A-Z]{6}\d{2}[A-EHLMPRST]\d{2}[A-Z]\d{3}[A-Z]", _valid_by("it.codicefiscale")),
-        ("Mexican identity number", "", 18, rf"[A-Z]{{4}}\d\d{_MONTH}{_DAY}[HM][A-Z]{{5}}[A-Z0-9]\d", _valid_by("mx.curp")),
-        ("French social security number", "", 2, r"[12] ?\d{2} ?(?:0[1-9]|1[0-2]) ?\d{2} ?\d{3} ?\d{3} ?\d{2}", _valid_by("fr.nir")),
-        ("Brazilian taxpayer number", "", 14, r"\d{3}\.\d{3}\.\d{3}-\d{2}", _valid_by("br.cpf")),
-        ("Swiss social security number", "", 13, r"756(?:\.\d{4}\.\d{4}\.\d{2}|\d{10})", _valid_by("ch.ssn")),
-        ("Korean resident number", "", 14, rf"\d\d{_MONTH}{_DAY}-[1-8]\d{{6}}", _valid_by("kr.rrn")),
-        ("Thai identity number", "", 17, r"[1-8]-\d{4}-\d{5}-\d{2}-\d", _valid_by("th.pin")),
-        ("Finnish identity number", "", 11, rf"{_DAY}{_MONTH}\d\d[-+A-FU-Y]\d{{3}}[0-9A-FHJ-NPR-Y]", _is_finnish),
-        ("Brazilian taxpayer number", "cpf", 11, r"\d{11}", _valid_by("br.cpf")),
-        ("Spanish identity number", "dni nie nif identidad", 9, r"(?:\d{8}|[XYZ]-?\d{7})-?[A-HJ-NP-TV-Z]", _valid_by("es.dni", "es.nie")),
-        ("Indian identity number", "aadhaar aadhar adhaar uidai", 4, r"[2-9]\d{3}[ -]?\d{4}[ -]?\d{4}", _valid_by("in_.aadhaar")),
-        ("Indian tax number", "pan", 10, r"[A-Z]{3}[PCHFATBLJG][A-Z]\d{4}[A-Z]", _any),
-        ("Polish identity number", "pesel", 11, r"\d{11}", _valid_by("pl.pesel")),
-        ("Dutch citizen number", "bsn burgerservicenummer sofinummer", 9, r"\d{9}", _valid_by("nl.bsn")),
-        ("Swedish identity number", "personnummer", 4, r"(?:\d{2})?\d{6}[-+ ]?\d{4}", lambda digits: is_luhn(digits[-10:])),
-        ("Canadian social insurance number", "sin insurance", 3, r"\d{3}[ -]?\d{3}[ -]?\d{3}", is_luhn),
-        ("German tax number", "steuer steuerid idnr identifikationsnummer steueridentifikationsnummer", 2, r"[1-9]\d(?: ?\d{3}){3}", _valid_by("de.idnr")),
-        ("Austrian social insurance number", "svnr sozialversicherungsnummer vsnr", 4, rf"\d{{4}} ?{_DAY}{_MONTH}\d\d", _valid_by("at.vnr")),
-        ("Belgian national number", "rijksregisternummer rijksregister insz niss", 2, r"\d\d[. ]?\d\d[. ]?\d\d[- ]?\d{3}[. ]?\d\d", _is_belgian),
-        ("Bulgarian identity number", "egn егн", 10, r"\d{10}", _valid_by("bg.egn")),
-        ("Croatian identity number", "oib", 11, r"\d{11}", _valid_by("hr.oib")),
-        ("Czech or Slovak birth number", "rodne rc", 9, r"\d{6}/?\d{3,4}", _valid_by("cz.rc")),
-        ("Danish identity number", "cpr", 4, rf"{_DAY}{_MONTH}\d\d[- ]?\d{{4}}", _any),
-        ("Estonian identity number", "isikukood", 11, r"\d{11}", _valid_by("ee.ik")),
-        ("Lithuanian identity number", "asmens", 11, r"\d{11}", _valid_by("lt.asmens")),
-        ("Greek social security number", "amka αμκα", 11, r"\d{11}", _valid_by("gr.amka")),
-        ("Irish personal number", "pps ppsn", 8, r"\d{7}[A-W][A-IW]?", _valid_by("ie.pps")),
-        ("Norwegian identity number", "fodselsnummer personnummer", 5, r"\d{6} ?\d{5}", _is_norwegian),
-        ("Portuguese tax number", "nif contribuinte", 3, r"[1-3]\d{2} ?\d{3} ?\d{3}", _valid_by("pt.nif")),
-        ("Romanian identity number", "cnp", 13, r"[1-8]\d{12}", _valid_by("ro.cnp")),
-        ("Slovenian identity number", "emso", 13, r"\d{13}", _valid_by("si.emso")),
-        ("Turkish identity number", "kimlik tckn", 11, r"[1-9]\d{10}", _valid_by("tr.tckimlik")),
-        ("British health service number", "nhs", 3, r"\d{3}[ -]?\d{3}[ -]?\d{4}", _valid_by("gb.nhs")),
-        ("Argentinian tax number", "cuit cuil", 11, r"(?:20|23|24|27)-?\d{8}-?\d", _valid_by("ar.cuit")),
-        ("Chilean identity number", "rut run", 8, r"\d{1,2}\.?\d{3}\.?\d{3}-?[\dkK]", _valid_by("cl.rut")),
-        ("Ecuadorian identity number", "cedula", 10, r"\d{9}-?\d", _valid_by("ec.ci")),
-        ("Israeli identity number", "zehut", 8, r"\d{8}-?\d", _valid_by("il.idnr")),
-        ("Australian tax number", "tfn", 3, r"\d{3} ?\d{3} ?\d{2,3}", _valid_by("au.tfn")),
-        ("New Zealand tax number", "ird", 2, r"\d{2,3}-?\d{3}-?\d{3}", _valid_by("nz.ird")),
-        ("Malaysian identity number", "nric mykad", 12, rf"\d\d{_MONTH}{_DAY}-?\d\d-?\d{{4}}", _valid_by("my.nric")),
-        ("South African identity number", "identity rsa", 13, rf"\d\d{_MONTH}{_DAY}\d{{4}}[01]\d\d", is_luhn),
-        ("passport number", "passport reisepass passeport pasaporte", 7, _PASSPORT, _any),
-    )
-)  # fmt: skip
+_FORMS: Final = tuple(map(_form, WordTable("national_ids.forms").lines("forms")))
 ID_WORDS: Final = frozenset[str]().union(*(form.words for form in _FORMS))
 # The start of the forms that need neither a word nor a long number.
 _LETTERED: Final = re.compile(r"[A-Z]{4}(?:[A-Z]{2})?\d\d")
@@ -198,7 +156,8 @@ _TEST_CARDS: Final = word_set(
 )
 _CARD_WORDS: Final = re.compile(r"card|visa|master|amex|karte|carte|tarjeta|cvv|cvc|卡", re.IGNORECASE)
 _OTHER_WORDS: Final = re.compile(
-    r"(?<![^\W\d_])(?:order|invoice|ticket|track|serial|imei|part|batch|lot|isbn|ean|sku|bestell|auftrag|rechnung|commande|facture|"
+    r"(?<![^\W\d_])(?:order|invoice|ticket|track|serial|imei|part|batch|lot|isbn|ean|sku|bestell|auftrag|"
+    r"rechnung|commande|facture|"
     r"timestamp|epoch|version|build|id\b|number|nummer|num[eé]ro)|订单",
     re.IGNORECASE,
 )
@@ -236,8 +195,10 @@ _INSURANCE_WORDS: Final = word_set("insurance nino ni")
 
 _EMAIL: Final = re.compile(r"(?<![\w.+-])([A-Za-z0-9][\w.+-]{0,63})@[A-Za-z0-9][A-Za-z0-9-]{0,62}\.[A-Za-z]")
 _OFFICE_MAILBOX: Final = re.compile(
-    r"(?:info|support|sales|help|helpdesk|contact|kontakt|hello|office|admin|press|jobs|careers|billing|security|abuse|"
-    r"noreply|no-reply|team|service|postmaster|webmaster|privacy|legal|marketing|orders|feedback|git|root)(?:[.+_-]|$)",
+    r"(?:info|support|sales|help|helpdesk|contact|kontakt|hello|office|admin|press|jobs|careers|billing|"
+    r"security|abuse|"
+    r"noreply|no-reply|team|service|postmaster|webmaster|privacy|legal|marketing|orders|feedback|git|root)"
+    r"(?:[.+_-]|$)",
     re.IGNORECASE,
 )
 _PHONE: Final = re.compile(r"(?<![\w.+-])(?:\+|00)\d{1,3}(?:[ ./()-]{0,3}\d){7,12}(?!\w)")
@@ -245,7 +206,8 @@ _NATIONAL_PHONE: Final = re.compile(
     r"(?<![\w.+/-])\(?0\d{2,4}\)?[ ./-]{1,3}\d{3,5}(?:[ ./-]?\d{2,4}){1,3}(?![\w-])"
 )
 _PHONE_AFTER_WORD: Final = re.compile(
-    r"(?:phone|mobile|cell|call|tel|telefon|handy|mobil|t[eé]l[eé]phone|m[oó]vil|whatsapp)[^\d\n]{0,20}\(?\d(?:["
+    r"(?:phone|mobile|cell|call|tel|telefon|handy|mobil|t[eé]l[eé]phone|m[oó]vil|"
+    r"whatsapp)[^\d\n]{0,20}\(?\d(?:["
     r" ./()-]{0,3}\d){6,13}",
     re.IGNORECASE,
 )
@@ -523,7 +485,7 @@ def _parts(whole: TextReading) -> list[tuple[str, str]]:
 
 
 def _cut(text: str, parts: list[tuple[str, str]]) -> str:
-    """The text with each secret replaced, in any case, together with the characters that are attached to it."""
+    """The text with each secret replaced, in any case, with the characters that are attached to it."""
     for kind, part in parts:
         text = re.sub(rf"\S*{re.escape(part)}\S*", f"[redacted: {kind}]", text, flags=re.IGNORECASE)
     return text

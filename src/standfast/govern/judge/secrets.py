@@ -1,6 +1,6 @@
 """Secrets: finds credentials by their form.
 
-``find_secret`` recognises keys that services issue in a known form (the table at the top), key blocks, and
+``find_secret`` recognises keys that services issue in a known form (``key_formats.py``), key blocks, and
 passwords that stand next to a word for them. It returns the kind and never the value, because the answer is
 stored. Placeholders from documentation are not secrets. A token without a known form counts only next to a
 word that says what it is; a bare hash, UUID or commit id does not.
@@ -13,181 +13,17 @@ from functools import cache
 from math import log2
 from typing import Final, NamedTuple
 
-from standfast.govern.judge.key_formats import KEY_FORMATS
-from standfast.govern.judge.text_reading import SMALL_WORDS, word_set
+from standfast.govern.judge.key_formats import HARMLESS_PREFIXES, ISSUED_FORMS, KEY_FORMATS, SHORT_FORMS
+from standfast.govern.judge.tables import WordTable
+from standfast.govern.judge.text_reading import SMALL_WORDS
 
-_AFTER: Final = r"(?<![A-Za-z0-9_])"
-_HEX: Final = "[0-9a-f]"
-_ALNUM: Final = "[A-Za-z0-9]"
+_TABLE: Final = WordTable("secrets.words")
 
-# Forms of several parts: (kind, prefix, what follows it). The first group of a pattern is the random part; if
-# that part is a placeholder, it is no key. Forms of one part are in ``key_formats.py``.
-_PREFIXED: Final = (
-    ("Slack token", "xapp-", r"\d-([0-9A-Za-z-]{18,250})"),
-    ("Slack token", "xoxe.xox", r"[bp]-\d-([A-Z0-9]{100,200})"),
-    ("OpenAI API key", "sk-", r"([A-Za-z0-9][\w-]{31,250})"),
-    ("LangSmith key", "lsv2_", rf"(?:pt|sk)_({_HEX}{{32}}_{_HEX}{{8,12}})"),
-    ("SendGrid key", "SG.", r"([\w-]{16,32}\.[\w-]{32,64})"),
-    ("Postman key", "PMAK-", rf"({_HEX}{{24}}-{_HEX}{{34}})"),
-    ("Grafana token", "glsa_", rf"({_ALNUM}{{32}}_{_HEX}{{8}})"),
-    ("Doppler token", "dp.", rf"(?:pt|st|ct|sa|scim|audit)\.({_ALNUM}{{40,44}})"),
-    (
-        "1Password secret key",
-        "A3-",
-        r"([A-Z0-9]{6}-(?:[A-Z0-9]{11}|[A-Z0-9]{6}-[A-Z0-9]{5})(?:-[A-Z0-9]{5}){3})",
-    ),
-    ("Airtable token", "pat", rf"({_ALNUM}{{14}}\.{_HEX}{{64}})"),
-    ("Harness key", "pat.", rf"([\w-]{{22}}\.{_ALNUM}{{24}}\.{_ALNUM}{{20}})"),
-    ("Dynatrace token", "dt0c01.", rf"({_ALNUM}{{24}}\.{_ALNUM}{{64}})"),
-    ("Sourcegraph token", "sgp_local_", rf"({_HEX}{{40}})"),
-    ("42 client secret", "s-s4t2", rf"(?:ud|af)-({_HEX}{{64}})"),
-)
-_ELSEWHERE: Final = (
-    ("Slack webhook", "hooks.slack.com", r"hooks\.slack\.com/services/T\w{6,12}/B\w{6,12}/(\w{20,32})"),
-    ("Discord webhook", "/api/webhooks/", r"discord(?:app)?\.com/api/webhooks/\d{17,20}/([\w-]{40,80})"),
-    ("Slack webhook", "hooks.slack.com/", r"hooks\.slack\.com/(?:workflows|triggers)/([A-Za-z0-9+/]{40,80})"),
-    (
-        "Teams webhook",
-        ".webhook.office.com/",
-        r"webhook\.office\.com/webhookb2/([\w@-]{36,80}/IncomingWebhook/[0-9a-f]{32})",
-    ),
-    (
-        "Discord token",
-        ".",
-        r"(?<![\w.-])([MNO][A-Za-z0-9_-]{23,27}\.[A-Za-z0-9_-]{6}\.[A-Za-z0-9_-]{27,40})(?![\w-])",
-    ),
-    ("Terraform token", ".atlasv1.", r"(?<!\w)[A-Za-z0-9]{14}\.atlasv1\.([\w=-]{60,70})"),
-    ("MaxMind key", "_mmk", r"(?<!\w)([A-Za-z0-9]{6}_[A-Za-z0-9]{29})_mmk(?!\w)"),
-    ("Facebook token", "|", r"(?<![\w|])\d{15,16}\|([0-9A-Za-z_-]{27,40})(?![\w|-])"),
-    ("Telegram bot token", ":AA", r"(?<!\d)\d{8,10}:AA([\w-]{32,34})(?![\w-])"),
-    ("Mailchimp key", "-us", rf"(?<!\w)({_HEX}{{32}})-us\d{{1,2}}(?!\w)"),
-    ("Azure client secret", "Q~", r"(?<![\w~.-])([\w~.-]{3}[0-9]Q~[\w~.-]{31,34})(?![\w~-])"),
-    ("Azure storage key", "AccountKey=", r"AccountKey=([A-Za-z0-9+/]{80,90}={0,2})"),
-    (
-        "password hash",
-        "$6$",
-        r"\$6\$(?:rounds=\d{1,9}\$)?[./A-Za-z0-9]{1,16}\$([./A-Za-z0-9]{86})(?![./A-Za-z0-9])",
-    ),
-    (
-        "password hash",
-        "$5$",
-        r"\$5\$(?:rounds=\d{1,9}\$)?[./A-Za-z0-9]{1,16}\$([./A-Za-z0-9]{43})(?![./A-Za-z0-9])",
-    ),
-    ("password hash", "1$", r"\$(?:apr)?1\$[./A-Za-z0-9]{1,8}\$([./A-Za-z0-9]{22})(?![./A-Za-z0-9])"),
-    ("password hash", "$2", r"\$2[abxy]\$\d\d\$([./A-Za-z0-9]{53})(?![./A-Za-z0-9])"),
-    (
-        "password hash",
-        "$y$",
-        r"\$y\$[./A-Za-z0-9]{1,16}\$[./A-Za-z0-9]{1,86}\$([./A-Za-z0-9]{43})(?![./A-Za-z0-9])",
-    ),
-    (
-        "password hash",
-        "$argon2",
-        r"\$argon2(?:id|i|d)\$v=\d+\$m=\d+,t=\d+,p=\d+\$[+/A-Za-z0-9]{8,64}\$([+/A-Za-z0-9]{22,128})",
-    ),
-    ("JSON web token", "eyJ", r"(?<![\w-])eyJ[\w-]{8,4000}\.(eyJ[\w-]{8,8000})(?:\.[\w-]{0,4000})?"),
-    (
-        "token in a link",
-        "=",
-        r"[?&](?:access_token|auth_token|token|api_?key|key|sig|signature|secret|password|code)=([\w%+/.~-]{24,400})",
-    ),
-)
-ISSUED_FORMS: Final = tuple(
-    (prefix, kind, re.compile(pattern))
-    for kind, prefix, pattern in (
-        *((one.kind, one.prefix, f"{_AFTER}{re.escape(one.prefix)}{one.pattern}") for one in KEY_FORMATS),
-        *((kind, prefix, f"{_AFTER}{re.escape(prefix)}{rest}") for kind, prefix, rest in _PREFIXED),
-        *_ELSEWHERE,
-    )
-)
-# Programs that take a password as an argument: a substring, and what comes before the password.
-_ON_A_COMMAND_LINE: Final = (
-    ("sshpass", r"sshpass\s+-p\s?"),
-    ("mysql", r"mysql\w*\s(?:[^\n|;]{0,120}?\s)?-p"),
-    ("mariadb", r"mariadb[\w-]*\s(?:[^\n|;]{0,120}?\s)?-p"),
-    ("mongo", r"mongo\w*\s(?:[^\n|;]{0,120}?\s)?-p\s?"),
-    (
-        "login",
-        (
-            r"(?:docker|podman|helm|oc|az|cf|skopeo|buildah|crane)(?: registry)?"
-            r" login\s(?:[^\n|;]{0,120}?\s)?(?:-p|--password)[= ]"
-        ),
-    ),
-    ("redis-cli", r"redis-cli\s(?:[^\n|;]{0,120}?\s)?-a\s?"),
-    ("smb", r"(?:smbclient|mount\.cifs|smbmap)\s[^\n|;]{0,120}?(?:-U\s?\S{1,60}%|-p\s)"),
-    ("freerdp", r"\w?freerdp\s[^\n|;]{0,120}?/p:"),
-    ("ldap", r"ldap\w+\s[^\n|;]{0,120}?\s-w\s"),
-    ("-pw", r"(?:plink|pscp|putty|psftp)\s(?:[^\n|;]{0,120}?\s)?-pw\s"),
-    ("sqlcmd", r"sqlcmd\s[^\n|;]{0,120}?\s-P\s?"),
-    ("htpasswd", r"htpasswd\s+-\w*b\w*\s+\S{1,80}\s+\S{1,60}\s+"),
-    ("pass:", r"-pass(?:in|out)?\s+pass:"),
-    ("7z", r"7z\w?\s[^\n|;]{0,80}?\s-p"),
-    ("zip", r"zip\s[^\n|;]{0,80}?-P\s?"),
-    ("chpasswd", r"echo\s+['\"]?[\w.-]{1,40}:(?=[^\n]{0,100}chpasswd)"),
-    (
-        "curl",
-        r"curl\s(?:[^\n|;]{0,200}?\s)?(?:-u|--user)[= ]{1,3}['\"]?\{?[^\s:'\"]{0,60}\}?['\"]?:['\"]?\{?",
-    ),
-    ("net use", r"net use\s+(?:\S{1,80}\s+){1,2}(?=\S{1,60}\s+/user)"),
-)
-# A password as people choose one: letters with digits or symbols among them.
-_CHOSEN: Final = (
-    r"((?=[^\s'\"]{0,60}[A-Za-z])(?=[^\s'\"]{0,60}[\d!@#$%^&*+?~=])[^\s'\"<>|-][^\s'\"<>|]{4,99})"
-)
-# Forms that are short or contain spaces.
-_SPACED_FORMS: Final = tuple(
-    (prefix, kind, re.compile(pattern))
-    for prefix, kind, pattern in (
-        (
-            "PRIVATE KEY",
-            "private key block",
-            (
-                r"-----BEGIN (?:[A-Z0-9]{2,12} ){0,3}PRIVATE KEY(?:"
-                r" BLOCK)?-----[\s\\nr]{0,8}([A-Za-z0-9+/]{7}|Proc-Type|Version|Comment)(?s:.*)"
-            ),
-        ),
-        ("PuTTY-User-Key", "private key block", r"(PuTTY-User-Key-File-\d: ?[\w-]{3,40})(?s:.*)"),
-        (
-            "machine",
-            "password in a .netrc file",
-            r"machine\s{1,4}\S{1,200}\s{1,4}login\s{1,4}\S{1,100}\s{1,4}password\s{1,4}(\S{4,200})",
-        ),
-        (
-            "://",
-            "password in a URL",
-            r"[a-zA-Z][a-zA-Z0-9+.-]{1,20}://[^\s:/@]{0,100}:([^\s/@]{4,100})@[\w\[]",
-        ),
-        (
-            "-u",
-            "password on a command line",
-            r"(?<!\S)(?:-u|--user)[ =]?[\w.@-]{1,64}:([^\s'\":]{4,100})(?!\S)",
-        ),
-        (
-            "curl",
-            "key on a command line",
-            (
-                r"(?<!\S)(?:-u|--user)["
-                r" =]['\"]?((?=[^\s:'\"]{0,99}\d)(?=[^\s:'\"]{0,99}[a-z])(?=[^\s:'\"]{0,99}[A-Z])[^\s:'\"@$<{]{10,100}):['\"]?(?!\S)"
-            ),
-        ),
-        *(
-            (prefix, "password on a command line", rf"(?<![\w-]){program}['\"]?{_CHOSEN}")
-            for prefix, program in _ON_A_COMMAND_LINE
-        ),
-    )
-)
-# Prefixes of random ids that give access to nothing.
-_HARMLESS_PREFIXES: Final = word_set(
-    "price prod product cus customer sub subscription plan inv invoice order ord user usr org team proj"
-    " project item sku evt event req request run job task msg message thread file img image doc page post"
-    " node pod build deploy dpl release acct account txn payment pi ch charge chatcmpl resp batch asst call"
-    " trace span diff obj ref id uid shipment parcel ticket case report snapshot vol subnet instance cluster"
-    " toolu srvtoolu wrkspc workspace env environment index idx conv conversation tool model dataset skill"
-)
 # The form that most services share: one or two short names, then a long random part. Digests begin with their
 # algorithm.
 _GENERIC_FORM: Final = re.compile(
-    r"(?<![\w/.-])(?!sha|md5|integrity|blake|crc|ssh-|ecdsa)([a-z][a-z0-9]{1,11})(?:[_-][a-z0-9]{2,8}){0,2}[_-]([A-Za-z0-9][\w-]{23,199})(?![\w/.-])"
+    r"(?<![\w/.-])(?!sha|md5|integrity|blake|crc|ssh-|ecdsa)([a-z][a-z0-9]{1,11})"
+    r"(?:[_-][a-z0-9]{2,8}){0,2}[_-]([A-Za-z0-9][\w-]{23,199})(?![\w/.-])"
 )
 
 # Issued keys are long and contain no space.
@@ -195,28 +31,28 @@ _LEAST_RUN_CHARS: Final = 20
 
 # A value next to the word for it: `db_password = "…"`, `the password for the router is …`.
 _NAMED: Final = (
-    r"pass(?:word|wd|phrase|wort|code)|(?<![^\W_])pass(?=[\"']?\s?[=:])|(?<![^\W_])p(?:wd?)(?![^\W_])|kennwort|mot"
+    r"pass(?:word|wd|phrase|wort|code)|(?<![^\W_])pass(?=[\"']?\s?[=:])|(?<![^\W_])p(?:wd?)(?![^\W_])|"
+    r"kennwort|mot"
     r" de passe|contrase[ñn]a|"
-    r"senha|parola|wachtwoord|clave|hasło|lösenord|密码|密碼|口令|パスワード|пароль|비밀번호|"
+    r"senha|parola|wachtwoord|clave|hasło|lösenord|密码|密碼|口令|パスワード|пароль|"
+    r"비밀번호|"
     r"secret|token|credentials?|api[ _-]?key|access[ _-]?key|auth[ _-]?key|signing[ _-]?key|encryption["
     r" _-]?key|"
     r"client[ _-]?secret|secret[ _-]?key|private[ _-]?key|master[ _-]?key|license[ _-]?key|account[ _-]?key"
 )
-_NAME_WORDS: Final = ("pass", "pw", "secret", "token", "key", "kennwort", "contrase", "senha", "parola", "credential",
-                        "wachtwoord", "clave", "hasło", "lösenord", "密", "口令", "パスワード", "пароль", "비밀번호")  # fmt: skip
+_NAME_WORDS: Final = tuple(_TABLE.words("name parts"))
 _GIVEN: Final = re.compile(
-    rf"(?P<word>{_NAMED})(?P<joint>[\w.-]{{0,30}}[\"'`\])]{{0,2}}\s{{0,3}}(?::=|=>|==?|:|：|\?=|は|是|为)\s{{0,3}}"
+    rf"(?P<word>{_NAMED})(?P<joint>[\w.-]{{0,30}}[\"'`\])]{{0,2}}\s{{0,3}}(?::=|=>|==?|:|：|\?=|は|是|"
+    rf"为)\s{{0,3}}"
     r"|(?:\s{1,8}[^\s:=]{1,40}){1,5}?:\s{1,8}"
-    r"|(?:\s{1,8}(?!fingerprint|thumbprint|hash|digest|checksum|sha-?\d|md5)[^\s:=;]{1,40}){0,8}?\s{1,8}(?:is|was|ist|lautet|est|es|è|é|are|be)(?:\s{1,8}now|\s{1,8}set"
+    r"|(?:\s{1,8}(?!fingerprint|thumbprint|hash|digest|checksum|sha-?\d|md5)[^\s:=;]{1,40}){0,8}?\s{1,8}"
+    r"(?:is|was|ist|lautet|est|es|è|é|are|be)(?:\s{1,8}now|\s{1,8}set"
     r" to|:)?\s{1,8}"
     r"|\s{1,2}(?=[\"'`])|(?<=pw)\s{1,2}|\s{1,2}(?=0x[0-9a-f]{64}))"
     r"[\"'`(<]{0,2}(?P<value>[^\s\"'`,;<>()]{4,200})",
     re.IGNORECASE,
 )
-_CHOSEN_BY_PEOPLE: Final = (
-    "pass", "pw", "kenn", "mot", "contra", "senha", "parola", "wacht", "clave", "hasło", "lösen", "密", "口令", "パスワード",
-    "пароль", "비밀번호",
-)  # fmt: skip
+_CHOSEN_BY_PEOPLE: Final = tuple(_TABLE.words("chosen by people"))
 # A name in a program: `self.sesv2_backend.list_pools`, `keep_old_secret_for_24_hours`.
 _CODE_NAME: Final = re.compile(
     r"[a-z_]\w{0,40}(?:\.[a-z_]\w{0,60}){1,6}|(?:[a-z]{2,20}|\d{1,4})(?:_(?:[a-z]{2,20}|\d{1,4})){3,9}"
@@ -228,14 +64,16 @@ _CALLED: Final = re.compile(r"[A-Za-z_]\w{0,60}(?:\.[A-Za-z_]\w{0,60}){0,6}")
 _MEETING: Final = re.compile(r"://(?:[\w-]{1,40}\.)?zoom\.us/[^\s?]{1,60}\?(?:[^\s?]{0,40}&)?$")
 # Paths, calls and references; names of algorithms and formats; words joined by hyphens.
 _NO_VALUE: Final = re.compile(
-    r"[/~@]|\.{1,2}/|https?:|--|.*\($|(?:sha|md5|bcrypt|argon|pbkdf|base|aes|utf|rot|rfc|scrypt|oauth|hmac|jwt|2fa)[\w-]{0,40}$|"
+    r"[/~@]|\.{1,2}/|https?:|--|.*\($|(?:sha|md5|bcrypt|argon|pbkdf|base|aes|utf|rot|rfc|scrypt|oauth|hmac|"
+    r"jwt|2fa)[\w-]{0,40}$|"
     r"[a-z]{2,20}(?:[._/-][a-z]{2,20}){1,2}$",
     re.IGNORECASE,
 )
 _BEARER: Final = re.compile(r"(?<!\w)(?:bearer|basic)\s{1,3}([A-Za-z0-9._~+/=-]{16,4000})", re.IGNORECASE)
 # The credential in a header, as programs and command lines send it.
 _HEADER: Final = re.compile(
-    r"(?<![\w-])(?:(?:proxy-)?authorization|(?:x-)?(?:[a-z]{1,20}-){0,2}(?:api|auth|access|private)-?(?:token|key))['\"]?\s{0,2}:\s{0,3}['\"]?"
+    r"(?<![\w-])(?:(?:proxy-)?authorization|(?:x-)?(?:[a-z]{1,20}-){0,2}(?:api|auth|access|private)-?"
+    r"(?:token|key))['\"]?\s{0,2}:\s{0,3}['\"]?"
     r"(?:(?:basic|bearer|token|api-?token|api-?key|digest|key)\s{1,3})?([^\s'\"$<{%(\[,][^\s'\",]{9,400})",
     re.IGNORECASE,
 )
@@ -243,10 +81,14 @@ _HEADER: Final = re.compile(
 # is.
 _NETWORK_PASSWORD: Final = re.compile(
     r"(?<!\w)(?:wi-?fi|wlan|hotspot|guest"
-    r" network|router)(?:'s)?\s(?:password|passphrase|passcode|passwort|kennwort|key|pw)\s?(?:is|:|=|ist|lautet)\s{1,3}"
-    r"[\"'`]?(?!(?:the|a|an|not|on|in|at|for|same|required|needed|wrong|correct|incorrect|unknown|changed|stored|printed|written|expired|"
-    r"different|reset|shared|missing|invalid|secret|hidden|listed|posted|provided|protected|available|empty|too|very|always|never|now|also|"
-    r"nicht|falsch|auf|im|am|das|der|die|ein|weak|strong|long|short|safe|public|visible|taped)(?!\w))([^\s\"'`,;]{4,64})[\"'`]?(?=[.,;!)]|\s{0,3}$)",
+    r" network|router)(?:'s)?\s(?:password|passphrase|passcode|passwort|kennwort|key|pw)\s?(?:is|:|=|ist|"
+    r"lautet)\s{1,3}"
+    r"[\"'`]?(?!(?:the|a|an|not|on|in|at|for|same|required|needed|wrong|correct|incorrect|unknown|changed|"
+    r"stored|printed|written|expired|"
+    r"different|reset|shared|missing|invalid|secret|hidden|listed|posted|provided|protected|available|"
+    r"empty|too|very|always|never|now|also|"
+    r"nicht|falsch|auf|im|am|das|der|die|ein|weak|strong|long|short|safe|public|visible|taped)"
+    r"(?!\w))([^\s\"'`,;]{4,64})[\"'`]?(?=[.,;!)]|\s{0,3}$)",
     re.IGNORECASE | re.MULTILINE,
 )
 _PIN: Final = re.compile(
@@ -258,7 +100,8 @@ _DOOR_CODE: Final = re.compile(
     r" -]?(?:box|safe)|building|keypad|unlock|t[uü]r|alarmanlage)[ -]?code|"
     r"(?:combination|code) (?:of|for|to) (?:the|my|our|his|her) (?:\w{1,20}"
     r" )?(?:safe|lock|door|gate|alarm|vault|locker))"
-    r"(?:\s[^\s:=]{1,20}){0,6}?\s{0,2}(?:is|:|=|ist|lautet|are)\s{1,3}['\"]?((?=[\w#*-]{0,9}\d[\w#*-]{0,9}\d[\w#*-]{0,9}\d)[A-Z0-9#*-]{4,12})(?![\w%])",
+    r"(?:\s[^\s:=]{1,20}){0,6}?\s{0,2}(?:is|:|=|ist|lautet|are)\s{1,3}['\"]?("
+    r"(?=[\w#*-]{0,9}\d[\w#*-]{0,9}\d[\w#*-]{0,9}\d)[A-Z0-9#*-]{4,12})(?![\w%])",
     re.IGNORECASE,
 )
 _CARD_PIN: Final = re.compile(
@@ -268,13 +111,14 @@ _CARD_PIN: Final = re.compile(
 _PAIR: Final = re.compile(
     r"(?<!\w)(?:log[ -]?in|creds?|credentials|access"
     r" data|zugangsdaten|zugang|identifiants|credenciales|accesso)(?!\w)[^\n/]{0,60}?[\w.@-]{2,40}\s?/\s?"
-    r"((?=\S{0,60}\d)(?=\S{0,60}[A-Za-z])(?=\S{0,60}[!@#$%^&*+?~=§]|\S{0,60}[a-z]\S{0,60}[A-Z]|\S{0,60}[A-Z]\S{0,60}[a-z])[^\s/]{6,60})(?!\S)",
+    r"((?=\S{0,60}\d)(?=\S{0,60}[A-Za-z])(?=\S{0,60}[!@#$%^&*+?~=§]|\S{0,60}[a-z]\S{0,60}[A-Z]|"
+    r"\S{0,60}[A-Z]\S{0,60}[a-z])[^\s/]{6,60})(?!\S)",
     re.IGNORECASE,
 )
-_PAIR_WORDS: Final = ("log", "cred", "acces", "zugang", "identif")
 _RECOVERY_CODES: Final = re.compile(
     r"(?:recovery|backup|rescue|scratch|emergency)["
-    r" -]codes?\W{1,4}(?:\S{1,20}\s){0,5}?(?:[0-9a-z]{4,6}-[0-9a-z]{4,6}|\d{8})(?:[\s,;]{1,3}(?:[0-9a-z]{4,6}-[0-9a-z]{4,6}|\d{8})){1,20}",
+    r" -]codes?\W{1,4}(?:\S{1,20}\s){0,5}?(?:[0-9a-z]{4,6}-[0-9a-z]{4,6}|\d{8})(?:[\s,;]{1,3}"
+    r"(?:[0-9a-z]{4,6}-[0-9a-z]{4,6}|\d{8})){1,20}",
     re.IGNORECASE,
 )
 _OTP_SEED: Final = re.compile(r"(?<!\w)(?=[A-Z2-7]{0,62}[2-7][A-Z2-7]{0,62}[2-7])[A-Z2-7]{16,64}(?!\w)")
@@ -287,19 +131,9 @@ _SEED: Final = re.compile(
 _WORD_ROW: Final = re.compile(
     r"(?<![\w-])(?:\d{1,2}[.)] ?)?[a-z]{3,8}(?:[ ,]{1,2}(?:\d{1,2}[.)] ?)?[a-z]{3,8}){11,23}(?![\w-])"
 )
-_ROW_WORDS: Final = (
-    "seed",
-    "mnemonic",
-    "wallet",
-    "recovery",
-    "metamask",
-    "ledger",
-    "trezor",
-    "bip39",
-    "bip-39",
-)
 _SESSION_COOKIE: Final = re.compile(
-    r"(?:(?<!\w)(?:set-)?cookie['\"]?\s{0,2}[:=][^\n]{0,300}?[\s;:='\"]|(?<![\w.-])(?=(?:j|php|asp\.net_)?sess|connect\.sid|sid=|laravel_|remember_|auth_?token))"
+    r"(?:(?<!\w)(?:set-)?cookie['\"]?\s{0,2}[:=][^\n]{0,300}?[\s;:='\"]|(?<![\w.-])(?=(?:j|php|"
+    r"asp\.net_)?sess|connect\.sid|sid=|laravel_|remember_|auth_?token))"
     r"[\w.-]{2,40}=([A-Za-z0-9%._~+/|-]{16,400})",
     re.IGNORECASE,
 )
@@ -311,10 +145,11 @@ _A_DIGEST: Final = re.compile(
     r"sha-?256|digest|fingerprint|checksum|hash|transaction|(?<!\w)tx|block|commit", re.IGNORECASE
 )
 _TOKEN: Final = re.compile(r"(?<![\w+/=.-])[A-Za-z0-9][\w+/-]{22,199}={0,2}(?![\w+/=-])")
-_SPACED_PREFIXES: Final = tuple(prefix for prefix, _, _ in _SPACED_FORMS)
+_SHORT_PARTS: Final = tuple(form.part for form in SHORT_FORMS)
 _CONTEXT_CHARS: Final = 60
 _CONTEXT: Final = re.compile(
-    r"secret|token|password|credential|(?:api|access|private|signing|wallet|wif|auth|deploy|user).?key|bearer",
+    r"secret|token|password|credential|(?:api|access|private|signing|wallet|wif|auth|deploy|user).?key|"
+    r"bearer",
     re.IGNORECASE,
 )
 _GROUP_STARTS: Final = tuple(dict.fromkeys(one.prefix for one in KEY_FORMATS if len(one.prefix) > 3))
@@ -329,9 +164,11 @@ _LEAST_BITS: Final = 3.5
 _LEAST_VARIETY: Final = 8
 
 _PLACEHOLDER: Final = re.compile(
-    r"^postgres$|^guest$|x{4}|\*{3}|\.{3}|…|•{3}|(.)\1{7}|example|sample|placeholder|your[_-]|change_?me|redacted|dummy|insert|replace|fake|"
+    r"^postgres$|^guest$|x{4}|\*{3}|\.{3}|…|•{3}|(.)\1{7}|example|sample|placeholder|your[_-]|"
+    r"change_?me|redacted|dummy|insert|replace|fake|"
     r"^[$%<\[]|[>\]]$|\{\{?|\$\(|os\.environ|process\.env|getenv|secrets\.|vault:|"
-    r"^(?:true|false|null|none|nil|undefined|required|optional|string|password|passwd|secret|token|pass|user|hunter2?)\W*$",
+    r"^(?:true|false|null|none|nil|undefined|required|optional|string|password|passwd|secret|token|pass|"
+    r"user|hunter2?)\W*$",
     re.IGNORECASE,
 )
 # No random generator makes such a key, but a person may choose such a password.
@@ -343,14 +180,16 @@ _HASH_OR_ID: Final = re.compile(
 
 
 # Substrings, in lower case, of which a text has one before the patterns for them are tried.
-_NETWORK_WORDS: Final = ("wifi", "wi-fi", "wlan", "hotspot", "network", "router")
-_BEARER_WORDS: Final = ("bearer", "basic")
-_HEADER_WORDS: Final = ("authorization", "-token", "-key")
-_PIN_WORDS: Final = ("pin", "cv", "passcode")
-_CODE_WORDS: Final = ("code", "combination")
-_OTP_WORDS: Final = ("otp", "2fa", "mfa", "authenticator", "seed")
-_SEED_WORDS: Final = ("phrase", "words")
-_COOKIE_WORDS: Final = ("cookie", "sess", "sid=", "auth", "remember_")
+_NETWORK_WORDS: Final = _TABLE.words("network")
+_BEARER_WORDS: Final = _TABLE.words("bearer")
+_HEADER_WORDS: Final = _TABLE.words("header")
+_PIN_WORDS: Final = _TABLE.words("pin")
+_CODE_WORDS: Final = _TABLE.words("code")
+_PAIR_WORDS: Final = _TABLE.words("pair")
+_OTP_WORDS: Final = _TABLE.words("one-time password")
+_SEED_WORDS: Final = _TABLE.words("seed")
+_ROW_WORDS: Final = _TABLE.words("wallet")
+_COOKIE_WORDS: Final = _TABLE.words("cookie")
 _PRIVATE_WORD: Final = "priv"
 
 
@@ -373,11 +212,23 @@ _TELLTALE_CHARS: Final = 5
 _TELLTALES: Final = _any_of(
     substring.lower()[:_TELLTALE_CHARS]
     for substrings in (
-        _SPACED_PREFIXES, _NAME_WORDS, _GROUP_STARTS, _NETWORK_WORDS, _BEARER_WORDS, _HEADER_WORDS, _PIN_WORDS, _CODE_WORDS,
-        _PAIR_WORDS, _OTP_WORDS, _SEED_WORDS, _ROW_WORDS, _COOKIE_WORDS, (_PRIVATE_WORD,),
+        _SHORT_PARTS,
+        _NAME_WORDS,
+        _GROUP_STARTS,
+        _NETWORK_WORDS,
+        _BEARER_WORDS,
+        _HEADER_WORDS,
+        _PIN_WORDS,
+        _CODE_WORDS,
+        _PAIR_WORDS,
+        _OTP_WORDS,
+        _SEED_WORDS,
+        _ROW_WORDS,
+        _COOKIE_WORDS,
+        (_PRIVATE_WORD,),
     )
     for substring in substrings
-)  # fmt: skip
+)
 
 
 @cache
@@ -407,10 +258,12 @@ def secrets_in(text: str, longest_run_chars: int) -> Iterator[FoundSecret]:
 
 def every_secret_in(text: str, longest_run_chars: int) -> Iterator[FoundSecret]:
     """``secrets_in`` for a text that may hold some."""
-    if any(map(text.__contains__, _SPACED_PREFIXES)):
-        for prefix, kind, pattern in _SPACED_FORMS:
-            if prefix in text:
-                yield from (FoundSecret(kind, f[0]) for f in pattern.finditer(text) if _is_issued(f[1]))
+    if any(map(text.__contains__, _SHORT_PARTS)):
+        for form in SHORT_FORMS:
+            if form.part in text:
+                for found in form.pattern.finditer(text):
+                    if _is_issued(found[1]):
+                        yield FoundSecret(form.kind, found[0])
     if longest_run_chars >= _LEAST_RUN_CHARS:
         yield from _issued_in(text)
     lowered = text.lower()
@@ -489,13 +342,13 @@ def _is_private_key(text: str, found: re.Match[str]) -> bool:
 
 def _issued_in(text: str) -> Iterator[FoundSecret]:
     runs = " ".join(run for run in text.split() if len(run) >= _LEAST_RUN_CHARS)
-    for prefix, kind, pattern in ISSUED_FORMS:
-        if prefix in runs:
-            for found in pattern.finditer(runs):
+    for form in ISSUED_FORMS:
+        if form.part in runs:
+            for found in form.pattern.finditer(runs):
                 if _is_issued(found[1]) and not _IDENTIFIER.fullmatch(found[1]):
-                    yield FoundSecret(kind, found[0])
+                    yield FoundSecret(form.kind, found[0])
     for found in _GENERIC_FORM.finditer(runs):
-        if _is_random(found[2]) and _mixes_digits_in(found[2]) and found[1] not in _HARMLESS_PREFIXES:
+        if _is_random(found[2]) and _mixes_digits_in(found[2]) and found[1] not in HARMLESS_PREFIXES:
             yield FoundSecret("token in the form of an issued key", found[0])
 
 
@@ -506,13 +359,13 @@ def _split_keys_in(text: str) -> Iterator[FoundSecret]:
         return
     for found in _GROUPS.finditer(text):
         groups = found[0].split(" ")
-        forms = [form for form in ISSUED_FORMS if groups[0].startswith(form[0])]
+        forms = [form for form in ISSUED_FORMS if groups[0].startswith(form.part)]
         for count in range(len(groups), 2, -1):
             joined = "".join(groups[:count])
-            for _, kind, pattern in forms:
-                key = pattern.fullmatch(joined)
+            for form in forms:
+                key = form.pattern.fullmatch(joined)
                 if key is not None and _is_issued(key[1]) and len(_DIGIT_RUNS.findall(key[1])) >= 2:
-                    yield FoundSecret(kind, " ".join(groups[:count]))
+                    yield FoundSecret(form.kind, " ".join(groups[:count]))
 
 
 def _mixes_digits_in(body: str) -> bool:

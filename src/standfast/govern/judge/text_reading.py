@@ -13,36 +13,19 @@ accents, lookalike letters and invisible characters. It is for comparing and mat
 characters and would classify, case-fold or print them differently, so each later character is replaced by its
 number. A test compares the table with the newest Unicode data.
 
-The lists of small words, negations, opposites, months, numbers and units are folded: lower case, no accents.
-They are short on purpose. A missing word makes two texts look less alike, which lets one more through; it
-never rejects a different fact.
+The lists of small words, negations, opposites, months, numbers and units are in ``data/text.words``.
 """
 
 import re
 import unicodedata
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from decimal import Decimal
 from typing import Any, Final, Generic, TypeVar
 
+from standfast.govern.judge.tables import WordTable
 from standfast.records.canon import fingerprint
 
-# All code points assigned by versions 15.0 to 18.0.
-_LATER_RANGES: Final = (
-    "558 58B-58C 5C8-5C9 88F 897 B53-B54 C5C CDC CF3 ECE 1ACF-1AF0 1B4E-1B4F 1B7F 1C89-1C8A 208F 209D-209F"
-    " 20C1-20C4 2427-2429 2B96 2E60-2E63 2FFC-2FFF 31E4-31E5 31EF A7CB-A7CF A7D2 A7D4 A7DA-A7DD A7E2 A7F1"
-    " AB6C-AB6D FBC3-FBD2 FD90-FD91 FDC8-FDCE 105C0-105F3 107BB-107BF 10940-10959 10D40-10D65 10D69-10D85"
-    " 10D8E-10D8F 10EC2-10EC7 10EC9-10EEE 10EF0-10EFF 1123F-11241 11380-11389 1138B 1138E 11390-113B5"
-    " 113B7-113C0 113C2 113C5 113C7-113CA 113CC-113D5 113D7-113D8 113E1-113E2 116D0-116E3 11B00-11B0A"
-    " 11B60-11B67 11BC0-11BE1 11BF0-11BF9 11DB0-11DDB 11DE0-11DE9 11DF0-11DF1 11F00-11F10 11F12-11F3A"
-    " 11F3E-11F5A 1246F 12475-1247F 12550-12686 1342F 13439-13455 13460-143FA 16100-16139 16D40-16D79"
-    " 16EA0-16EB8 16EBB-16ED3 16FF2-16FF6 187F8-187FF 18CD6-18CDA 18CFF 18D09-18D20 18D80-18DF2 18E00-19191"
-    " 191A0-191D2 1B123-1B128 1B132 1B155 1B168 1CC00-1CCFC 1CD00-1CEB3 1CEBA-1CED0 1CED2-1CED4 1CEDD-1CEFD"
-    " 1D127-1D128 1D1EB-1D1FF 1D250-1D281 1D2C0-1D2D3 1D6A6 1DB00-1DB1C 1DF1F-1DF81 1DF90-1DF96 1DFCD-1DFFF"
-    " 1E030-1E06D 1E08F 1E4D0-1E4F9 1E5D0-1E5FA 1E5FF 1E6C0-1E6DE 1E6E0-1E6F5 1E6FE-1E6FF 1F1AE 1F6D8-1F6D9"
-    " 1F6DC 1F774-1F77F 1F7D9-1F7DB 1F7F1-1F7FF 1F8B2-1F8BB 1F8C0-1F8C1 1F8D0-1F8D8 1FA54-1FA57 1FA75-1FA77"
-    " 1FA87-1FA8F 1FAAD-1FAAF 1FABB-1FABF 1FAC6 1FAC8 1FACC-1FACF 1FADA-1FADD 1FADF 1FAE8-1FAEB 1FAEF"
-    " 1FAF7-1FAFA 1FBCB-1FBEF 1FBFA 2B739-2B73F 2B81E 2CEA2-2CEAD 2EBF0-2EE5D 31350-33479 3D000-3FC3F "
-)
+_TABLE: Final = WordTable("text.words")
 
 
 def _char_class(code_points: str) -> str:
@@ -50,36 +33,32 @@ def _char_class(code_points: str) -> str:
     return f"\\U{int(first, 16):08x}-\\U{int(last or first, 16):08x}"
 
 
-LATER: Final = re.compile(f"[{''.join(map(_char_class, _LATER_RANGES.split()))}]")
+# All characters that Unicode 15.0 to 18.0 assigned.
+LATER: Final = re.compile(f"[{''.join(map(_char_class, sorted(_TABLE.words('later characters'))))}]")
 # Combining marks, which ``fold`` removes. Later marks in these blocks are removed as well.
 MARKS: Final = "\u0300-\u036f\u0483-\u0489\u1ab0-\u1aff\u1dc0-\u1dff\u20d0-\u20ff\ufe20-\ufe2f"
 _MARK: Final = re.compile(f"[{MARKS}]")
 
 
 def as_of_unicode_14(text: str) -> str:
-    """Replaces each character that is newer than Unicode 14.0 by its number, and drops newer combining marks."""
+    """Replaces each character newer than Unicode 14.0 by its number, and drops newer combining marks."""
     if text.isascii() or not LATER.search(text):
         return text
     return LATER.sub(lambda later: "" if _MARK.match(later[0]) else f" \u25a1{ord(later[0]):x} ", text)
 
 
 # Letters of other alphabets, after case folding, that readers take for Latin ones.
-_LOOKALIKES: Final = {
-    "Cyrillic": ("авсԁеѕіјкӏмнорԛгтуԝхһьԍќү", "abcdesijklmhopqrtywxhbgky"),
-    "Greek": ("αβγεηικνορτυχωϲϳ", "abyenikvoptuxwcj"),
-    "Armenian": ("օոսհցզ", "onuhgq"),
-    "Latin": ("ıɑɡɩʀʏɴɪøłđħŧƨʟᴀᴄᴅᴇᴊᴋᴍᴏᴘᴛᴜᴠᴡᴢ", "iagirynioldhtslacdejkmoptuvwz"),
-}
 _CONFUSABLE: Final = {
     ord(other): latin
-    for others, latins in _LOOKALIKES.values()
+    for others, latins in map(str.split, _TABLE.lines("lookalikes"))
     for other, latin in zip(others, latins, strict=True)
 }
 _CONFUSABLE_CHARS: Final = "".join(sorted(map(chr, _CONFUSABLE)))
 
 # Characters that take no room on a screen, and blanks that are not spaces.
 _UNSEEN: Final = (
-    "\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180e\u200b-\u200f\u202a-\u202e\u2060-\u206f\u2800\u3164"
+    "\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180e\u200b-\u200f\u202a-\u202e\u2060-\u206f\u2800"
+    "\u3164"
     "\ufe00-\ufe0f\ufeff\uffa0\ufff9-\ufffb\U000e0000-\U000e0fff"
 )
 _INVISIBLE: Final = re.compile(f"[{_UNSEEN}]+")
@@ -119,7 +98,7 @@ def fold(text: str) -> str:
 
 
 def plain(text: str) -> str:
-    """Resolves compatibility forms, invisible characters and lookalikes in Latin words, but keeps the case."""
+    """Resolves compatibility forms, invisible characters and lookalikes in Latin words. Keeps the case."""
     if text.isascii():
         return text
     bare = unicodedata.normalize("NFKC", _INVISIBLE.sub("", _SURROGATES.sub("\ufffd", text)))
@@ -131,7 +110,7 @@ def plain(text: str) -> str:
 
 
 def _without_lookalikes(folded: str) -> str:
-    """Replaces lookalikes in words that also have Latin letters, and everywhere if the text is mostly Latin."""
+    """Replaces lookalikes in words with Latin letters, and everywhere if the text is mostly Latin."""
     letters = sum(map(str.isalpha, folded))
     mostly_latin = len(_LATIN_LETTER.findall(folded)) >= letters * _LATIN_SHARE
 
@@ -147,130 +126,49 @@ def word_set(text: str) -> frozenset[str]:
     return frozenset(text.split())
 
 
-# Words that carry no fact by themselves.
-STOPS: Final = word_set(
-    "a an the this that these those it its of to in on at by for from with as and or is are was were be been"
-    " being am has have had do does did will would shall can could may might there here he she they we you i"
-    " his her their our your my me him them us which who whom whose what so such per into onto der die das"
-    " den dem des ein eine einen einem einer eines und oder ist sind war waren wird werden von zu zum zur im"
-    " in am an auf aus bei mit fur als es sie er wir ihr le la les l d un une des du de et ou est sont etait"
-    " au aux en dans par pour sur avec ce cette ces il elle on qui que el los las lo una unos unas y o es son"
-    " fue al del por para con se su sus il gli uno e i di da nel nella dei delle della sono era os um uma ao"
-    " aos na nos nas com sao foi het een van op te zijn % € $ £"
-)
-
-# Words that repeat or introduce a statement without changing it.
-FILLERS: Final = word_set(
-    "note notes noted noting please fyi btw reminder remember remembered recall recalled recalling memory"
-    " memories according known know fact basically actually really just simply also well indeed again still"
-    " currently now today previously earlier said says say stated states state mentioned mentions stored"
-    " retrieved context based information info important summary summarise summarize tell told confirm"
-    " confirmed confirms learned learnt record records hinweis notiz merke laut erinnerung bekanntlich"
-    " ubrigens wie gesagt also ja eben rappel selon noter memoire donc bien aussi nota recordar segun memoria"
-    " tambien ricorda secondo lembrete conforme"
-)
-
+# Words that carry no fact by themselves, and words that repeat or introduce a statement without changing it.
+STOPS: Final = _TABLE.words("stops")
+FILLERS: Final = _TABLE.words("fillers")
 # Words that negate or limit a statement. Texts whose qualifiers differ say different things.
-NEGATIONS: Final = word_set(
-    "not no never none nobody nothing neither nor cannot nicht kein keine keinen keinem keiner keines nie"
-    " niemals pas jamais aucun aucune ne non nunca ningun ninguna ningunos ninguno jamas nem nao mai nessun"
-    " nessuna niet geen nooit не нет ни никогда 不 没 無 无 未 非 勿 لا ليس لم لن غير नहीं "
-)
-QUALIFIERS: Final = NEGATIONS | word_set(
-    "without ohne sans sin sem senza zonder без बिना only except unless until before after minimum maximum"
-    " least most over under above below more less fewer up down than almost partly half former next last"
-    " first second nur ausser bis vor nach mindestens hochstens uber unter mehr weniger fast seulement sauf"
-    " jusqu avant apres moins plus sous solo salvo hasta antes despues menos mas"
-)
-
-# Pairs of opposites. Each word is looked up in both directions.
-_OPPOSITES: Final = (
-    "allowed forbidden, allowed prohibited, permitted prohibited, permitted forbidden, enabled disabled,"
-    " enable disable, required optional, mandatory optional, mandatory voluntary, open closed, true false,"
-    " public private, free paid, legal illegal, include exclude, included excluded, accept reject, accepted"
-    " rejected, increase decrease, increases decreases, refundable nonrefundable, valid invalid, safe unsafe,"
-    " secure insecure, possible impossible, internal external, encrypted unencrypted, synchronous"
-    " asynchronous, mutable immutable, active inactive, available unavailable, online offline, always never,"
-    " before after, above below, maximum minimum, over under, more less, more fewer, first last, succeeds"
-    " fails, passes fails, won lost, hot cold, left right, north south, east west, men women, male female,"
-    " manual automatic, temporary permanent, domestic foreign, erlaubt verboten, aktiv inaktiv, offen"
-    " geschlossen, kostenlos kostenpflichtig, autorise interdit, ouvert ferme, gratuit payant, permitido"
-    " prohibido, abierto cerrado"
-)
-OPPOSITES: Final[dict[str, frozenset[str]]] = {
-    word: frozenset(
-        other
-        for pair in _OPPOSITES.split(",")
-        if word in pair.split()
-        for other in pair.split()
-        if other != word
-    )
-    for word in word_set(_OPPOSITES.replace(",", " "))
-}
+NEGATIONS: Final = _TABLE.words("negations")
+QUALIFIERS: Final = NEGATIONS | _TABLE.words("qualifiers")
 
 
-def _numbered(*lines: str, start: int = 1) -> dict[str, int]:
-    return {word: number for line in lines for number, word in enumerate(line.split(), start)}
+def _opposites(pairs: str) -> dict[str, frozenset[str]]:
+    """The opposites of each word."""
+    found: dict[str, set[str]] = {}
+    for one, other in map(str.split, pairs.split(",")):
+        found.setdefault(one, set()).add(other)
+        found.setdefault(other, set()).add(one)
+    return {word: frozenset(others) for word, others in found.items()}
 
 
+def _numbered(lines: Iterable[str]) -> dict[str, int]:
+    """The place of each word in its line, from 1."""
+    return {word: place for line in lines for place, word in enumerate(line.split(), 1)}
+
+
+OPPOSITES: Final = _opposites(" ".join(_TABLE.lines("opposites")))
 # Sets of which a sentence names one member.
-MONTHS: Final = _numbered(
-    "january february march april may june july august september october november december",
-    "jan feb mar apr may jun jul aug sep oct nov dec",
-    "januar februar marz april mai juni juli august september oktober november dezember",
-    "janvier fevrier mars avril mai juin juillet aout septembre octobre novembre decembre",
-    "enero febrero marzo abril mayo junio julio agosto septiembre octubre noviembre diciembre",
-)
-WEEKDAYS: Final = _numbered(
-    "monday tuesday wednesday thursday friday saturday sunday",
-    "montag dienstag mittwoch donnerstag freitag samstag sonntag",
-    "lundi mardi mercredi jeudi vendredi samedi dimanche",
-    "lunes martes miercoles jueves viernes sabado domingo",
-)
+MONTHS: Final = _numbered(_TABLE.lines("months"))
+WEEKDAYS: Final = _numbered(_TABLE.lines("weekdays"))
 # Months that are ordinary words as well.
-AMBIGUOUS_MONTHS: Final = word_set("may march mar mars mai")
-
-_TO_TWENTY: Final = (
-    "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen"
-    " seventeen eighteen nineteen twenty"
-)
-NUMBER_WORDS: Final[dict[str, str]] = {
-    word: str(number)
-    for word, number in {
-        **_numbered(_TO_TWENTY, start=0),
-        **{
-            word: 10 * tens
-            for word, tens in _numbered("thirty forty fifty sixty seventy eighty ninety", start=3).items()
-        },
-        **_numbered("zwei drei vier funf sechs sieben acht neun zehn", start=2),
-        **_numbered("deux trois quatre cinq six sept huit neuf dix", start=2),
-        **_numbered("dos tres cuatro cinco seis siete ocho nueve diez", start=2),
-        **_numbered("vierzehn", "quatorze", "catorce", start=14),
-        **_numbered("hundred", "hundert", "cent", "cien", start=100),
-        **_numbered("thousand", "tausend", "mille", "mil", start=1000),
-        **_numbered("million", start=1_000_000),
-    }.items()
+AMBIGUOUS_MONTHS: Final = _TABLE.words("ambiguous months")
+NUMBER_WORDS: Final = {
+    word: str(figure)
+    for first, *words in map(str.split, _TABLE.lines("number words"))
+    for figure, word in enumerate(words, int(first))
 }
 
 # Every word to which ``TextReading`` gives a meaning of its own.
 SMALL_WORDS: Final = STOPS | FILLERS | QUALIFIERS | NUMBER_WORDS.keys()
 
-# The names of each unit, and how many of the smallest one it holds: two weeks are fourteen days.
-_UNITS: Final = (
-    ("second", 1, "second seconds sec secs sekunde sekunden seconde secondes segundo segundos"),
-    ("second", 60, "minute minutes min mins minuten minuto minutos"),
-    ("second", 3_600, "hour hours hr hrs stunde stunden heure heures hora horas"),
-    ("second", 86_400, "day days tag tage tagen jour jours dia dias 天 日"),
-    ("second", 604_800, "week weeks woche wochen semaine semaines semana semanas 周"),
-    ("month", 1, "month months monat monate monaten mois mes meses"),
-    ("month", 12, "year years jahr jahre jahren ans annee annees ano anos 年"),
-    ("percent", 1, "percent percentage prozent pourcent % pct"),
-    ("euro", 1, "euro euros eur €"),
-    ("dollar", 1, "dollar dollars usd $"),
-    ("pound", 1, "pound pounds gbp £"),
-)
-UNITS: Final = {name: (unit, factor) for unit, factor, names in _UNITS for name in names.split()}
-
+# What each unit measures, and how many of the smallest one it holds: two weeks are fourteen days.
+UNITS: Final = {
+    name: (measure, int(factor))
+    for measure, factor, *names in map(str.split, _TABLE.lines("units"))
+    for name in names
+}
 
 # How much of a text is read. Floors that guard against something refuse a longer text, so that nothing passes
 # unread.
@@ -390,7 +288,9 @@ class TextReading:
             while start > end and folded[start - 1].isdecimal():
                 start -= 1
             words += split(folded[end:start])
-            end = _NUMBER.match(folded, start).end()  # type: ignore[union-attr]  # A separator between digits was found, so there is a number.
+            found = _NUMBER.match(folded, start)
+            assert found is not None, "a separator between digits was found, so there is a number"
+            end = found.end()
             words.append(folded[start:end])
             separator = _JOINED.search(folded, end)
         return tuple(words + split(folded[end:]))
