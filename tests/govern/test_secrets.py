@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from standfast.govern.judge import secrets
 from standfast.govern.judge.claim import NOTHING_KNOWN
-from standfast.govern.judge.key_formats import KEY_FORMATS, KeyFormat
+from standfast.govern.judge.key_formats import ISSUED_FORMS, KEY_FORMATS, SHORT_FORMS, KeyFormat
 from standfast.govern.judge.secrecy import SecrecyFloor, is_luhn, national_ids_in
 from standfast.govern.judge.secrets import find_secret
 from standfast.govern.judge.text_reading import TextReading
@@ -69,7 +69,7 @@ def test_every_known_form_begins_with_its_prefix() -> None:
     """A form whose substring is no part of what it matches would never be tried."""
     assert [
         form.kind
-        for form in (*secrets.ISSUED_FORMS, *secrets.SHORT_FORMS)
+        for form in (*ISSUED_FORMS, *SHORT_FORMS)
         if not form.part or not form.kind or not form.pattern.groups
     ] == []
 
