@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from standfast.govern.judge import tables
-from standfast.govern.judge.tables import Section, WordTable, parse_sections, read_phrases, read_sections
+from standfast.govern.judge.tables import TableSection, WordTable, parse_sections, read_phrases, read_sections
 from standfast.govern.judge.text_reading import fold
 
 FOLDER = Path(tables.__file__).with_name("data")
@@ -21,8 +21,8 @@ def test_a_table_has_titles_comments_names_and_continued_lines() -> None:
     )
 
     assert parse_sections(text, "x") == [
-        Section("first 0.5", ("plain words", "(you|we) (must|should) go on")),
-        Section("second", ("(a )?(you|we)",)),
+        TableSection("first 0.5", ("plain words", "(you|we) (must|should) go on")),
+        TableSection("second", ("(a )?(you|we)",)),
     ]
 
 

@@ -26,7 +26,7 @@ _NAME: Final = re.compile(r"\{([A-Z][A-Z_]+)\}")
 _WEIGHTED: Final = re.compile(r"(.+?)(?: (0\.\d+|1))?")
 
 
-class Section(NamedTuple):
+class TableSection(NamedTuple):
     """A section of a table: its title and its lines, with names replaced and continued lines joined."""
 
     title: str
@@ -52,7 +52,7 @@ class WordTable:
         return frozenset(" ".join(self._lines[title]).split())
 
 
-def read_sections(file_name: str) -> list[Section]:
+def read_sections(file_name: str) -> list[TableSection]:
     """Read a table.
 
     Titles may repeat: where the order of lines counts, it is that of the file.
@@ -70,7 +70,7 @@ def read_phrases(file_name: str) -> list[tuple[str, float, str]]:
     return phrases
 
 
-def parse_sections(text: str, file_name: str) -> list[Section]:
+def parse_sections(text: str, file_name: str) -> list[TableSection]:
     """The sections of a table's text.
 
     Raises:
@@ -87,7 +87,7 @@ def parse_sections(text: str, file_name: str) -> list[Section]:
             sections[-1][1].append(line)
         else:
             raise ValueError(f"{file_name}: {line!r:.80} stands before the first [title]")
-    return [Section(title, tuple(lines)) for title, lines in sections]
+    return [TableSection(title, tuple(lines)) for title, lines in sections]
 
 
 def _joined_lines(text: str, named: dict[str, str], file_name: str) -> Iterator[str]:
