@@ -328,9 +328,9 @@ def _configured(floor: Floor, options: Mapping[str, object]) -> Floor | None:
         )
     if not enabled:
         return None
-    # Only dataclasses have options.
-    changed = dataclasses.replace(floor, **changes) if changes else floor  # type: ignore[type-var]
-    return with_allowances(changed, dict(options))
+    if changes:
+        floor = dataclasses.replace(floor, **changes)  # type: ignore[type-var]  # Only dataclasses have options.
+    return with_allowances(floor, dict(options))
 
 
 def load_floor(name: str, entry_point: object) -> Floor:
