@@ -9,7 +9,7 @@ point of the group ``standfast.extensions``::
 An extension names its parts as ``"module:attribute"``; a part is imported when it is used.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from importlib import import_module
@@ -38,14 +38,16 @@ class ConsolePage:
     """A page of the web console that belongs to the whole store.
 
     Args:
-        path: Its path below ``/console``, and the name of its template without ``.html``.
-        context: Makes the template's variables from the settings and the query of the request.
+        path: Its path below ``/console``, and the name of its template without ``.html``. The template is in
+            the folder ``templates`` of the package.
+        at: Where the function is, ``"module:attribute"``, that makes the template's variables from the
+            settings and the query of a request.
         under: The path of the menu item it belongs to, if it has none of its own.
     """
 
     path: str
     title: str
-    context: Callable[[Any, Mapping[str, str]], Mapping[str, Any]]
+    at: str
     under: str = ""
 
 
@@ -56,14 +58,14 @@ class Extension:
     Args:
         commands: Its commands by name.
         settings: Its sections of settings by name: subclasses of ``standfast.settings.SettingsSection``.
-        pages: A tuple of ``ConsolePage``. Their templates are in the folder ``templates`` of the package.
+        pages: Its pages in the console.
         models: Kinds of model providers, each with a function that takes ``model``, ``base_url`` and
             ``script`` and returns a ``Guard``.
     """
 
     commands: Mapping[str, Command] = field(default_factory=dict)
     settings: Mapping[str, str] = field(default_factory=dict)
-    pages: str = ""
+    pages: tuple[ConsolePage, ...] = ()
     models: Mapping[str, str] = field(default_factory=dict)
 
 

@@ -1,8 +1,8 @@
-"""What this package brings to the command line and the settings."""
+"""What this package brings to the command line, the settings and the console."""
 
 from typing import Final
 
-from standfast.extensions import Command, Extension
+from standfast.extensions import Command, ConsolePage, Extension
 
 EXTENSION: Final = Extension(
     commands={
@@ -18,4 +18,5 @@ EXTENSION: Final = Extension(
         ),
     },
     settings={"bench": "standfast.bench.settings:BenchSettings"},
+    pages=(ConsolePage("bench", "Benchmarks", "standfast.bench.pages:leaderboard_page"),),
 )

@@ -1,8 +1,8 @@
-"""What this package brings to the command line, the settings and the judge."""
+"""What this package brings to the command line, the settings, the console and the judge."""
 
 from typing import Final
 
-from standfast.extensions import Command, Extension
+from standfast.extensions import Command, ConsolePage, Extension
 
 EXTENSION: Final = Extension(
     commands={
@@ -13,6 +13,10 @@ EXTENSION: Final = Extension(
         ),
     },
     settings={"prompts": "standfast.optimize.settings:PromptSettings"},
+    pages=(
+        ConsolePage("prompts", "Prompts", "standfast.optimize.pages:prompts_page"),
+        ConsolePage("report", "Report", "standfast.optimize.pages:report_page", under="prompts"),
+    ),
     models={
         "openai": "standfast.optimize.opening:openai_guard",
         "anthropic": "standfast.optimize.opening:anthropic_guard",

@@ -15,10 +15,11 @@ from typing import Any, Final, TypeVar
 from urllib.parse import urlencode
 
 import msgspec
-from jinja2 import Environment, PackageLoader, StrictUndefined
+from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
 from starlette.responses import RedirectResponse, Response
 
 from standfast.errors import InvalidValue
+from standfast.extensions import extensions
 from standfast.govern.approvals.queue import SYSTEM_NAMESPACE
 from standfast.govern.evidence import (
     CONTENT_FLOOR,
@@ -32,7 +33,7 @@ from standfast.records.scopes import name_in, prefix_in, scope_in
 from standfast.records.vocabulary import Band, Evidence, Value, Verdict
 from standfast.server.access.permissions import Caller, Permission, is_allowed
 from standfast.server.access.scope_limits import own_scope
-from standfast.server.console.charts import UNJUDGED, StatsCache
+from standfast.server.console.charts import UNJUDGED, StatsCache, line_chart
 from standfast.server.operations.gateway import Gateway
 from standfast.server.operations.telemetry import VERSION
 from standfast.settings import Settings
@@ -128,8 +129,9 @@ def static_address(name: str) -> str:
 
 @cache
 def _environment() -> Environment:
+    packages = {page.at.rpartition(".")[0]: None for one in extensions() for page in one.pages}
     environment = Environment(
-        loader=PackageLoader("standfast.server.console"),
+        loader=ChoiceLoader([PackageLoader(package) for package in ("standfast.server.console", *packages)]),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,
@@ -156,7 +158,12 @@ def _environment() -> Environment:
         "state_label": lambda name: "waiting" if name == "pending" else name,
         "band_label": lambda name: Band(name).label,
     }
-    environment.globals |= {"link": link, "static": static_address, "word_pieces": word_pieces}
+    environment.globals |= {
+        "line_chart": line_chart,
+        "link": link,
+        "static": static_address,
+        "word_pieces": word_pieces,
+    }
     return environment
 
 

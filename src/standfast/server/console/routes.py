@@ -13,17 +13,18 @@ from starlette.responses import Response, StreamingResponse
 from starlette.routing import BaseRoute, Route
 
 from standfast.errors import BadRequest, NotCanonical, NotFound, StandfastError, Unauthenticated
+from standfast.extensions import ConsolePage, extensions, part_at
 from standfast.records.canon import normal_string
 from standfast.server.access.permissions import Caller, KeyRole
 from standfast.server.console import (
     approval_pages,
-    artifact_pages,
     audit_pages,
     glossary,
     memory_pages,
     record_pages,
     scope_pages,
     search,
+    trace_pages,
 )
 from standfast.server.console.charts import StatsCache
 from standfast.server.console.login import ConsoleSession, Login
@@ -54,7 +55,8 @@ class PageRoute:
     """A page: its path, title and handlers, and where it stands in the menu.
 
     ``whole_store`` marks pages that belong to no namespace; callers with a key for one namespace do not see
-    them. ``for_people`` marks those that agents do not see.
+    them. ``for_people`` marks those that agents do not see. ``under`` is the menu item of a page that is not in
+    the menu itself.
     """
 
     path: str
@@ -64,6 +66,7 @@ class PageRoute:
     in_menu: bool = False
     whole_store: bool = False
     for_people: bool = False
+    under: str = ""
 
     def is_shown_to(self, request: PageRequest) -> bool:
         """Whether the menu lists the page for a caller. The page itself checks permissions."""
@@ -74,51 +77,45 @@ class PageRoute:
         )
 
 
+def _extension_route(page: ConsolePage) -> PageRoute:
+    def get(request: PageRequest) -> Page:
+        request.whole_store()
+        context = part_at(page.at)(request.settings, request.query)
+        return Page(template=f"{page.path}.html", context=context)
+
+    return PageRoute(page.path, page.title, get, in_menu=not page.under, whole_store=True, under=page.under)
+
+
 PAGES: Final = (
     PageRoute("", "Overview", memory_pages.overview, in_menu=True),
     PageRoute("activity", "Activity", memory_pages.activity, in_menu=True),
     PageRoute("search", "Search", search.search, in_menu=True),
     PageRoute("scopes", "Users and scopes", scope_pages.scopes, in_menu=True),
-    PageRoute("scope", "Scope", scope_pages.scope),
-    PageRoute("export", "Export", scope_pages.export),
-    PageRoute("write", "Write", scope_pages.write, scope_pages.remember),
-    PageRoute("forget", "Forget", scope_pages.rehearse, scope_pages.forget),
+    PageRoute("scope", "Scope", scope_pages.scope, under="scopes"),
+    PageRoute("export", "Export", scope_pages.export, under="scopes"),
+    PageRoute("write", "Write", scope_pages.write, scope_pages.remember, under="memory"),
+    PageRoute("forget", "Forget", scope_pages.rehearse, scope_pages.forget, under="memory"),
     PageRoute("memory", "Memory", memory_pages.memory, in_menu=True),
-    PageRoute("record", "Record", record_pages.record),
+    PageRoute("record", "Record", record_pages.record, under="memory"),
     PageRoute("snapshots", "Time travel", memory_pages.snapshots, in_menu=True),
     PageRoute("diff", "Differences", memory_pages.diff, in_menu=True),
     PageRoute("approvals", "Approvals", approval_pages.approvals, in_menu=True),
-    PageRoute("proposal", "Proposal", approval_pages.proposal, approval_pages.decide),
-    PageRoute("sign", "Sign together", approval_pages.sign, approval_pages.decide_together),
+    PageRoute("proposal", "Proposal", approval_pages.proposal, approval_pages.decide, under="approvals"),
+    PageRoute(
+        "sign", "Sign together", approval_pages.sign, approval_pages.decide_together, under="approvals"
+    ),
     PageRoute("refused", "Rejected", search.refused, in_menu=True, for_people=True),
-    PageRoute("runs", "Runs", artifact_pages.runs, in_menu=True, whole_store=True),
-    PageRoute("trace", "Trace", artifact_pages.trace, whole_store=True),
-    PageRoute("compare", "Compare runs", artifact_pages.compare, whole_store=True),
+    PageRoute("runs", "Runs", trace_pages.runs, in_menu=True, whole_store=True),
+    PageRoute("trace", "Trace", trace_pages.trace, whole_store=True, under="runs"),
+    PageRoute("compare", "Compare runs", trace_pages.compare, whole_store=True, under="runs"),
     PageRoute("ledger", "Ledger", audit_pages.ledger, audit_pages.verify, in_menu=True),
-    PageRoute("entry", "Ledger entry", audit_pages.entry),
-    PageRoute("receipt", "Receipt", audit_pages.receipt_file),
+    PageRoute("entry", "Ledger entry", audit_pages.entry, under="ledger"),
+    PageRoute("receipt", "Receipt", audit_pages.receipt_file, under="ledger"),
     PageRoute("keys", "Keys", audit_pages.keys, audit_pages.change, in_menu=True, for_people=True),
-    PageRoute("bench", "Benchmarks", artifact_pages.bench, in_menu=True, whole_store=True),
-    PageRoute("prompts", "Prompts", artifact_pages.prompts, in_menu=True, whole_store=True),
-    PageRoute("report", "Report", artifact_pages.report, whole_store=True),
+    *(_extension_route(page) for one in extensions() for page in one.pages),
     PageRoute("words", "Words", glossary.words, in_menu=True),
 )
-# The menu item of each page that is not in the menu itself.
-MENU_ITEM_OF: Final = {
-    "scope": "scopes",
-    "export": "scopes",
-    "write": "memory",
-    "forget": "memory",
-    "record": "memory",
-    "proposal": "approvals",
-    "sign": "approvals",
-    "trace": "runs",
-    "compare": "runs",
-    "entry": "ledger",
-    "receipt": "ledger",
-    "report": "prompts",
-}
-assert set(MENU_ITEM_OF) == {page.path for page in PAGES if not page.in_menu}
+assert all(page.in_menu != bool(page.under) for page in PAGES)
 
 
 class Console:
@@ -214,7 +211,7 @@ class Console:
                 return StreamingResponse(page.pieces, media_type="application/octet-stream", headers=headers)
             return Response(page.context["text"], media_type="application/octet-stream", headers=headers)
         layout = self._layout(session, page_request)
-        current = MENU_ITEM_OF.get(route.path, route.path)
+        current = route.under or route.path
         context = {**layout, "title": route.title, "current": current, **page.context}
         return html(page.template, context, page.status)
 
