@@ -13,6 +13,7 @@ from standfast.clock import RandomIds, SystemClock
 from standfast.memory import Memory, Run
 from standfast.memory.snapshot_view import SnapshotView
 from standfast.recall.answers import Package
+from standfast.records.requests import RecallRequest
 from standfast.records.vocabulary import ActionType, Band, Remembered, Verdict, VisibilityMode
 from standfast.store.commit import Commit, Write
 from standfast.traces.artifact import ModelConfig
@@ -136,7 +137,7 @@ def _bare_commit(memory: Memory, number: int) -> None:
 def _recorded_alone(view: SnapshotView, package: Package, like: Run) -> None:
     """Record the events of such a run without running it."""
     recorder = Recorder(like.identity, clock=SystemClock(), model=MODEL)
-    recorder.retrieval(**view.retrieval_facts(package))
+    recorder.retrieval(**view.retrieval_facts(package, RecallRequest(query=QUERY)))
     answer = Remembered(memory_id="shop/1", verdict=Verdict.SEAL, bands=(Band.LEDGER, Band.ACTIVE)).as_json()
     recorder.perform(REMEMBER, {"text": _fact(1), "subject": "shop/1", "source": SOURCE}, lambda: answer)
     recorder.output({"type": "text", "sections": ["answer"]})

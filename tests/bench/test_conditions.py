@@ -18,7 +18,7 @@ from standfast.bench.episodes import Episode
 from standfast.policies.byte_model import ByteModel, compressed_bytes
 from standfast.policies.byte_store import ByteBudget, ByteMemoryStore
 from standfast.policies.write_policy import policy_names, write
-from standfast.recall.controllers import DEFAULT_CONTROLLER
+from standfast.records.requests import DEFAULT_CONTROLLER
 from tests.bench.episodes import episode_of, small_episode
 
 

@@ -11,7 +11,7 @@ import click
 from standfast.cli import main
 from standfast.client import AsyncClient, Client
 from standfast.memory import AsyncMemory, Memory
-from standfast.recall.filters import Filter
+from standfast.records.filters import Filter
 from standfast.server.http.endpoints import ENDPOINTS
 from standfast.server.mcp.server import ALL_TOOLS
 from tests.project.cli_reference import contexts

@@ -7,12 +7,12 @@ from hypothesis import strategies as st
 
 from standfast import EstimatedCounter, Memory, RecallPackage, RecallRequest, RecordView
 from standfast.recall.analysis import analyzer_of
-from standfast.recall.filters import Filter
 from standfast.recall.index import segment, store_index, upkeep
 from standfast.recall.index.lexical_index import record_of_version
 from standfast.recall.index.store_index import path_of
 from standfast.recall.index.view import ListedView
 from standfast.recall.lexical import LexicalController
+from standfast.records.filters import Filter
 from standfast.records.scopes import is_within, scoped_key
 from standfast.records.vocabulary import ActionType, Band
 from standfast.store.commit import Commit, Write
@@ -133,7 +133,7 @@ def plain_answer(
     for band in request.bands:
         for version in store.scan(namespace, prefix=f"{band}/", at=at):
             record = record_of_version(version)
-            if record is not None and any(is_within(record.scope, scope) for scope in request.scopes):
+            if record is not None and any(is_within(record.scope, scope) for scope in request.places):
                 listed.append((version.key, record))
     law = {(one.scope, one.memory_id) for _, one in listed if one.band == Band.VAULT}
     shown = [
@@ -149,7 +149,7 @@ def plain_answer(
     return package
 
 
-def request_of(question: dict[str, Any]) -> RecallRequest:
+def request_of(question: dict[str, Any], controller: str = "lexical-v1") -> RecallRequest:
     return RecallRequest(
         query=question["query"],
         tokens=200,
@@ -157,13 +157,14 @@ def request_of(question: dict[str, Any]) -> RecallRequest:
         bands=question["bands"],
         scopes=tuple(question["scopes"]),
         where=Filter.of(question["where"]),
+        controller=controller,
     )
 
 
 def indexed_answer(
     memory: Memory, at: int, question: dict[str, Any], controller: str = "lexical-v1"
 ) -> RecallPackage:
-    package = memory.at(at).answer(request_of(question), controller=controller).package
+    package = memory.at(at).answer(request_of(question, controller)).package
     assert isinstance(package, RecallPackage)
     return package
 

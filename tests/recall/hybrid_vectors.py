@@ -15,11 +15,11 @@ from standfast.recall import (
     Filter,
     HybridController,
     QueryVector,
-    RecallRequest,
     RecordView,
     StaticEmbedder,
 )
 from standfast.recall.analysis import IndexedRecord, analyzer_of
+from standfast.recall.answers import EmbeddedRequest
 from standfast.recall.embedders import SignedBytes
 from standfast.recall.index.view import IndexView, ListedView
 from standfast.recall.vectors import Similarities, percents_of
@@ -67,7 +67,7 @@ def package_of(records: list[dict[str, Any]], request: dict[str, Any]) -> dict[s
     embedder = StaticEmbedder()
     vectors = ListedVectors(embedder.embed([one.text for one in indexed]))
     view = RecordView((), lambda: listed, vectors=lambda _: vectors)
-    asked = RecallRequest(
+    asked = EmbeddedRequest(
         **{**request, "where": Filter.of(request.get("where"))},
         vector=QueryVector.of(embedder, request["query"]),
     )

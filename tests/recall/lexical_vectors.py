@@ -11,8 +11,8 @@ import msgspec
 
 from standfast.recall import EstimatedCounter, LexicalController, RecallRequest, RecordView
 from standfast.recall.analysis import IndexedRecord, analyzer_of
-from standfast.recall.filters import Filter
 from standfast.recall.index.view import ListedView
+from standfast.records.filters import Filter
 
 FILE = Path(__file__).parents[1] / "vectors" / "lexical-v1.jsonl"
 TALK = [

@@ -17,6 +17,7 @@ from standfast.recall import (
     StaticEmbedder,
 )
 from standfast.recall.analysis import IndexedRecord, analyzer_of
+from standfast.recall.answers import EmbeddedRequest
 from standfast.recall.index.view import ListedView
 from tests.recall import hybrid_vectors, lexical_vectors
 from tests.recall.hybrid_vectors import ListedVectors
@@ -60,7 +61,7 @@ def digest(records: int = 4_000, questions: int = 40) -> str:
     for number in range(questions):
         query = " ".join(dice.choices([*WORDS, "Ada"], k=1 + number % 6))
         lexical = RecallRequest(query=query, tokens=300 + 100 * number, max_items=50)
-        hybrid = RecallRequest(query=query, tokens=500, vector=QueryVector.of(embedder, query))
+        hybrid = EmbeddedRequest(query=query, tokens=500, vector=QueryVector.of(embedder, query))
         for controller, request in ((LexicalController(), lexical), (HybridController(), hybrid)):
             package = controller.answer(request, view, EstimatedCounter()).package
             found.update(package.package_hash.encode() + package.text.encode())

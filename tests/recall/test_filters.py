@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from standfast.errors import InvalidValue
-from standfast.recall.filters import Filter, RecordFacts
+from standfast.records.filters import Filter, RecordFacts
 from standfast.records.vocabulary import Record
 
 pytestmark = pytest.mark.usefixtures("any_time_zone")

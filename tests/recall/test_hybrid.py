@@ -18,11 +18,11 @@ from standfast.recall import (
     HybridController,
     LexicalController,
     QueryVector,
-    RecallRequest,
     RecordView,
     to_signed_bytes,
 )
 from standfast.recall.analysis import IndexedRecord, analyzer_of
+from standfast.recall.answers import EmbeddedRequest
 from standfast.recall.hybrid import VectorScores
 from standfast.recall.index.view import ListedView
 from tests.recall.hybrid_vectors import CASES, FILE, PETS, ListedVectors, package_of
@@ -132,7 +132,7 @@ def _answered(controller: LexicalController, query: str, **vector: Any) -> Any:
     indexed = [msgspec.convert(one, IndexedRecord) for one in PETS]
     listed = ListedView([("store", one) for one in indexed], analyzer_of("english"))
     view = RecordView((), lambda: listed)
-    return controller.answer(RecallRequest(query=query, tokens=200, **vector), view, EstimatedCounter())
+    return controller.answer(EmbeddedRequest(query=query, tokens=200, **vector), view, EstimatedCounter())
 
 
 def test_without_a_vector_it_says_how_to_get_an_embedder() -> None:

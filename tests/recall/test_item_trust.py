@@ -15,17 +15,11 @@ from standfast.errors import InvalidValue
 from standfast.govern.policy import decide_recall
 from standfast.recall.analysis import decode_record
 from standfast.recall.answers import Package
-from standfast.recall.dates import MISSING, time_of
-from standfast.recall.filters import (
-    CEILING_UNITS,
-    EvidenceFacts,
-    Filter,
-    ceilings,
-    doubts_of,
-    trust_code,
-)
+from standfast.recall.filters import CEILING_UNITS, EvidenceFacts, ceilings, doubts_of, trust_code
 from standfast.records.canon import utc_text
+from standfast.records.filters import Filter
 from standfast.records.origins import Origin, ceiling_of
+from standfast.records.timestamps import MISSING, time_of
 from tests.recall.test_lexical import answer, ids, record
 
 DOC = {"kind": "doc", "id": "handbook#4"}

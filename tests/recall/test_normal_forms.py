@@ -10,10 +10,10 @@ import unicodedata2
 from hypothesis import given
 from hypothesis import strategies as st
 
-from standfast.recall.dates import MISSING, exact_time, normal_timestamp, recency, time_of
 from standfast.recall.request import MemoryControllerInput, Scoring, normal_text, terms_of_query
 from standfast.records import canon
 from standfast.records.canon import fingerprint_of_bytes, lowered
+from standfast.records.timestamps import MISSING, exact_time, normal_timestamp, recency, time_of
 from standfast.records.vocabulary import Budget
 from tests.recall import plain_reader
 from tests.recall.stores import STAMPS

@@ -8,7 +8,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from standfast.recall.candidates import Candidate, read_line
-from standfast.recall.dates import time_of
 from standfast.recall.selection import (
     DropReason,
     RankedCandidate,
@@ -20,6 +19,7 @@ from standfast.recall.selection import (
     fit,
     per_item_tokens,
 )
+from standfast.records.timestamps import time_of
 from standfast.records.vocabulary import Budget
 from tests.recall.stores import FEW, records
 

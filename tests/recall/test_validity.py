@@ -10,8 +10,8 @@ import pytest
 from standfast import Memory, RecallPackage
 from standfast.clock import ManualClock
 from standfast.errors import InvalidValue
-from standfast.recall.filters import Filter
 from standfast.recall.package import RecallItem, text_parts
+from standfast.records.filters import Filter
 from tests.recall.test_lexical import answer, record
 
 DOC = {"kind": "doc", "id": "handbook#4"}

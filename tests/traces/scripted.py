@@ -7,16 +7,18 @@ artifact on a line.
 
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from random import Random
+from types import SimpleNamespace
 from typing import Any
 
 from standfast.clock import ManualClock
 from standfast.records.canon import fingerprint
-from standfast.records.vocabulary import Band, RunIdentity, VisibilityMode
+from standfast.records.requests import RecallRequest
+from standfast.records.vocabulary import RunIdentity, VisibilityMode
 from standfast.traces.artifact import ModelConfig, RetrievalBudget, SelectedRecord, ToolProfile, Trace
 from standfast.traces.recorder import Recorder
 from standfast.traces.replay import ReplayedRun
@@ -45,13 +47,13 @@ class FixedMemory:
 
     records: tuple[tuple[str, float], ...] = (("eu-refunds", 0.91), ("eu-postage", 0.5), ("us-refunds", 0.5))
 
-    def recall(self, query: str, *, tokens: int) -> dict[str, Any]:
-        """What a package would be."""
-        return {"query": query, "tokens": tokens, "records": list(self.records)}
+    def answer(self, request: RecallRequest, *, token_counter: Any = None) -> Any:
+        """An answer, with what a package would be."""
+        assert token_counter is None
+        package = {"query": request.query, "tokens": request.tokens, "records": list(self.records)}
+        return SimpleNamespace(package=package)
 
-    def retrieval_facts(
-        self, package: Any, *, bands: Sequence[Band | str] | None = None
-    ) -> Mapping[str, Any]:
+    def retrieval_facts(self, package: Any, request: RecallRequest) -> Mapping[str, Any]:
         """How a trace tells of it."""
         return {
             "policy_id": "memory.read",
@@ -72,7 +74,7 @@ class FixedMemory:
             ],
             "namespace": "default",
             "scopes": ["shared"],
-            "filters": {"bands": list(bands or ["VAULT", "LEDGER"])},
+            "filters": {"bands": [band.value for band in request.bands]},
             "budget": RetrievalBudget(tokens=package["tokens"], max_items=50),
             "package_hash": fingerprint(["package", package["query"]]),
             "store_id": "store-1",

@@ -17,11 +17,10 @@ from standfast.limits import MAX_RECALL_TOKENS
 from standfast.memory import Memory
 from standfast.memory.erasing import TTL
 from standfast.recall.analysis import DEFAULT_LANGUAGE, analyzer_of, words_of
-from standfast.recall.answers import RECALLED_BANDS, RecallRequest
-from standfast.recall.controllers import DEFAULT_CONTROLLER
 from standfast.recall.hybrid import HYBRID_VERSION
 from standfast.recall.lexical import BEST_SCORE
 from standfast.records.canon import parse
+from standfast.records.requests import DEFAULT_CONTROLLER, RECALLED_BANDS, RecallRequest
 from standfast.records.scopes import SHARED, scoped_key
 from standfast.records.vocabulary import Band
 from standfast.store.protocol import Version
@@ -251,8 +250,10 @@ class SnapshotItems:
         view, most = self._memory.at(self.at), max(count, _FIRST_RANKED)
         controller = DEFAULT_CONTROLLER if self._memory.vectors.embedder is None else HYBRID_VERSION
         while True:
-            request = RecallRequest(query=query, tokens=MAX_RECALL_TOKENS, max_items=most)
-            candidates = view.answer(request, controller=controller).explanation.items
+            request = RecallRequest(
+                query=query, tokens=MAX_RECALL_TOKENS, max_items=most, controller=controller
+            )
+            candidates = view.answer(request).explanation.items
             found: dict[str, float | None] = {
                 candidate.memory_id: candidate.as_json()["score"] / BEST_SCORE
                 for candidate in candidates

@@ -30,9 +30,9 @@ from standfast.errors import InvalidValue, PutRefused
 from standfast.limits import MAX_RECALL_ITEMS, MAX_RECALL_TOKENS
 from standfast.memory import Memory
 from standfast.memory.messages import read_messages
-from standfast.recall.filters import Filter
 from standfast.recall.lexical import BEST_SCORE
 from standfast.records.canon import utc_text
+from standfast.records.filters import Filter
 from standfast.records.scopes import scoped_key
 from standfast.records.vocabulary import ActionType, Band, Record, Remembered, Verdict, VisibilityMode
 from standfast.store.stored_records import HistoryEntry, record_of

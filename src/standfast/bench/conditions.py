@@ -26,7 +26,7 @@ from standfast.errors import InvalidValue
 from standfast.policies import ByteBudget, ByteMemoryStore, ByteModel, Compression, WritePolicy
 from standfast.policies.byte_model import compressed_bytes, endpoint_of, json_bytes
 from standfast.policies.features import ObservationKind, kind_of
-from standfast.recall.controllers import DEFAULT_CONTROLLER
+from standfast.records.requests import DEFAULT_CONTROLLER
 from standfast.records.vocabulary import MemoryAction, Step
 
 WINDOW_STEPS: Final = 50

@@ -7,7 +7,7 @@ import click
 from standfast.cli.options import progress_bar
 from standfast.cli.output import json_option, print_json
 from standfast.limits import DEFAULT_MAX_ITEMS, MAX_RECALL_ITEMS, MAX_RECALL_TOKENS
-from standfast.recall.controllers import DEFAULT_CONTROLLER
+from standfast.records.requests import DEFAULT_CONTROLLER
 
 
 @click.group("eval")

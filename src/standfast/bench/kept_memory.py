@@ -25,8 +25,8 @@ from standfast.errors import EmptyQuery
 from standfast.policies import ByteMemoryStore
 from standfast.policies.byte_model import API, endpoint_of
 from standfast.recall import Candidate, ControllerRegistry, RecallRequest, RecordView
-from standfast.recall.controllers import DEFAULT_CONTROLLER
 from standfast.records.canon import fingerprint
+from standfast.records.requests import DEFAULT_CONTROLLER
 from standfast.records.vocabulary import Step
 
 MOST_QUESTIONED: Final = 30

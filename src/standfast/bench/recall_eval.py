@@ -32,10 +32,11 @@ from standfast.limits import DEFAULT_MAX_ITEMS
 from standfast.memory.embedding import MemoryVectors, named_embedder
 from standfast.memory.snapshot_view import SnapshotReader, SnapshotView
 from standfast.recall.answers import Package
-from standfast.recall.controllers import DEFAULT_CONTROLLER, ControllerRegistry
+from standfast.recall.controllers import ControllerRegistry
 from standfast.recall.embedders import Embedder
 from standfast.recall.package import RecallPackage
 from standfast.records.canon import utc_text
+from standfast.records.requests import DEFAULT_CONTROLLER
 from standfast.records.scopes import SHARED, scoped_key
 from standfast.records.vocabulary import ActionType, Band, Record, Value, Verdict
 from standfast.store.commit import Commit, Write

@@ -23,13 +23,13 @@ from standfast.cli.output import json_option, print_json
 from standfast.limits import DEFAULT_MAX_ITEMS
 from standfast.memory import Memory
 from standfast.recall.answers import Explanation, RecallAnswer
-from standfast.recall.controllers import DEFAULT_CONTROLLER
-from standfast.recall.filters import Filter
 from standfast.recall.jsonl import JsonlSource, Source
 from standfast.recall.package import RecallPackage
 from standfast.recall.phase6 import explain
 from standfast.recall.request import DroppedForm, MemoryControllerInput
+from standfast.records.filters import Filter
 from standfast.records.origins import Origin
+from standfast.records.requests import DEFAULT_CONTROLLER
 from standfast.records.scopes import SHARED
 
 DEFAULT_TOKENS: Final = 500

@@ -9,12 +9,11 @@ import msgspec
 from standfast.errors import InvalidValue
 from standfast.limits import DEFAULT_MAX_ITEMS, DEFAULT_RECALL_TOKENS, MAX_BODY_BYTES, MAX_RUN_ITEMS
 from standfast.memory.conversations import AddedMessages
-from standfast.memory.erasing import ForgetRequest
 from standfast.memory.messages import read_messages
-from standfast.recall.controllers import DEFAULT_CONTROLLER
-from standfast.recall.filters import Filter, Where
+from standfast.records.filters import Filter, Where
 from standfast.records.origins import Origin
-from standfast.records.requests import instant_text
+from standfast.records.requests import DEFAULT_CONTROLLER, ForgetRequest
+from standfast.records.timestamps import instant_text
 from standfast.records.vocabulary import JsonScalar
 from standfast.server.operations import schemas
 from standfast.server.operations.schemas import AddBody

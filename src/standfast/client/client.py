@@ -33,9 +33,9 @@ from standfast.ledger.checkpoint import InclusionReceipt
 from standfast.limits import DEFAULT_MAX_ITEMS, DEFAULT_RECALL_TOKENS, SAFE_INTEGER
 from standfast.memory.conversations import AddedMessages
 from standfast.memory.messages import SessionInfo, SessionMessage
-from standfast.recall.controllers import DEFAULT_CONTROLLER
-from standfast.recall.filters import Filter, Where
+from standfast.records.filters import Filter, Where
 from standfast.records.origins import Origin
+from standfast.records.requests import DEFAULT_CONTROLLER
 from standfast.records.vocabulary import Band, JsonScalar, Receipt, Record, VisibilityMode
 from standfast.server.operations import schemas, store_schemas
 from standfast.server.operations.schemas import SessionPage, SessionQuery, SessionsPage, SessionsQuery

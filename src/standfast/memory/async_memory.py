@@ -11,11 +11,11 @@ iterator there is a list here.
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from functools import wraps
 from types import TracebackType
-from typing import Any, Concatenate, Generic, ParamSpec, Self, TypeVar
+from typing import Any, Concatenate, Generic, ParamSpec, Self, TypeVar, Unpack
 
 from standfast.limits import MAX_RETRIES
 from standfast.memory.embedding import MemoryVectors
@@ -23,6 +23,7 @@ from standfast.memory.erasing import ErasurePlan, Forgotten
 from standfast.memory.memory import DEFAULT_WORKFLOW, Memory
 from standfast.memory.run import Run
 from standfast.memory.snapshot_view import SnapshotView
+from standfast.records.requests import ForgetFields, ForgetRequest, takes_fields_of
 from standfast.records.vocabulary import Receipt, Remembered, RunIdentity, VisibilityMode
 from standfast.store.store import Store
 from standfast.traces.artifact import ToolProfile, Trace
@@ -84,6 +85,7 @@ class AsyncRun(_Wrapper[Run]):
 
     recall = _awaited(Run.recall)
     remember = _awaited(Run.remember)
+    recall_request = _awaited(Run.recall_request)
     remember_request = _awaited(Run.remember_request)
     forget = _awaited(Run.forget)
     commit = _awaited(Run.commit)
@@ -241,26 +243,26 @@ class AsyncMemory(_Wrapper[Memory]):
         """Return memory as of a snapshot; see ``Memory.at``."""
         return AsyncSnapshotView(await _in_thread(self._wrapped.at, snapshot))
 
+    @takes_fields_of(ForgetRequest)
     async def forget(
         self,
         subject: str | None = None,
         *,
         reason: str = "",
-        scope: str | None = None,
-        memory_id: str | None = None,
-        source: Mapping[str, str] | None = None,
         rehearse: bool = False,
         workflow: str = DEFAULT_WORKFLOW,
         agent: str | None = None,
         run_id: str | None = None,
+        **fields: Unpack[ForgetFields],
     ) -> Forgotten | ErasurePlan:
         """Erase a subject, all of a scope or all from a source, or say what would be erased; see
         ``Memory.forget``.
         """
         erase: Callable[..., Forgotten | ErasurePlan] = self._wrapped.forget
         who = {"workflow": workflow, "agent": agent, "run_id": run_id}
-        what = {"reason": reason, "scope": scope, "memory_id": memory_id, "source": source}
-        return await asyncio.shield(_in_thread(erase, subject, **what, rehearse=rehearse, **who))
+        return await asyncio.shield(
+            _in_thread(erase, subject, reason=reason, rehearse=rehearse, **fields, **who)
+        )
 
     async def retry(
         self, attempt: Callable[[], Awaitable[_R]], *, key: str = "", attempts: int = MAX_RETRIES

@@ -10,7 +10,7 @@ more than the least of them. Facts are remembered in runs whose ids are made fro
 conversation again asks nobody and changes nothing.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import datetime
 from functools import partial
 from typing import Any, Final, Protocol
@@ -41,11 +41,10 @@ from standfast.memory.messages import (
 from standfast.memory.run import Run
 from standfast.records.canon import fingerprint, normal_string, utc_text
 from standfast.records.origins import Origin, checked_origin, lowest, origin_of
-from standfast.records.requests import RememberRequest
+from standfast.records.requests import AddRequest
 from standfast.records.scopes import is_within, refused_key, scoped_key
 from standfast.records.vocabulary import (
     ActionType,
-    JsonScalar,
     Receipt,
     Record,
     Remembered,
@@ -97,66 +96,36 @@ class AddedMessages(Value, frozen=True, kw_only=True):
         return sum(not one.known and one.verdict in ACCEPTED_VERDICTS for one in self.messages)
 
 
-class AddRequest(Value, frozen=True, kw_only=True):
-    """What a caller asks to add, read and checked. Build it with ``of``."""
+class Addition(Value, frozen=True, kw_only=True):
+    """What a caller asks to add, with its messages read, and who asks."""
 
+    asked: AddRequest
     messages: tuple[ReadMessage, ...]
-    scope: str
     session: str
-    position: int | None
-    tags: tuple[str, ...]
-    metadata: dict[str, JsonScalar]
     run_id: str | None
     max_origin: Origin
-    supersedes: tuple[str, ...] = ()
 
     @classmethod
-    def of(
-        cls,
-        messages: Iterable[Any],
-        *,
-        scope: str | None,
-        session: str | None,
-        position: int | None,
-        tags: Sequence[str],
-        metadata: Mapping[str, JsonScalar] | None,
-        run_id: str | None,
-        max_origin: Origin | str,
-        supersedes: str | Sequence[str] = (),
-    ) -> "AddRequest":
-        """Read the messages, and check everything that is common to them.
-
-        The parameters are those of ``Memory.add``.
-        """
-        read = read_messages(messages)
+    def of(cls, request: AddRequest, *, run_id: str | None, max_origin: Origin | str) -> "Addition":
+        """Read the messages of a request, and check everything that is common to them."""
+        read = read_messages(request.messages)
         if not read:
             raise InvalidValue(what="messages", problem="there are none; give at least one")
-        if position is not None and not (type(position) is int and 0 <= position <= MAX_MESSAGE_POSITION):
-            problem = f"it must be a number from 0 to {MAX_MESSAGE_POSITION:,}, not {position!r:.40}"
-            raise InvalidValue(what="position", problem=problem)
-        common = RememberRequest.of(
-            "text",
-            scope=scope,
-            session=session,
-            position=position,
-            tags=tags,
-            metadata=metadata,
-            supersedes=supersedes,
-        )
-        name = Record(memory_id="session", text=f"{common.scope}\n{session or ''}")
+        name = Record(memory_id="session", text=f"{request.place}\n{request.session or ''}")
         if redacted(name) is not name:
             raise InvalidValue(what="session", problem="its name, or the scope, holds a secret; use another")
         return cls(
+            asked=request,
             messages=tuple(read),
-            scope=common.scope,
-            session=normal_string(session or ""),
-            position=position,
-            tags=common.tags,
-            metadata=common.metadata,
+            session=normal_string(request.session or ""),
             run_id=run_id,
             max_origin=checked_origin(max_origin, what="max_origin"),
-            supersedes=common.supersedes,
         )
+
+    @property
+    def scope(self) -> str:
+        """The scope that the messages belong to."""
+        return self.asked.place
 
     def placed(self, start: int) -> list[tuple[int, ReadMessage]]:
         """The messages with their positions: their own, or counted on from the one before."""
@@ -184,7 +153,7 @@ class Conversations:
     # Adding.
 
     def add(
-        self, request: AddRequest, *, workflow: str, agent: str, retry: Callable[..., Any]
+        self, request: Addition, *, workflow: str, agent: str, retry: Callable[..., Any]
     ) -> AddedMessages:
         """Add messages, in as many commits as it takes; see ``Memory.add``.
 
@@ -206,12 +175,12 @@ class Conversations:
             messages += added
             receipts += [] if receipt is None else [receipt]
             if receipt is not None:
-                request = replace(request, supersedes=())
+                request = replace(request, asked=replace(request.asked, supersedes=()))
         return AddedMessages(
             session=request.session, scope=request.scope, messages=tuple(messages), receipts=tuple(receipts)
         )
 
-    def _require_free(self, request: AddRequest, placed: Sequence[tuple[int, ReadMessage]]) -> None:
+    def _require_free(self, request: Addition, placed: Sequence[tuple[int, ReadMessage]]) -> None:
         """Raise ``MessageConflict`` before anything is written if the session has another message at one of
         the positions.
         """
@@ -222,14 +191,14 @@ class Conversations:
             if position in stored and not _is_same(stored[position], message):
                 raise MessageConflict(session=request.session, scope=request.scope, position=position)
 
-    def _start_of(self, request: AddRequest) -> int:
+    def _start_of(self, request: Addition) -> int:
         """The position of the request's first message.
 
         Without one, messages that begin as the session begins are the session again, from its start; others
         continue it.
         """
-        if request.position is not None:
-            return request.position
+        if request.asked.position is not None:
+            return request.asked.position
         if request.run_id is not None:
             stored = self._idempotency(request, request.run_id).stored_answer(self._store)
             if stored is not None:
@@ -248,7 +217,7 @@ class Conversations:
 
     def _add_page(
         self,
-        request: AddRequest,
+        request: Addition,
         page: Sequence[tuple[int, ReadMessage]],
         *,
         start: int,
@@ -301,7 +270,7 @@ class Conversations:
 
     def _judge(
         self,
-        request: AddRequest,
+        request: Addition,
         new: Sequence[tuple[int, ReadMessage]],
         *,
         run: RunIdentity,
@@ -346,18 +315,18 @@ class Conversations:
         return context.updated(refused=frozenset(keys[key] for key in found), recalled=(), today=today)
 
     def _records(
-        self, request: AddRequest, position: int, message: ReadMessage, now: str, at: int
+        self, request: Addition, position: int, message: ReadMessage, now: str, at: int
     ) -> Iterator[Record]:
-        services, tags = self._services, normal_tags(request.tags)
+        services, tags = self._services, normal_tags(request.asked.tags)
         for number, passage in enumerate(message.passages, 1):
             part = number if len(message.passages) > 1 else 0
             source = {"kind": passage.kind, "id": f"{request.session}#{position}"}
             origin = lowest([request.max_origin, origin_of(source, services.origin_of_kind)])
-            if request.supersedes:
+            if request.asked.supersedes:
                 require_superseded(
                     services.store,
                     services.namespace,
-                    request.supersedes,
+                    request.asked.supersedes,
                     scope=request.scope,
                     origin=origin,
                     at=at,
@@ -369,16 +338,16 @@ class Conversations:
                 tags=tags,
                 source=source,
                 scope=request.scope,
-                metadata={**request.metadata, **message.metadata},
+                metadata={**request.asked.metadata, **message.metadata},
                 session=request.session,
                 position=position,
                 speaker=passage.speaker,
                 origin=origin,
-                supersedes=request.supersedes,
+                supersedes=request.asked.supersedes,
             )
 
     def _known(
-        self, request: AddRequest, position: int, stored: Sequence[Record], message: ReadMessage
+        self, request: Addition, position: int, stored: Sequence[Record], message: ReadMessage
     ) -> AddedMessage:
         if not _is_same(stored, message):
             raise MessageConflict(session=request.session, scope=request.scope, position=position)
@@ -389,7 +358,7 @@ class Conversations:
             known=True,
         )
 
-    def _was_there(self, request: AddRequest, position: int, at: int) -> bool:
+    def _was_there(self, request: Addition, position: int, at: int) -> bool:
         """Whether a message was at a position and is not any more: it was forgotten, or its time was over."""
         return any(
             next(
@@ -405,7 +374,7 @@ class Conversations:
 
     def _session_write(
         self,
-        request: AddRequest,
+        request: Addition,
         row: dict[str, Any] | None,
         new: Sequence[tuple[int, ReadMessage]],
         now: str,
@@ -425,13 +394,13 @@ class Conversations:
         action = ActionType.WRITE if row is None else ActionType.MERGE
         return Write.of(self._services.namespace, key, action, content)
 
-    def _idempotency(self, request: AddRequest, run_id: str) -> IdempotencyRecord:
+    def _idempotency(self, request: Addition, run_id: str) -> IdempotencyRecord:
         # No fingerprint of the messages is stored, because one of them may hold a secret. They are compared
         # one by one.
         asked = [_CALLER, request.scope, request.session]
         return IdempotencyRecord.of(_CALLER, self._services.namespace, run_id, asked)
 
-    def _idempotency_rows(self, request: AddRequest, start: int, attempt: RunIdentity) -> list[Write]:
+    def _idempotency_rows(self, request: Addition, start: int, attempt: RunIdentity) -> list[Write]:
         if request.run_id is None:
             return []
         record = self._idempotency(request, request.run_id)

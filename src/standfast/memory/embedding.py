@@ -12,7 +12,7 @@ import msgspec
 
 from standfast.errors import CommitAborted, EmbeddingFailed, InvalidValue
 from standfast.limits import MAX_ATTEMPTS
-from standfast.recall.answers import RecallRequest
+from standfast.recall.answers import vector_of, with_vector
 from standfast.recall.embedders import (
     Embedder,
     QueryVector,
@@ -24,6 +24,7 @@ from standfast.recall.embedders import (
 )
 from standfast.recall.vectors import StoreVectors, VectorView, stored_form
 from standfast.records.canon import parse
+from standfast.records.requests import RecallRequest
 from standfast.records.scopes import prefix_of
 from standfast.records.vocabulary import ActionType, Band, Value
 from standfast.store.commit import Commit, Fact, RecordVector, Write
@@ -81,9 +82,9 @@ class MemoryVectors:
 
     def with_vector(self, request: RecallRequest) -> RecallRequest:
         """A request with the vector of its query, unless it has one or there is no embedder."""
-        if request.vector is not None or self.embedder is None:
+        if vector_of(request) is not None or self.embedder is None:
             return request
-        return msgspec.structs.replace(request, vector=QueryVector.of(self.embedder, request.query))
+        return with_vector(request, QueryVector.of(self.embedder, request.query))
 
     def status(self, embedder: Embedder | str | None = None) -> VectorStatus:
         """How many records have a vector, by default of the memory's own embedder."""

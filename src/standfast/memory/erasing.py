@@ -30,10 +30,10 @@ from standfast.limits import (
 )
 from standfast.memory.commit_plan import RunServices, commit_judged
 from standfast.records.canon import fingerprint, parse, utc_text
+from standfast.records.requests import ForgetRequest
 from standfast.records.scopes import (
     ALL_SCOPES,
     SHARED,
-    checked_scope,
     is_within,
     key_parts,
     name_in,
@@ -102,6 +102,14 @@ class ErasureTarget(Value, frozen=True, kw_only=True):
     scope: str
     source: dict[str, str] | None = None
 
+    @classmethod
+    def of(cls, request: ForgetRequest) -> Self | None:
+        """What a request asks to erase; None if it names one record."""
+        if request.name:
+            return None
+        everywhere = ALL_SCOPES if request.source is not None else SHARED
+        return cls(scope=request.scope or everywhere, source=request.source)
+
     def is_source_of(self, record: Record) -> bool:
         """Whether a record comes from the source.
 
@@ -119,48 +127,6 @@ class ErasureTarget(Value, frozen=True, kw_only=True):
     def __str__(self) -> str:
         place = "every scope" if self.scope == ALL_SCOPES else f"scope {self.scope}"
         return place if self.source is None else f"{self.source['kind']}:{self.source['id']} in {place}"
-
-
-class ForgetRequest(Value, frozen=True, kw_only=True):
-    """What a caller asks to forget, checked: one record of a scope, or a target of any size."""
-
-    scope: str
-    memory_id: str = ""
-    target: ErasureTarget | None = None
-
-    @classmethod
-    def of(
-        cls,
-        *,
-        subject: str | None,
-        memory_id: str | None,
-        scope: str | None,
-        source: Mapping[str, str] | None,
-        reason: str,
-        rehearse: bool,
-    ) -> Self:
-        """Check the arguments of ``Memory.forget``."""
-        if not rehearse and not (isinstance(reason, str) and reason.strip()):
-            raise InvalidValue(what="reason", problem=f"it must be a non-empty string, not {reason!r:.80}")
-        named = [one for one in (subject, memory_id, source) if one is not None]
-        if len(named) > 1 or not (named or scope is not None):
-            problem = "name one of subject, memory_id and source, or only a scope to forget all of it"
-            raise InvalidValue(what="forget", problem=problem)
-        within = None if scope is None else checked_scope(scope)
-        if source is not None:
-            if not (isinstance(source, Mapping) and {"kind", "id"} <= set(source)):
-                problem = (
-                    f'it must be a mapping such as {{"kind": "doc", "id": "handbook"}}, not {source!r:.80}'
-                )
-                raise InvalidValue(what="source", problem=problem)
-            plain = {"kind": str(source["kind"]), "id": str(source["id"])}
-            return cls(scope=SHARED, target=ErasureTarget(scope=within or ALL_SCOPES, source=plain))
-        if not named:
-            assert within is not None
-            return cls(scope=within, target=ErasureTarget(scope=within))
-        if not (isinstance(named[0], str) and named[0].strip()):
-            raise InvalidValue(what="subject", problem=f"it must be a non-empty string, not {named[0]!r:.80}")
-        return cls(scope=within or SHARED, memory_id=named[0])
 
 
 class _Intent(Value, frozen=True, kw_only=True):

@@ -233,7 +233,7 @@ class OriginLookup:
             return highest
         # An observation is what a write policy is shown of the text itself, and cites nothing.
         cited = [source, *(ref for ref in request.refs if kind_of(ref) != OBSERVATION)]
-        return lowest([highest, *(self._origin_of_one(one, request.scope, own) for one in cited)])
+        return lowest([highest, *(self._origin_of_one(one, request.place, own) for one in cited)])
 
     def _origin_of_one(
         self, source: Mapping[str, Any], scope: str, own: Mapping[tuple[str, str], Origin]

@@ -2,11 +2,10 @@
 
 import logging
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import ExitStack
-from datetime import datetime
 from types import TracebackType
-from typing import Any, Final, Literal, Self, TypeVar, overload
+from typing import Any, Final, Literal, Self, TypeVar, Unpack, overload
 
 import msgspec
 
@@ -19,9 +18,9 @@ from standfast.ledger.notary import Notary
 from standfast.limits import MAX_NAME_CHARS, MAX_RETRIES, MAX_WARNINGS
 from standfast.memory.band_budgets import BandBudgets
 from standfast.memory.commit_plan import RetryLines, RunServices
-from standfast.memory.conversations import AddedMessages, AddRequest, Conversations, FactExtractor, with_facts
+from standfast.memory.conversations import AddedMessages, Addition, Conversations, FactExtractor, with_facts
 from standfast.memory.embedding import MemoryVectors, named_embedder
-from standfast.memory.erasing import Eraser, ErasurePlan, ForgetRequest, Forgotten
+from standfast.memory.erasing import Eraser, ErasurePlan, ErasureTarget, Forgotten
 from standfast.memory.governed_memory import GovernedMemory, LedgerSigner
 from standfast.memory.judging_cache import JudgingCache
 from standfast.memory.run import Run
@@ -32,10 +31,18 @@ from standfast.recall.controllers import ControllerRegistry
 from standfast.recall.embedders import Embedder
 from standfast.records.canon import fingerprint
 from standfast.records.origins import Origin, checked_origin, described_origins, origin_table
+from standfast.records.requests import (
+    AddFields,
+    AddRequest,
+    ForgetFields,
+    ForgetRequest,
+    RememberFields,
+    RememberRequest,
+    takes_fields_of,
+)
 from standfast.records.scopes import SHARED
 from standfast.records.vocabulary import (
     CommitPolicy,
-    JsonScalar,
     Remembered,
     RunIdentity,
     VisibilityMode,
@@ -219,31 +226,18 @@ class Memory(GovernedMemory):
 
     # Writing.
 
+    @takes_fields_of(RememberRequest)
     def remember(
         self,
         text: str,
         *,
-        subject: str | None = None,
-        source: Mapping[str, Any] | None = None,
-        tags: Sequence[str] = (),
-        refs: Sequence[Mapping[str, Any]] = (),
-        propose: bool = False,
-        role: str = "agent",
-        hold: str | None = None,
-        scope: str | None = None,
-        metadata: Mapping[str, JsonScalar] | None = None,
-        session: str | None = None,
-        position: int | None = None,
-        speaker: str | None = None,
-        valid_from: str | datetime | None = None,
-        valid_until: str | datetime | None = None,
-        supersedes: str | Sequence[str] = (),
         workflow: str = DEFAULT_WORKFLOW,
         agent: str | None = None,
         run_id: str | None = None,
         max_origin: Origin | str = Origin.TRUSTED,
+        **fields: Unpack[RememberFields],
     ) -> Remembered:
-        """Judge a text and commit it, in a run of its own. The parameters are those of ``Run.remember``.
+        """Judge a text and commit it, in a run of its own. The fields are those of ``RememberRequest``.
 
         Args:
             run_id: An idempotency key. Repeating the call with it, later and from any process, has one
@@ -256,45 +250,25 @@ class Memory(GovernedMemory):
         Raises:
             PayloadMismatch: The ``run_id`` was used for another call.
         """
+        request = RememberRequest.of(text, **fields)
         run = self._writing_run(workflow, agent, run_id, max_origin)
         with run:
-            answer = run.remember(
-                text,
-                subject=subject,
-                source=source,
-                tags=tags,
-                refs=refs,
-                propose=propose,
-                role=role,
-                hold=hold,
-                scope=scope,
-                metadata=metadata,
-                session=session,
-                position=position,
-                speaker=speaker,
-                valid_from=valid_from,
-                valid_until=valid_until,
-                supersedes=supersedes,
-            )
+            answer = run.remember_request(request)
         # If another attempt committed first, its answer is the one that holds.
         (committed,) = run.answers or [answer]
         return msgspec.structs.replace(committed, receipt=run.receipt)
 
+    @takes_fields_of(AddRequest)
     def add(
         self,
         messages: Iterable[Any],
         *,
-        scope: str | None = None,
-        session: str | None = None,
-        position: int | None = None,
-        tags: Sequence[str] = (),
-        metadata: Mapping[str, JsonScalar] | None = None,
-        supersedes: str | Sequence[str] = (),
         extract: FactExtractor | None = None,
         workflow: str = DEFAULT_WORKFLOW,
         agent: str | None = None,
         run_id: str | None = None,
         max_origin: Origin | str = Origin.TRUSTED,
+        **fields: Unpack[AddFields],
     ) -> AddedMessages:
         """Add the messages of a conversation.
 
@@ -302,17 +276,10 @@ class Memory(GovernedMemory):
 
             memory.add([{"role": "user", "content": "I moved to Berlin."}], scope="user/ada", session="2026-11-16")
 
+        The fields are those of ``AddRequest``.
+
         Args:
             messages: OpenAI- or Anthropic-style messages, as dicts or as the objects of a client library.
-                Besides role, content and tool calls, ``name`` is the speaker, ``time`` when it was said, and
-                ``metadata`` has fields of the message's own.
-            scope: Where they belong, e.g. ``"user/ada"``; by default ``"shared"``.
-            session: The conversation; by default a new one.
-            position: The position of the first message. Without it, messages that begin as the session begins
-                are taken for the session from its start, and only what is new is added; any others continue
-                it.
-            supersedes: The ids or subjects of records of the scope that the messages replace; they end when a
-                new one is accepted.
             extract: Finds facts in the accepted messages, e.g. ``Extractor(provider)``. Each cites its
                 messages and is judged; ``facts`` of the answer has the verdicts. Without one, nothing is
                 extracted.
@@ -325,17 +292,7 @@ class Memory(GovernedMemory):
         """
         if not self.ceiling.may_write:
             raise AboveCeiling(ceiling=self.ceiling.value, operation="add messages")
-        request = AddRequest.of(
-            messages,
-            scope=scope,
-            session=session,
-            position=position,
-            tags=tags,
-            metadata=metadata,
-            supersedes=supersedes,
-            run_id=run_id,
-            max_origin=max_origin,
-        )
+        request = Addition.of(AddRequest.of(messages, **fields), run_id=run_id, max_origin=max_origin)
         added = self._conversations.add(request, workflow=workflow, agent=agent or workflow, retry=self.retry)
         if extract is None:
             return added
@@ -354,13 +311,11 @@ class Memory(GovernedMemory):
         subject: str | None = None,
         *,
         reason: str,
-        scope: str | None = None,
-        memory_id: str | None = None,
-        source: Mapping[str, str] | None = None,
         rehearse: Literal[False] = False,
         workflow: str = DEFAULT_WORKFLOW,
         agent: str | None = None,
         run_id: str | None = None,
+        **fields: Unpack[ForgetFields],
     ) -> Forgotten: ...
 
     @overload
@@ -369,27 +324,24 @@ class Memory(GovernedMemory):
         subject: str | None = None,
         *,
         reason: str = "",
-        scope: str | None = None,
-        memory_id: str | None = None,
-        source: Mapping[str, str] | None = None,
         rehearse: Literal[True],
         workflow: str = DEFAULT_WORKFLOW,
         agent: str | None = None,
         run_id: str | None = None,
+        **fields: Unpack[ForgetFields],
     ) -> ErasurePlan: ...
 
+    @takes_fields_of(ForgetRequest)
     def forget(
         self,
         subject: str | None = None,
         *,
         reason: str = "",
-        scope: str | None = None,
-        memory_id: str | None = None,
-        source: Mapping[str, str] | None = None,
         rehearse: bool = False,
         workflow: str = DEFAULT_WORKFLOW,
         agent: str | None = None,
         run_id: str | None = None,
+        **fields: Unpack[ForgetFields],
     ) -> Forgotten | ErasurePlan:
         """Erase every version of what is named, everywhere: a subject or memory id, all of a scope, or all
         from a source.
@@ -399,39 +351,31 @@ class Memory(GovernedMemory):
 
         A scope or a source may have any number of records. They are erased in as many commits as it takes; if
         the process ends in between, repeating the call or opening the memory again finishes it. Law stays,
-        and is listed in the answer.
+        and is listed in the answer. The fields are those of ``ForgetRequest``.
 
         Args:
-            subject: A subject (or memory id) of one scope, by default of ``"shared"``. ``memory_id`` means
-                the same.
-            reason: Why; recorded in the ledger.
-            scope: Without anything else: everything in it and below it.
-            source: Everything from a source such as ``{"kind": "doc", "id": "handbook"}``, in the scope and
-                below it, by default everywhere.
-            rehearse: Only say what would be erased.
             run_id: An idempotency key, as for ``remember``.
 
         Raises:
             InvalidValue: There is nothing to forget, or the arguments name nothing.
             NotAuthorised: The subject is law, which only a human's signature ends.
         """
-        request = ForgetRequest.of(
-            subject=subject, memory_id=memory_id, scope=scope, source=source, reason=reason, rehearse=rehearse
-        )
-        if request.target is not None:
+        request = ForgetRequest.of(subject, reason=reason, rehearse=rehearse, **fields)
+        target = ErasureTarget.of(request)
+        if target is not None:
             if rehearse:
-                return self._eraser.plan(request.target)
+                return self._eraser.plan(target)
             if not self.ceiling.may_write:
                 raise AboveCeiling(ceiling=self.ceiling.value, operation="forget")
             by = agent or workflow
-            return self._eraser.erase(request.target, reason=reason, by=by, key=run_id)
+            return self._eraser.erase(target, reason=reason, by=by, key=run_id)
         if rehearse:
-            return self._eraser.plan_one(request.memory_id, request.scope)
+            return self._eraser.plan_one(request.name, request.place)
         run = self._writing_run(workflow, agent, run_id)
         with run:
-            run.forget(request.memory_id, reason=reason, scope=request.scope)
+            run.forget(request.name, reason=reason, scope=request.place)
         assert run.receipt is not None, "a forgotten record is always written"
-        traces = self._eraser.forget_traces(request.memory_id, request.scope)
+        traces = self._eraser.forget_traces(request.name, request.place)
         return Forgotten(**run.receipt.as_json(), records=1, rows=run.forgotten_rows, traces=traces)
 
     def finish_forgetting(self) -> list[Forgotten]:

@@ -26,8 +26,8 @@ from standfast.limits import (
 )
 from standfast.records.canon import fingerprint, normal_string, parse
 from standfast.records.origins import Origin
-from standfast.records.requests import instant_text
 from standfast.records.scopes import name_in, prefix_of, scope_in, scoped_key
+from standfast.records.timestamps import instant_text
 from standfast.records.vocabulary import Band, JsonScalar, Record, Value, Verdict, shown
 from standfast.store.audit import verified
 from standfast.store.protocol import Version

@@ -2,9 +2,8 @@
 
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from datetime import datetime
 from types import TracebackType
-from typing import Any, Self, TypeAlias, TypeVar, cast
+from typing import Any, Self, TypeAlias, TypeVar, Unpack, cast
 
 from msgspec.structs import replace
 
@@ -21,24 +20,27 @@ from standfast.govern.admission import JudgedRecord, admit, kept_beside
 from standfast.govern.authority import Role, checked_role
 from standfast.govern.judge.judge import Claim
 from standfast.govern.judge.secrecy import claim_of, redacted_request
-from standfast.limits import COMMIT_OWN_ROWS, DEFAULT_MAX_ITEMS, DEFAULT_RECALL_TOKENS, MAX_COMMIT_WRITES
+from standfast.limits import COMMIT_OWN_ROWS, MAX_COMMIT_WRITES
 from standfast.memory.commit_plan import RunServices, commit_judged, rows_needed
 from standfast.memory.erasing import rows_about
 from standfast.memory.idempotency import CallLog
 from standfast.memory.judging_cache import OriginLookup, RunJudgingContext, require_superseded
 from standfast.memory.run_step import FORGET, REMEMBER, Recalled, RunStep, recalled_from
 from standfast.memory.snapshot_view import SnapshotView
-from standfast.recall.answers import RECALLED_BANDS, Package
-from standfast.recall.controllers import DEFAULT_CONTROLLER
-from standfast.recall.filters import Filter, Where
+from standfast.recall.answers import Package
 from standfast.recall.tokens import TokenCounter
 from standfast.records.canon import fingerprint, utc_text
 from standfast.records.origins import Origin
-from standfast.records.requests import RememberRequest
-from standfast.records.scopes import SHARED, checked_scope, name_in, recalled_scopes, scope_in, scoped_key
+from standfast.records.requests import (
+    RecallFields,
+    RecallRequest,
+    RememberFields,
+    RememberRequest,
+    takes_fields_of,
+)
+from standfast.records.scopes import SHARED, checked_scope, name_in, scope_in, scoped_key
 from standfast.records.vocabulary import (
     Band,
-    JsonScalar,
     Receipt,
     Remembered,
     RunIdentity,
@@ -111,59 +113,31 @@ class Run(RecordingRun):
 
     # Reading.
 
+    @takes_fields_of(RecallRequest)
     def recall(
-        self,
-        query: str,
-        *,
-        tokens: int = DEFAULT_RECALL_TOKENS,
-        max_items: int = DEFAULT_MAX_ITEMS,
-        bands: Sequence[Band | str] = RECALLED_BANDS,
-        now_utc: str | None = None,
-        controller: str = DEFAULT_CONTROLLER,
-        token_counter: TokenCounter | None = None,
-        scope: str | None = None,
-        scopes: Sequence[str] | None = None,
-        where: Filter | Where | None = None,
-        least_origin: Origin | str | None = None,
-        include_unreviewed: bool = False,
+        self, query: str, *, token_counter: TokenCounter | None = None, **fields: Unpack[RecallFields]
     ) -> Package:
         """Return the best excerpts for a query as of the run's snapshot.
 
         The run does not see its own buffered writes. What it recalls can't be remembered again as if it were
-        new.
+        new. The fields are those of ``RecallRequest``.
 
         Args:
-            tokens: The token budget of the package.
-            bands: The bands to read: by default law and accepted memory.
-            scope: The scope to read, with all below it; by default that of the run.
-            scopes: Several scopes, instead of ``scope``.
-            where: Which records may be chosen, e.g. ``{"tag": "billing"}``; see ``Filter``.
-            least_origin: The least origin of what may be chosen; see ``Memory.recall`` for this and the
-                others.
+            token_counter: Counts the tokens of the text; by default four bytes are a token.
         """
+        return self.recall_request(RecallRequest.of(query, **fields), token_counter=token_counter)
+
+    def recall_request(self, request: RecallRequest, *, token_counter: TokenCounter | None = None) -> Package:
+        """Answer a request that was checked before; see ``recall``."""
         mode = self.identity.visibility_mode
         if mode is VisibilityMode.OFF:
             raise NotAllowed(mode=mode.value, operation="recall")
         services = self._services
         snapshot = services.store.head() if self._is_live else self.identity.memory_snapshot_id
         view = SnapshotView(services.reader, snapshot)
-        within = recalled_scopes(scope, scopes, default=self.scope)
-        chosen = Filter.of(where).at_least(least_origin)
-        package = view.recall(
-            query,
-            tokens=tokens,
-            max_items=max_items,
-            bands=bands,
-            now_utc=now_utc,
-            controller=controller,
-            token_counter=token_counter,
-            scopes=within,
-            where=chosen,
-            include_unreviewed=include_unreviewed,
-        )
-        facts = view.retrieval_facts(
-            package, bands=bands, scopes=within, where=chosen, include_unreviewed=include_unreviewed
-        )
+        request = request.within(self.scope)
+        package = view.answer(request, token_counter=token_counter).package
+        facts = view.retrieval_facts(package, request)
         self.recorder.retrieval(**facts)
         recalled = recalled_from(package, services.namespace)
         with self._lock:
@@ -174,72 +148,21 @@ class Run(RecordingRun):
 
     # Writing.
 
-    def remember(
-        self,
-        text: str,
-        *,
-        subject: str | None = None,
-        source: Mapping[str, Any] | None = None,
-        tags: Sequence[str] = (),
-        refs: Sequence[Mapping[str, Any]] = (),
-        propose: bool = False,
-        role: str = "agent",
-        hold: str | None = None,
-        scope: str | None = None,
-        metadata: Mapping[str, JsonScalar] | None = None,
-        session: str | None = None,
-        position: int | None = None,
-        speaker: str | None = None,
-        valid_from: str | datetime | None = None,
-        valid_until: str | datetime | None = None,
-        supersedes: str | Sequence[str] = (),
-    ) -> Remembered:
-        """Judge a text and buffer it for the commit.
-
-        Args:
-            subject: What the text is about, e.g. ``"policy/eu-refunds"``. A subject has one current text and
-                a history.
-            source: Where it comes from, e.g. ``{"kind": "doc", "id": "handbook#4"}``. Without one it is the
-                agent's own word, which is trusted less and does not become law.
-            refs: Further sources that support it.
-            propose: Ask a human to seal it as law; ``hold`` is a reason to put it on hold until a human
-                decides.
-            role: Who wants it remembered: ``"agent"`` or ``"human"``.
-            scope: Where it belongs, e.g. ``"user/ada"``; by default the scope of the run. ``metadata`` holds
-                fields to filter by.
-            session: The conversation that it is part of, with its ``position`` there and its ``speaker``.
-            valid_from: When it begins to hold, as an aware datetime or ISO 8601; ``valid_until`` is when it
-                ends to.
-            supersedes: The ids or subjects of records of the scope that it replaces; they end when it is
-                accepted.
+    @takes_fields_of(RememberRequest)
+    def remember(self, text: str, **fields: Unpack[RememberFields]) -> Remembered:
+        """Judge a text and buffer it for the commit. The fields are those of ``RememberRequest``.
 
         Raises:
             InvalidValue: An argument is wrong.
             NotAllowed: The run may not write.
             RunOver: The run was committed or discarded.
         """
-        request = RememberRequest.of(
-            text,
-            subject=subject,
-            source=source,
-            tags=tags,
-            refs=refs,
-            propose=propose,
-            role=checked_role(role),
-            hold=hold,
-            scope=self.scope if scope is None else scope,
-            metadata=metadata,
-            session=session,
-            position=position,
-            speaker=speaker,
-            valid_from=valid_from,
-            valid_until=valid_until,
-            supersedes=supersedes,
-        )
-        return self.remember_request(request)
+        return self.remember_request(RememberRequest.of(text, **fields))
 
     def remember_request(self, request: RememberRequest) -> Remembered:
         """Judge a request that was checked before and buffer it; see ``remember``."""
+        checked_role(request.role)
+        request = request.within(self.scope)
         self._require_writable("remember")
         screened = claim_of(request)
 
@@ -338,7 +261,7 @@ class Run(RecordingRun):
         with self._lock:
             services = self._services
             now = services.store.clock.now()
-            context = self._judging_context(request.scope)
+            context = self._judging_context(request.place)
             source = request.source or self._own_word(request.role)
             origin = self._origin_of(source, request)
             if request.supersedes:
@@ -346,10 +269,10 @@ class Run(RecordingRun):
                     services.store,
                     services.namespace,
                     request.supersedes,
-                    scope=request.scope,
+                    scope=request.place,
                     origin=origin,
                     at=self._snapshot,
-                    buffered=[name for scope, name in self._own_origins if scope == request.scope],
+                    buffered=[name for scope, name in self._own_origins if scope == request.place],
                 )
             record = request.record(
                 "" if request.subject else self._next_id(),
@@ -364,9 +287,9 @@ class Run(RecordingRun):
                 claim,
                 context.for_claim(
                     claim,
-                    recalled=[recalled[1:] for recalled in self._recalled if recalled[0] == request.scope],
+                    recalled=[recalled[1:] for recalled in self._recalled if recalled[0] == request.place],
                     forgotten=frozenset(
-                        name_in(key) for key in self._forgotten if scope_in(key) == request.scope
+                        name_in(key) for key in self._forgotten if scope_in(key) == request.place
                     ),
                     today=utc_text(now)[:10],
                 ),

@@ -3,45 +3,41 @@
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from datetime import datetime
 from functools import wraps
-from typing import Any, ParamSpec
+from typing import Any, ParamSpec, Unpack
 
 from standfast.errors import AboveCeiling, NoSuchSnapshot
 from standfast.govern.evidence import read_instant
 from standfast.govern.judge.secrecy import redacted_request
 from standfast.govern.policy import decide_recall
-from standfast.limits import DEFAULT_MAX_ITEMS, DEFAULT_RECALL_TOKENS
 from standfast.memory.embedding import MemoryVectors
 from standfast.memory.messages import SessionInfo, SessionMessage, SessionReader
 from standfast.recall.analysis import DEFAULT_LANGUAGE
-from standfast.recall.answers import (
-    RECALLED_BANDS,
-    Ceiling,
-    Explanation,
-    Package,
-    RecallAnswer,
-    RecallRequest,
-    RecordView,
-    named_bands,
-)
-from standfast.recall.controllers import DEFAULT_CONTROLLER, ControllerRegistry
-from standfast.recall.dates import MISSING, normal_timestamp, time_of
-from standfast.recall.filters import NO_FILTER, Choice, Filter, Where
+from standfast.recall.answers import Ceiling, Explanation, Package, RecallAnswer, RecordView, with_vector
+from standfast.recall.controllers import ControllerRegistry
+from standfast.recall.filters import Choice
 from standfast.recall.hybrid import HybridController
 from standfast.recall.index.store_index import StoreIndex, band_sources, key_at
 from standfast.recall.jsonl import Source
 from standfast.recall.package import RecallItem, RecallPackage, SelectedItem
 from standfast.recall.tokens import TokenCounter
 from standfast.records.canon import fingerprint
-from standfast.records.origins import Origin
-from standfast.records.requests import RememberRequest
+from standfast.records.filters import NO_FILTER, Filter
+from standfast.records.requests import (
+    RECALLED_BANDS,
+    RecallFields,
+    RecallRequest,
+    RememberRequest,
+    named_bands,
+    takes_fields_of,
+)
 from standfast.records.scopes import (
     SHARED,
     checked_scope,
     listed_scope,
     outer_scopes,
     prefix_of,
-    recalled_scopes,
 )
+from standfast.records.timestamps import MISSING, normal_timestamp, time_of
 from standfast.records.vocabulary import Band, Record, VisibilityMode
 from standfast.store.store import Store
 from standfast.store.stored_records import (
@@ -94,23 +90,19 @@ class SnapshotReader:
         self._instant: tuple[int, str | None] = (0, None)
 
     def answer(
-        self,
-        request: RecallRequest,
-        *,
-        at: int | None = None,
-        controller: str = DEFAULT_CONTROLLER,
-        token_counter: TokenCounter | None = None,
+        self, request: RecallRequest, *, at: int | None = None, token_counter: TokenCounter | None = None
     ) -> RecallAnswer:
         """Recall from a snapshot, by default the newest, and explain the answer."""
         self.require_readable("recall")
+        controller = request.controller
         if isinstance(self.controllers.get(controller), HybridController):
             request = self._vectors.with_vector(request)
         head = self.store.head()
         snapshot = head if at is None else at
         view = RecordView(
-            lambda: self._sources(request.bands, snapshot, head, request.choice(view.now(request))),
+            lambda: self._sources(request.bands, snapshot, head, Choice.of(request, view.now(request))),
             lambda: self.index.view(
-                request.bands, at=snapshot, scopes=outer_scopes(request.scopes), head=head
+                request.bands, at=snapshot, scopes=outer_scopes(request.places), head=head
             ),
             self.instant_of(snapshot),
             vectors=lambda embedder: self._vectors.view(embedder, at=snapshot),
@@ -134,7 +126,7 @@ class SnapshotReader:
             request.bands,
             snapshot,
             head=head,
-            scopes=outer_scopes(request.scopes),
+            scopes=outer_scopes(request.places),
         )
         return answer if erased is None else answer.with_package(answer.package.with_erased(erased))
 
@@ -211,49 +203,19 @@ class SnapshotView:
         self._reader = reader
         self.memory_snapshot_id = memory_snapshot_id
 
+    @takes_fields_of(RecallRequest)
     def explain(
-        self,
-        query: str,
-        *,
-        tokens: int = DEFAULT_RECALL_TOKENS,
-        max_items: int = DEFAULT_MAX_ITEMS,
-        bands: Sequence[Band | str] = RECALLED_BANDS,
-        now_utc: str | None = None,
-        controller: str = DEFAULT_CONTROLLER,
-        token_counter: TokenCounter | None = None,
-        scope: str | None = None,
-        scopes: Sequence[str] | None = None,
-        where: Filter | Where | None = None,
-        least_origin: Origin | str | None = None,
-        include_unreviewed: bool = False,
+        self, query: str, *, token_counter: TokenCounter | None = None, **fields: Unpack[RecallFields]
     ) -> RecallAnswer:
         """Recall, and say why each record was chosen and how far it may be trusted.
 
+        The fields are those of ``RecallRequest``.
+
         Args:
-            tokens: The token budget. It bounds the whole text; ``phase6-v1`` bounds the excerpts with it.
-            max_items: The most excerpts to return.
-            now_utc: What time it is, in ISO 8601 and UTC, for words such as "yesterday".
-            controller: The version of the controller that answers.
             token_counter: Counts the tokens of the text; by default four bytes are a token.
-            scope: The scope to read, with all below it; by default ``"shared"``.
-            scopes: Several scopes, instead of ``scope``.
-            where: Which records may be chosen, e.g. ``{"tag": "billing"}``; see ``Filter``.
-            least_origin: The least origin of what may be chosen: ``"trusted"`` or ``"ordinary"``. Untrusted
-                records are only chosen in the scopes that are named, not below them, and in a scope with
-                other records only if nothing else matches; ``"untrusted"`` shows them in any case.
-            include_unreviewed: Whether records that are on hold or wait for a review may be chosen.
         """
-        request = RecallRequest(
-            query=query,
-            tokens=tokens,
-            max_items=max_items,
-            bands=named_bands(bands),
-            now_utc=now_utc,
-            scopes=recalled_scopes(scope, scopes),
-            where=Filter.of(where).at_least(least_origin),
-            include_unreviewed=include_unreviewed,
-        )
-        answer = self.answer(request, controller=controller, token_counter=token_counter)
+        request = RecallRequest.of(query, **fields)
+        answer = self.answer(request, token_counter=token_counter)
         now = self._now(request)
 
         def explanation() -> Explanation:
@@ -267,20 +229,12 @@ class SnapshotView:
 
     recall = _package_of(explain)
 
-    def answer(
-        self,
-        request: RecallRequest,
-        *,
-        controller: str = DEFAULT_CONTROLLER,
-        token_counter: TokenCounter | None = None,
-    ) -> RecallAnswer:
+    def answer(self, request: RecallRequest, *, token_counter: TokenCounter | None = None) -> RecallAnswer:
         """Answer a request, and say why each record was chosen.
 
         Unlike ``explain``, this does not look at trust.
         """
-        return self._reader.answer(
-            request, at=self.memory_snapshot_id, controller=controller, token_counter=token_counter
-        )
+        return self._reader.answer(request, at=self.memory_snapshot_id, token_counter=token_counter)
 
     def recall_again(self, package: RecallPackage, *, token_counter: TokenCounter | None = None) -> Package:
         """Answer the request of a package again, with the query's vector that it has. No embedder is needed.
@@ -298,10 +252,11 @@ class SnapshotView:
             scopes=asked.scopes,
             where=Filter.of(asked.where),
             include_unreviewed=asked.include_unreviewed,
-            vector=asked.vector,
+            controller=package.controller_version,
         )
-        version = package.controller_version
-        return self.answer(request, controller=version, token_counter=token_counter).package
+        if asked.vector is not None:
+            request = with_vector(request, asked.vector)
+        return self.answer(request, token_counter=token_counter).package
 
     def sources(self, bands: Sequence[Band] = RECALLED_BANDS) -> list[Source]:
         """The bands as sources for ``recall.read``."""
@@ -377,20 +332,8 @@ class SnapshotView:
         """Return a request as a run records it: with every secret replaced by its kind. A replay needs it."""
         return redacted_request(request)
 
-    def retrieval_facts(
-        self,
-        package: Package,
-        *,
-        bands: Sequence[Band | str] | None = None,
-        scopes: Sequence[str] = (SHARED,),
-        where: Filter | Where | None = None,
-        include_unreviewed: bool = False,
-    ) -> Mapping[str, Any]:
-        """What a trace records of a package: the keyword arguments of ``Recorder.retrieval``.
-
-        Args:
-            bands: The bands that were asked for; likewise the others.
-        """
+    def retrieval_facts(self, package: Package, request: RecallRequest) -> Mapping[str, Any]:
+        """What a trace records of a package and the request: the keyword arguments of ``Recorder.retrieval``."""
         items: Sequence[SelectedItem | RecallItem] = package.items
         if isinstance(package, RecallPackage):
             query_hash, candidates = fingerprint(package.request.query), package.matched
@@ -403,8 +346,7 @@ class SnapshotView:
                 tokens=package.budget.max_excerpt_tokens, max_items=package.budget.max_items
             )
         identity = self._reader.store.identity
-        asked = named_bands(RECALLED_BANDS if bands is None else bands)
-        chosen = Filter.of(where).as_json()
+        chosen = request.where.as_json()
         return {
             "policy_id": "memory.read",
             "policy_version": package.controller_version,
@@ -412,11 +354,11 @@ class SnapshotView:
             "query_normalization_version": package.controller_version,
             "retrieval_mode": mode,
             "namespace": self._reader.namespace,
-            "scopes": list(scopes),
+            "scopes": list(request.places),
             "filters": {
-                "bands": [band.value for band in asked],
+                "bands": [band.value for band in request.bands],
                 **({"where": chosen} if chosen else {}),
-                **({"include_unreviewed": True} if include_unreviewed else {}),
+                **({"include_unreviewed": True} if request.include_unreviewed else {}),
             },
             "budget": budget,
             "candidate_count": candidates,
@@ -453,49 +395,19 @@ class ReadableMemory:
         if not self.ceiling.may_read:
             raise AboveCeiling(ceiling=self.ceiling.value, operation=operation)
 
+    @takes_fields_of(RecallRequest)
     def recall(
-        self,
-        query: str,
-        *,
-        tokens: int = DEFAULT_RECALL_TOKENS,
-        max_items: int = DEFAULT_MAX_ITEMS,
-        bands: Sequence[Band | str] = RECALLED_BANDS,
-        now_utc: str | None = None,
-        controller: str = DEFAULT_CONTROLLER,
-        token_counter: TokenCounter | None = None,
-        scope: str | None = None,
-        scopes: Sequence[str] | None = None,
-        where: Filter | Where | None = None,
-        least_origin: Origin | str | None = None,
-        include_unreviewed: bool = False,
+        self, query: str, *, token_counter: TokenCounter | None = None, **fields: Unpack[RecallFields]
     ) -> Package:
         """Return the best excerpts for a query from the newest snapshot.
 
+        The fields are those of ``RecallRequest``.
+
         Args:
-            tokens: The token budget. It bounds the whole text; ``phase6-v1`` bounds the excerpts with it.
-            bands: The bands to read: by default law and accepted memory.
-            now_utc: What time it is, in ISO 8601 and UTC, for words such as "yesterday".
-            controller: The version of the controller that answers.
             token_counter: Counts the tokens of the text; by default four bytes are a token.
-            scope: The scope to read, with all below it; by default ``"shared"``.
-            scopes: Several scopes, instead of ``scope``.
-            where: Which records may be chosen, e.g. ``{"tag": "billing"}``; see ``Filter``.
-            least_origin: The least origin of what may be chosen: ``"trusted"`` or ``"ordinary"``. Untrusted
-                records are only chosen in the scopes that are named, not below them, and in a scope with
-                other records only if nothing else matches; ``"untrusted"`` shows them in any case.
-            include_unreviewed: Whether records that are on hold or wait for a review may be chosen.
         """
-        request = RecallRequest(
-            query=query,
-            tokens=tokens,
-            max_items=max_items,
-            bands=named_bands(bands),
-            now_utc=now_utc,
-            scopes=recalled_scopes(scope, scopes),
-            where=Filter.of(where).at_least(least_origin),
-            include_unreviewed=include_unreviewed,
-        )
-        return self.reader.answer(request, controller=controller, token_counter=token_counter).package
+        request = RecallRequest.of(query, **fields)
+        return self.reader.answer(request, token_counter=token_counter).package
 
     def at(self, snapshot: int) -> SnapshotView:
         """Return memory as of a snapshot. Recalling from it gives the same package as it did then.

@@ -7,14 +7,7 @@ it gives), ``lexical`` and ``hybrid`` (scores and ranks), ``packing``, ``package
 """
 
 from standfast.recall.analysis import LANGUAGES
-from standfast.recall.answers import (
-    ExplainedMatch,
-    Explanation,
-    Package,
-    RecallAnswer,
-    RecallRequest,
-    RecordView,
-)
+from standfast.recall.answers import ExplainedMatch, Explanation, Package, RecallAnswer, RecordView
 from standfast.recall.candidates import Candidate
 from standfast.recall.controllers import Controller, ControllerRegistry
 from standfast.recall.embedders import (
@@ -26,7 +19,6 @@ from standfast.recall.embedders import (
     open_embedder,
     to_signed_bytes,
 )
-from standfast.recall.filters import Filter, Where
 from standfast.recall.hybrid import HybridController
 from standfast.recall.jsonl import JsonlSource, Source
 from standfast.recall.lexical import LexicalController
@@ -34,6 +26,8 @@ from standfast.recall.package import ContextPackage, RecallItem, RecallPackage
 from standfast.recall.phase6 import Phase6Controller, explain, read
 from standfast.recall.request import DroppedForm, MemoryControllerInput, Scoring, TrustFilter
 from standfast.recall.tokens import BpeCounter, EstimatedCounter, TokenCounter
+from standfast.records.filters import Filter, Where
+from standfast.records.requests import RecallRequest
 
 __all__ = [
     "LANGUAGES",

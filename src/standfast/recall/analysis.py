@@ -21,10 +21,11 @@ from typing import Any, Final, NamedTuple
 import msgspec
 
 from standfast.errors import InvalidValue
-from standfast.recall.dates import DAY_MICROSECONDS, MISSING, time_of
-from standfast.recall.filters import EvidenceFacts, RecordFacts, trust_code
+from standfast.recall.filters import EvidenceFacts, trust_code
 from standfast.recall.word_lists import word_sections
 from standfast.records.canon import lowered
+from standfast.records.filters import RecordFacts
+from standfast.records.timestamps import DAY_MICROSECONDS, MISSING, time_of
 
 ANALYSIS_VERSION: Final = "snowball-3.1"
 """Part of every package: another version of the stemmer may give other stems."""

@@ -4,33 +4,21 @@ what they are.
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, fields, replace
-from typing import Any, Final, Self
+from typing import Any, Self
 
 import msgspec
 
-from standfast.errors import EmptyQuery, InvalidValue, LoneSurrogate
-from standfast.limits import DEFAULT_MAX_ITEMS, MAX_VALUE_BYTES
 from standfast.recall.analysis import DEFAULT_LANGUAGE, IndexedRecord, analyzer_of
 from standfast.recall.candidates import BadLine, Candidate
-from standfast.recall.dates import MISSING, time_of
 from standfast.recall.embedders import QueryVector
-from standfast.recall.filters import NO_FILTER, Choice, Filter
 from standfast.recall.index.view import LexicalView, ListedView
 from standfast.recall.jsonl import Source
 from standfast.recall.package import ContextPackage, RecallPackage
 from standfast.recall.selection import HALF_POINT, DropReason, RankedCandidate, RecordScore, as_number
 from standfast.recall.vectors import VectorView
-from standfast.records.canon import normal_string
 from standfast.records.origins import Origin
-from standfast.records.scopes import SHARED, recalled_scopes
-from standfast.records.vocabulary import Band, Budget, Value
-
-RECALLED_BANDS: Final = (Band.VAULT, Band.LEDGER)
-"""The bands that recall reads unless told otherwise: law, and accepted memory.
-
-ACTIVE repeats LEDGER for a while, PHOENIX is undecided, WITNESS is for the judge, and VOID is never recalled.
-"""
-
+from standfast.records.requests import RecallRequest
+from standfast.records.timestamps import time_of
 
 Package = ContextPackage | RecallPackage
 """What recall returns: ``phase6-v1`` gives the contract's package, later controllers give a
@@ -38,84 +26,23 @@ Package = ContextPackage | RecallPackage
 """
 
 
-class RecallRequest(Value, frozen=True, kw_only=True):
-    """What a caller asks of memory, checked before anything is read.
+class EmbeddedRequest(RecallRequest, frozen=True, kw_only=True):
+    """A request with the vector of its query, for ``hybrid-v1``.
 
-    Args:
-        tokens: The token budget. What it bounds is the controller's to say.
-        max_items: The most excerpts that a package may have.
-        bands: The bands to read.
-        now_utc: What time it is: age is measured from it, and "yesterday" is meant by it. Without it, age is
-            measured from the commit of the snapshot. ``phase6-v1`` weighs recency only with it.
-        scopes: The scopes to read, each with all below it.
-        where: Which of their records may be chosen.
-        include_unreviewed: Whether records that are on hold or wait for a review may be chosen.
-
-    The view that a controller is given shows only what scopes and filter leave. ``phase6-v1`` does not name
-    them in its packages; every later version does, so that they are part of the package's hash.
+    A memory makes it; a replay takes the vector from the package.
     """
 
-    query: str
-    tokens: int
-    max_items: int = DEFAULT_MAX_ITEMS
-    bands: tuple[Band, ...] = RECALLED_BANDS
-    now_utc: str | None = None
-    scopes: tuple[str, ...] = (SHARED,)
-    where: Filter = NO_FILTER
-    include_unreviewed: bool = False
     vector: QueryVector | None = None
-    """The query's vector for ``hybrid-v1``. A memory fills it in; a replay takes it from the package."""
-
-    def __post_init__(self) -> None:
-        if not isinstance(self.query, str) or not self.query.strip():
-            raise EmptyQuery
-        try:
-            size_bytes = len(normal_string(self.query).encode())
-        except LoneSurrogate as error:
-            problem = (
-                f"it has a lone surrogate at character {error.facts['index']}; decode the text it comes from"
-            )
-            raise InvalidValue(what="query", problem=problem) from None
-        if size_bytes > MAX_VALUE_BYTES:
-            problem = f"it has {size_bytes} bytes; ask with at most {MAX_VALUE_BYTES}"
-            raise InvalidValue(what="query", problem=problem)
-        if self.now_utc is not None and (not isinstance(self.now_utc, str) or self.now == MISSING):
-            problem = (
-                f"it must be an ISO 8601 time in UTC, such as 2026-01-15T10:30:00Z, not {self.now_utc!r:.80}"
-            )
-            raise InvalidValue(what="now_utc", problem=problem)
-        if type(self.include_unreviewed) is not bool:
-            raise InvalidValue(what="include_unreviewed", problem="it must be true or false")
-        _ = self.budget
-        msgspec.structs.force_setattr(self, "bands", named_bands(self.bands))
-        msgspec.structs.force_setattr(self, "scopes", recalled_scopes(None, self.scopes))
-
-    @property
-    def budget(self) -> Budget:
-        """The budget in the contract's form."""
-        return Budget(max_excerpt_tokens=self.tokens, max_items=self.max_items)
-
-    @property
-    def now(self) -> int:
-        """``now_utc`` in microseconds since the start of year 1; ``MISSING`` without it."""
-        return MISSING if self.now_utc is None else time_of(self.now_utc)
-
-    def choice(self, now: int) -> Choice:
-        """Which records may be chosen, if it is ``now``."""
-        return Choice(
-            scopes=self.scopes, where=self.where, include_unreviewed=self.include_unreviewed, now=now
-        )
 
 
-def named_bands(bands: object) -> tuple[Band, ...]:
-    """Bands that may be given by name, each once; ``InvalidValue`` for anything else."""
-    if not isinstance(bands, list | tuple) or not bands:
-        raise InvalidValue(what="bands", problem='give a list of bands, for example ["LEDGER"]')
-    for band in bands:
-        if band not in Band.__members__:
-            known = ", ".join(Band)
-            raise InvalidValue(what="bands", problem=f"there is no band {band!r:.40}, only {known}")
-    return tuple(dict.fromkeys(map(Band, bands)))
+def vector_of(request: RecallRequest) -> QueryVector | None:
+    """The vector of a request's query, if it has one."""
+    return request.vector if isinstance(request, EmbeddedRequest) else None
+
+
+def with_vector(request: RecallRequest, vector: QueryVector) -> EmbeddedRequest:
+    """The same request with the vector of its query."""
+    return EmbeddedRequest(**msgspec.structs.asdict(request), vector=vector)
 
 
 class RecordView:

@@ -28,8 +28,8 @@ from msgspec import UNSET, Raw, Struct, UnsetType
 
 from standfast.errors import NotCanonical
 from standfast.limits import MAX_DEPTH_LEVELS, MAX_VALUE_BYTES, SAFE_INTEGER
-from standfast.recall.dates import MISSING, normal_timestamp, time_of
 from standfast.records.canon import canonical_bytes, fingerprint, lowered
+from standfast.records.timestamps import MISSING, normal_timestamp, time_of
 
 FIELDS: Final = ("memory_id", "ts_utc", "text", "tags", "refs")
 

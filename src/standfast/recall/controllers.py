@@ -5,14 +5,15 @@ it by that name. Those that ship are in ``hybrid``, ``lexical`` and ``phase6``.
 """
 
 from collections.abc import Iterable, Iterator
-from typing import Final, Protocol, Self
+from typing import Protocol, Self
 
 from standfast.errors import InvalidValue
-from standfast.recall.answers import RecallAnswer, RecallRequest, RecordView
+from standfast.recall.answers import RecallAnswer, RecordView
 from standfast.recall.hybrid import HybridController
-from standfast.recall.lexical import LEXICAL_VERSION, LexicalController
+from standfast.recall.lexical import LexicalController
 from standfast.recall.phase6 import Phase6Controller
 from standfast.recall.tokens import EstimatedCounter, TokenCounter
+from standfast.records.requests import RecallRequest
 
 
 class Controller(Protocol):
@@ -35,10 +36,6 @@ class Controller(Protocol):
     def answer(self, request: RecallRequest, view: RecordView, counter: TokenCounter) -> RecallAnswer:
         """Rank the records, fit the token budget, and explain the result."""
         ...
-
-
-DEFAULT_CONTROLLER: Final = LEXICAL_VERSION
-"""What recall uses if the caller names no controller."""
 
 
 class ControllerRegistry:

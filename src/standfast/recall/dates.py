@@ -1,114 +1,18 @@
-"""Timestamps of records, and the dates that a query names.
+"""The dates that a query names.
 
-Times are whole microseconds, so every order and sum is exact. A timestamp is an ISO 8601 date, or date and
-time: ``2026-01-15``, ``2026-01-15T10:30``, ``2026-01-15 10:30:00.25Z``, ``2026-01-15T12:30:00+02:00``.
-Without a zone it is in UTC. Digits beyond microseconds are cut off. Nothing else is a timestamp:
-``datetime.fromisoformat`` accepts more, and more with each version of Python.
-
-Dates in a query are days, months and years ("7 May 2023", "May 7", "May 2023", "2023"), ISO dates, ranges of
-these ("from May to July 2023", "2021-2023"), and words such as "yesterday" and "last week" if the request
-says what time it is.
+They are days, months and years ("7 May 2023", "May 7", "May 2023", "2023"), ISO dates, ranges of these ("from
+May to July 2023", "2021-2023"), and words such as "yesterday" and "last week" if the request says what time
+it is.
 """
 
 import calendar
 import re
 from dataclasses import dataclass
-from datetime import UTC, date, datetime, timedelta
-from decimal import ROUND_HALF_EVEN, Context, Decimal
-from functools import lru_cache
+from datetime import date, timedelta
 from typing import Final
 
 import numpy as np
 import numpy.typing as npt
-
-from standfast.records.canon import utc_text
-
-MISSING: Final = -1
-"""The time of a record without a timestamp.
-
-It is before every other, so it sorts last where the newest comes first.
-"""
-
-POINT: Final = 1_000_000
-"""One point of score. Scores are counted in millionths, because json-v1 has six decimals."""
-
-_MICROSECOND: Final = timedelta(microseconds=1)
-_EPOCH: Final = datetime(1, 1, 1, tzinfo=UTC)
-DAY_MICROSECONDS: Final = 86_400_000_000
-_TIMESTAMP: Final = re.compile(
-    r"([0-9]{4}-[0-9]{2}-[0-9]{2})"
-    r"(?:[Tt"
-    r" ]((?:[01][0-9]|2[0-3]):[0-5][0-9])(?:(:[0-5][0-9])(?:[.,]([0-9]+))?)?(Z|z|[+-][0-9]{2}(?::?[0-9]{2})?)?)?"
-)
-_DECIMAL: Final = Context(prec=40)
-
-
-_SECONDS: Final = {f":{second:02}": second * POINT for second in range(60)}
-
-
-def time_of(text: str) -> int:
-    """Microseconds since the start of year 1, or ``MISSING`` if the text is no timestamp."""
-    # Nearly every timestamp has seconds and ends in Z. Its minute and its second are looked up, because they
-    # repeat.
-    if len(text) == 20 and text[19] == "Z" and text[16:19] in _SECONDS:
-        minute = _minute(text[:16])
-        return minute if minute == MISSING else minute + _SECONDS[text[16:19]]
-    return exact_time(text)
-
-
-@lru_cache(maxsize=1 << 16)
-def _minute(text: str) -> int:
-    return exact_time(text)
-
-
-def exact_time(text: str) -> int:
-    """``time_of`` without a cache: the definition."""
-    found = _TIMESTAMP.fullmatch(text)
-    if found is None:
-        return MISSING
-    day, clock, seconds, fraction, zone = found.groups()
-    try:
-        instant = datetime.fromisoformat(f"{day}T{clock or '00:00'}{seconds or ':00'}+00:00") - _offset(zone)
-    except (ValueError, OverflowError):
-        return MISSING
-    return (instant - _EPOCH) // _MICROSECOND + int((fraction or "0")[:6].ljust(6, "0"))
-
-
-def _offset(zone: str | None) -> timedelta:
-    if zone is None or zone in "Zz":
-        return timedelta()
-    hours, minutes = int(zone[1:3]), int(zone[-2:] if len(zone) > 3 else 0)
-    if hours > 23 or minutes > 59:
-        raise ValueError(zone)
-    offset = timedelta(hours=hours, minutes=minutes)
-    return offset if zone[0] == "+" else -offset
-
-
-def normal_timestamp(text: str) -> str:
-    """A timestamp as json-v1 writes it; a text that is no timestamp is returned as it is."""
-    time = time_of(text)
-    return text if time == MISSING else utc_text(_EPOCH + timedelta(microseconds=time))
-
-
-def recency(time: int, now: int, half_life_days: int) -> int:
-    """``0.5 ** (age / half life)`` in millionths, rounded half to even; 0 without a timestamp, 1 for a future
-    one.
-
-    The power function of the C library may be off in the last place, and platforms differ. Where that could
-    change the rounded number, the power is computed in decimal arithmetic, which is the same everywhere.
-    """
-    if time == MISSING:
-        return 0
-    age, half_life = now - time, half_life_days * DAY_MICROSECONDS
-    if age <= 0:
-        return POINT
-    weight: float = 0.5 ** (age / half_life) * POINT
-    rounded = round(weight)
-    if abs(abs(weight - rounded) - 0.5) > 1e-6:
-        return rounded
-    exact = _DECIMAL.power(Decimal("0.5"), _DECIMAL.divide(Decimal(age), Decimal(half_life)))
-    return int(exact.scaleb(6, context=_DECIMAL).to_integral_value(ROUND_HALF_EVEN))
-
 
 FULL_FIT: Final = 4
 PART_FIT: Final = 1

@@ -6,25 +6,21 @@ the record's trust code, so that an index has one column for it. The ceiling of 
 in.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import lru_cache
-from typing import Any, Final, Self, TypedDict
+from typing import Final, Self
 
 import msgspec
 import numpy as np
 
-from standfast.errors import InvalidValue
 from standfast.recall.arrays import Flags, Numbers
-from standfast.recall.dates import DAY_MICROSECONDS, MISSING, time_of
-from standfast.records.canon import lowered
+from standfast.records.filters import LAW, NO_FILTER, TRUST_LEVELS, Filter, RecordFacts, trust_of
 from standfast.records.origins import MAX_RECALL_CONFIDENCE, Doubt, Origin, ceiling_of
-from standfast.records.requests import instant_text
+from standfast.records.requests import RecallRequest
 from standfast.records.scopes import SHARED
-from standfast.records.vocabulary import Band, JsonScalar, Record, Value, Verdict, normal_tags
+from standfast.records.timestamps import DAY_MICROSECONDS, MISSING, time_of
+from standfast.records.vocabulary import Value, Verdict
 
-LAW: Final = "law"
-TRUST_LEVELS: Final = (LAW, Origin.TRUSTED.value, Origin.ORDINARY.value, Origin.UNTRUSTED.value)
-"""From the most trusted to the least. The place of a record's level is the low bits of its trust code."""
 TRUST_TENTHS: Final = {LAW: 11, "trusted": 11, "ordinary": 10, "untrusted": 7}
 """What a score is multiplied by, in tenths, for how far a record's origin may be trusted."""
 assert set(TRUST_TENTHS) == set(TRUST_LEVELS)
@@ -37,8 +33,6 @@ _CODES: Final = 64
 CEILING_UNITS: Final = 1_000_000
 FULL_CEILING: Final = round(MAX_RECALL_CONFIDENCE * CEILING_UNITS)
 """The highest ceiling, in millionths. It takes nothing from a score."""
-ORIGINS: Final = tuple(Origin)
-"""From the most trusted to the least."""
 
 
 class _CheckFacts(msgspec.Struct, frozen=True, gc=False):
@@ -49,31 +43,6 @@ class EvidenceFacts(msgspec.Struct, frozen=True, gc=False):
     """What recall asks of an evidence chain: whether it has checks."""
 
     floor_checks: tuple[_CheckFacts, ...] = ()
-
-
-class RecordFacts(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """The fields of a stored record that trust and filters look at."""
-
-    band: str = Band.LEDGER.value
-    ts_utc: str | None = None
-    tags: tuple[str, ...] = ()
-    subject: str | None = None
-    source: dict[str, Any] | None = None
-    metadata: dict[str, Any] = msgspec.field(default_factory=dict)
-    session: str | None = None
-    speaker: str | None = None
-    scope: str = SHARED
-    origin: str = Origin.ORDINARY.value
-    verdict: str | None = None
-    valid_from: str | None = None
-    valid_until: str | None = None
-
-
-def trust_of(record: RecordFacts | Record) -> str:
-    """How far a record may be trusted, in one word: it is law, or has the trust of its origin."""
-    if record.band == Band.VAULT:
-        return LAW
-    return record.origin if record.origin in TRUST_TENTHS else Origin.UNTRUSTED.value
 
 
 def trust_code(record: RecordFacts, evidence: EvidenceFacts | None) -> int:
@@ -157,133 +126,9 @@ def is_at_least(codes: Numbers, least: Origin | None) -> Flags:
     return flags
 
 
-def has_least_origin(record: RecordFacts | Record, least: Origin | None) -> bool:
-    """Whether one record has at least this origin."""
-    return least is None or TRUST_LEVELS.index(trust_of(record)) <= TRUST_LEVELS.index(least.value)
-
-
 def reasons_of(doubts: Sequence[Doubt]) -> tuple[str, ...]:
     """The doubts in words."""
     return tuple(doubt.value for doubt in doubts)
-
-
-class Where(TypedDict, total=False):
-    """A filter as a plain dict, e.g. ``{"tag": "billing", "metadata": {"plan": "gold"}}``; see ``Filter``."""
-
-    tag: str
-    source_kind: str
-    subject_prefix: str
-    after: str
-    before: str
-    metadata: Mapping[str, JsonScalar]
-    session: str
-    speaker: str
-    least_origin: Origin | str
-
-
-class Filter(Value, frozen=True, kw_only=True):
-    """Which records may be chosen: those for which everything that is given holds.
-
-    Build one from a dict with ``of``.
-
-    Args:
-        tag: They have this tag.
-        source_kind: Their source is of this kind, e.g. ``"doc"``.
-        subject_prefix: Their subject begins with this.
-        after: They are from this instant or later.
-        before: They are from before this instant. Records without a time match neither ``after`` nor
-            ``before``.
-        metadata: They have these fields with these values.
-        session: They are part of this conversation.
-        speaker: This speaker said them; case makes no difference.
-        least_origin: Their origin is at least this: ``"trusted"`` or ``"ordinary"``. Law has every origin.
-            ``"untrusted"`` also shows what is untrusted beside other matches, which is left out by default.
-    """
-
-    tag: str | None = None
-    source_kind: str | None = None
-    subject_prefix: str | None = None
-    after: str | None = None
-    before: str | None = None
-    metadata: dict[str, JsonScalar] = msgspec.field(default_factory=dict)
-    session: str | None = None
-    speaker: str | None = None
-    least_origin: Origin | None = None
-
-    def __post_init__(self) -> None:
-        if self.least_origin is not None:
-            self._coerce("least_origin", Origin)
-        for field in ("tag", "source_kind", "subject_prefix", "session", "speaker"):
-            if (name := getattr(self, field)) is not None:
-                self._require_name(field, name)
-        if self.tag is not None:
-            msgspec.structs.force_setattr(self, "tag", normal_tags([self.tag])[0])
-        for field in ("after", "before"):
-            if (instant := getattr(self, field)) is not None:
-                msgspec.structs.force_setattr(self, field, instant_text(instant, what=f"where.{field}"))
-        # A record checks metadata; it must be possible to have what is asked for.
-        Record(memory_id="-", text="", metadata=self.metadata)
-
-    @classmethod
-    def of(cls, where: "Filter | Where | Mapping[str, Any] | None") -> Self:
-        """The filter that a caller gave as a dict, or as a filter; without one, everything matches."""
-        if isinstance(where, cls):
-            return where
-        if where is None:
-            return cls()
-        if not isinstance(where, Mapping):
-            problem = f'it must be a filter such as {{"tag": "billing"}}, not {where!r:.80}'
-            raise InvalidValue(what="where", problem=problem)
-        unknown = sorted(set(map(str, where)).difference(cls.__struct_fields__))
-        if unknown:
-            known = ", ".join(cls.__struct_fields__)
-            raise InvalidValue(
-                what="where", problem=f"there is no filter {unknown[0]!r:.80}; filters are {known}"
-            )
-        return cls.from_json(dict(where))
-
-    def __bool__(self) -> bool:
-        return self != NO_FILTER
-
-    def matches(self, facts: RecordFacts | Record) -> bool:
-        """Whether a record may be chosen."""
-        kind = facts.source.get("kind") if isinstance(facts.source, dict) else None
-        return (
-            (self.tag is None or self.tag in facts.tags)
-            and (self.subject_prefix is None or (facts.subject or "").startswith(self.subject_prefix))
-            and (self.source_kind is None or _is_kind(kind, self.source_kind))
-            and (self.session is None or self.session == facts.session)
-            and (self.speaker is None or lowered(self.speaker) == lowered(facts.speaker or ""))
-            and has_least_origin(facts, self.least_origin)
-            and all(_has(facts.metadata, name, value) for name, value in self.metadata.items())
-            and (self.after is self.before is None or self._is_in_time(facts.ts_utc))
-        )
-
-    def _is_in_time(self, ts_utc: str | None) -> bool:
-        time = MISSING if ts_utc is None else time_of(ts_utc)
-        return (
-            time != MISSING
-            and (self.after is None or time >= time_of(self.after))
-            and (self.before is None or time < time_of(self.before))
-        )
-
-    def as_json(self) -> dict[str, Any]:
-        """Only what is set."""
-        return {name: value for name, value in super().as_json().items() if value not in (None, {})}
-
-    def at_least(self, origin: Origin | str | None) -> Self:
-        """The same filter, for records that have at least this origin too. The stricter of two counts."""
-        if origin is None:
-            return self
-        wanted = type(self)(least_origin=origin)  # type: ignore[arg-type]  # It is checked there.
-        if self.least_origin is not None and ORIGINS.index(self.least_origin) < ORIGINS.index(
-            wanted.least_origin
-        ):
-            return self
-        return msgspec.structs.replace(self, least_origin=wanted.least_origin)
-
-
-NO_FILTER: Final = Filter()
 
 
 class Choice(Value, frozen=True, kw_only=True):
@@ -300,6 +145,16 @@ class Choice(Value, frozen=True, kw_only=True):
     where: Filter = NO_FILTER
     include_unreviewed: bool = False
     now: int = MISSING
+
+    @classmethod
+    def of(cls, request: RecallRequest, now: int) -> Self:
+        """Which records a request may choose, if it is ``now``."""
+        return cls(
+            scopes=request.places,
+            where=request.where,
+            include_unreviewed=request.include_unreviewed,
+            now=now,
+        )
 
     def admits(self, facts: RecordFacts) -> bool:
         """Whether a record may be chosen."""
@@ -322,13 +177,3 @@ def validity_at(valid_from: str | None, valid_until: str | None, now: int) -> st
         if valid_from is not None and time_of(valid_from) > now:
             return f"holds from {valid_from[:10]}"
     return ""
-
-
-def _is_kind(kind: object, wanted: str) -> bool:
-    return isinstance(kind, str) and lowered(kind.strip()) == lowered(wanted.strip())
-
-
-def _has(metadata: Mapping[str, Any], name: str, value: JsonScalar) -> bool:
-    """Whether a field is there and equal. 1 and 1.0 are equal, 1 and true are not."""
-    found = metadata.get(name)
-    return name in metadata and found == value and isinstance(found, bool) == isinstance(value, bool)

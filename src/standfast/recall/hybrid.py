@@ -8,12 +8,13 @@ from typing import Final
 import numpy as np
 
 from standfast.errors import InvalidValue
-from standfast.recall.answers import RecallRequest, RecordView
+from standfast.recall.answers import RecordView, vector_of
 from standfast.recall.arrays import Numbers
 from standfast.recall.embedders import passages_of
 from standfast.recall.index.view import IndexView
 from standfast.recall.lexical import BEST_SCORE, LexicalController
 from standfast.recall.vectors import Similarities
+from standfast.records.requests import RecallRequest
 
 HYBRID_VERSION: Final = "hybrid-v1"
 
@@ -58,7 +59,7 @@ class HybridController(LexicalController):
 
     def added_scores(self, request: RecallRequest, view: RecordView, index: IndexView) -> VectorScores | None:
         """The scores of the vectors that the view has."""
-        vector = request.vector
+        vector = vector_of(request)
         if vector is None:
             problem = (
                 f"{self.version} needs an embedder; open memory with embedder=StaticEmbedder(), or set"

@@ -19,17 +19,9 @@ import numpy.typing as npt
 from standfast.errors import InvalidValue
 from standfast.limits import MAX_QUERY_TERMS
 from standfast.recall.analysis import SPEAKER_WORD, SUBJECT_WORD, Analyzer, words_of
-from standfast.recall.answers import RecallAnswer, RecallRequest, RecordView
+from standfast.recall.answers import RecallAnswer, RecordView, vector_of
 from standfast.recall.arrays import Flags, Numbers, SmallNumbers
-from standfast.recall.dates import (
-    DAY_MICROSECONDS,
-    FULL_FIT,
-    MISSING,
-    NO_DAY,
-    QueryDate,
-    date_quarters,
-    dates_in,
-)
+from standfast.recall.dates import FULL_FIT, NO_DAY, QueryDate, date_quarters, dates_in
 from standfast.recall.filters import (
     FULL_CEILING,
     TRUST_TENTHS,
@@ -43,6 +35,8 @@ from standfast.recall.filters import (
 from standfast.recall.index.view import IndexView, TermScores
 from standfast.recall.packing import NAMED_TENTHS, Packing, RankedRow
 from standfast.recall.tokens import TokenCounter
+from standfast.records.requests import RecallRequest
+from standfast.records.timestamps import DAY_MICROSECONDS, MISSING
 
 LEXICAL_VERSION: Final = "lexical-v1"
 BEST_SCORE: Final = 1 << 20
@@ -371,7 +365,7 @@ class LexicalController:
             query.dates,
             lexical.index,
             scores,
-            choice=request.choice(now),
+            choice=Choice.of(request, now),
             now=now,
             most_untrusted=request.max_items,
         )
@@ -396,7 +390,7 @@ class LexicalController:
         index: IndexView,  # noqa: ARG002  # As above.
     ) -> AddedScores | None:
         """What another kind of match adds to the lexical scores; ``lexical-v1`` has none."""
-        if request.vector is not None:
+        if vector_of(request) is not None:
             problem = f"{self.version} uses none; ask hybrid-v1, or leave it out"
             raise InvalidValue(what="vector", problem=problem)
         return None

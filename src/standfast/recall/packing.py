@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 import msgspec
 
 from standfast.recall.analysis import Analyzer, IndexedRecord, sentences_of, words_of
-from standfast.recall.answers import Ceiling, ExplainedMatch, Explanation, RecallRequest
+from standfast.recall.answers import Ceiling, ExplainedMatch, Explanation, vector_of
 from standfast.recall.candidates import Candidate
 from standfast.recall.filters import (
     TRUST_TENTHS,
@@ -21,7 +21,6 @@ from standfast.recall.filters import (
     doubts_of,
     reasons_of,
     trust_code,
-    trust_of,
     validity_at,
 )
 from standfast.recall.package import (
@@ -36,7 +35,9 @@ from standfast.recall.package import (
     untrusted_line,
 )
 from standfast.recall.tokens import BYTES_PER_TOKEN, EstimatedCounter, TokenCounter
+from standfast.records.filters import trust_of
 from standfast.records.origins import MAX_RECALL_CONFIDENCE, Origin, ceiling_of
+from standfast.records.requests import RecallRequest
 
 NAMED_TENTHS: Final = 16
 """What the score is multiplied by, in tenths, where the query names the record's subject or speaker."""
@@ -264,11 +265,11 @@ class Packing:
             counter=self._counter.name,
             analysis=self._analyzer.name,
             bands=tuple(band.value for band in request.bands),
-            scopes=request.scopes,
+            scopes=request.places,
             where=request.where.as_json(),
             now_utc=request.now_utc,
             include_unreviewed=request.include_unreviewed,
-            vector=request.vector,
+            vector=vector_of(request),
         )
         while True:
             for one in self._taken:

@@ -17,14 +17,7 @@ from standfast.errors import (
     UnreadableStore,
 )
 from standfast.limits import MAX_TOLD_FAULTS, READ_CHUNK_BYTES
-from standfast.recall.answers import (
-    ExplainedItem,
-    Explanation,
-    LineFault,
-    RecallAnswer,
-    RecallRequest,
-    RecordView,
-)
+from standfast.recall.answers import ExplainedItem, Explanation, LineFault, RecallAnswer, RecordView
 from standfast.recall.candidates import BadLine, Candidate
 from standfast.recall.jsonl import JsonlSource, LongLine, Source, blocks, open_store_file, read_chunks
 from standfast.recall.package import ContextPackage, DroppedItem
@@ -38,6 +31,7 @@ from standfast.recall.request import (
 from standfast.recall.selection import DropReason, Fit, RankedCandidate, Ranking, ScoredQuery, fit
 from standfast.recall.tokens import TokenCounter
 from standfast.records.canon import parse
+from standfast.records.requests import RecallRequest
 
 
 @dataclass(frozen=True, slots=True)

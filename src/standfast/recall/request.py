@@ -20,8 +20,8 @@ from standfast.errors import (
     NoStores,
 )
 from standfast.limits import DEFAULT_HALF_LIFE_DAYS, MAX_HALF_LIFE_DAYS, MAX_VALUE_BYTES
-from standfast.recall.dates import MISSING, time_of
 from standfast.records.canon import lowered, normal_string
+from standfast.records.timestamps import MISSING, time_of
 from standfast.records.vocabulary import Budget, Value
 
 CONTROLLER_VERSION: Final = "phase6-v1"

@@ -10,10 +10,10 @@ from enum import StrEnum
 from typing import Final, Self
 
 from standfast.recall.candidates import Candidate
-from standfast.recall.dates import MISSING, POINT, recency
 from standfast.recall.request import MemoryControllerInput, collapsed, normal_text
 from standfast.recall.tokens import BYTES_PER_TOKEN, EstimatedCounter
 from standfast.records.canon import lowered
+from standfast.records.timestamps import MISSING, POINT, recency
 from standfast.records.vocabulary import Budget
 
 OFFERED_AT_ONCE: Final = 64

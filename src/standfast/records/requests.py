@@ -1,107 +1,201 @@
-"""What a caller asks to remember, validated before anything else happens."""
+"""What a caller asks of memory: one request type for each verb, validated before anything else happens.
 
+The fields of a verb, their defaults, limits and descriptions stand here and nowhere else. The library's
+signatures, HTTP bodies, MCP tools, commands and their documentation are made from them.
+
+    remember  RememberRequest   RememberFields
+    add       AddRequest        AddFields
+    recall    RecallRequest     RecallFields
+    forget    ForgetRequest     ForgetFields
+
+A request checks itself and brings what it was given into one form. Limits in ``Meta`` are those of the wire: they
+are checked when a request is decoded. The ``TypedDict`` of a verb says what types a caller may give; a method
+takes it over as ``**fields: Unpack[RememberFields]``.
+"""
+
+import inspect
 import re
-from collections.abc import Mapping, Sequence
-from datetime import UTC, datetime
-from typing import Any, Final, Self
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import datetime
+from functools import cache
+from typing import Annotated, Any, Final, Self, TypedDict, TypeVar, Unpack
 
 import msgspec
+from msgspec import Meta
+from msgspec.structs import force_setattr
 
-from standfast.errors import InvalidValue, StandfastError
-from standfast.records.canon import utc_text
-from standfast.records.origins import Origin
-from standfast.records.scopes import SHARED, checked_scope
-from standfast.records.vocabulary import Band, JsonScalar, Record, Value, normal_tags, shown
-
-_LISTS: Final = (list, tuple, set, frozenset)
-_DATE: Final = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
-_INSTANT: Final = re.compile(
-    r"[0-9]{4}-[0-9]{2}-[0-9]{2}[T ][0-9]{2}:[0-9]{2}(:[0-9]{2}([.][0-9]{1,6})?)?(Z|[+-][0-9]{2}:[0-9]{2})"
+from standfast.errors import EmptyQuery, InvalidValue, LoneSurrogate
+from standfast.limits import (
+    DEFAULT_MAX_ITEMS,
+    DEFAULT_RECALL_TOKENS,
+    MAX_MESSAGE_POSITION,
+    MAX_NAME_CHARS,
+    MAX_RECALL_ITEMS,
+    MAX_RECALL_TOKENS,
+    MAX_RUN_ITEMS,
+    MAX_SCOPE_BYTES,
+    MAX_SCOPE_SEGMENTS,
+    MAX_SCOPES,
+    MAX_SUPERSEDED,
+    MAX_TAGS,
+    MAX_TEXT_CHARS,
+    MAX_VALUE_BYTES,
+    SAFE_INTEGER,
 )
+from standfast.records.canon import normal_string
+from standfast.records.filters import NO_FILTER, Filter, Where
+from standfast.records.origins import Origin
+from standfast.records.scopes import SHARED, checked_scope, recalled_scopes
+from standfast.records.timestamps import MISSING, instant_text, time_of
+from standfast.records.vocabulary import Band, Budget, JsonScalar, Record, Value, normal_tags, shown
+
+_F = TypeVar("_F", bound=Callable[..., Any])
+_LISTS: Final = (list, tuple, set, frozenset)
+_NO_DEFAULT: Final = inspect.Parameter.empty
+DEFAULT_CONTROLLER: Final = "lexical-v1"
+"""What recall uses if the caller names no controller."""
+RECALLED_BANDS: Final = (Band.VAULT, Band.LEDGER)
+"""The bands that recall reads unless told otherwise: law, and accepted memory.
+
+ACTIVE repeats LEDGER for a while, PHOENIX is undecided, WITNESS is for the judge, and VOID is never recalled.
+"""
+
+Name = Annotated[str, Meta(min_length=1, max_length=MAX_NAME_CHARS)]
+Tag = Annotated[str, Meta(max_length=MAX_NAME_CHARS)]
+Text = Annotated[str, Meta(min_length=1, max_length=MAX_TEXT_CHARS)]
+SCOPE_PATTERN: Final = f"^([^/]+/){{0,{MAX_SCOPE_SEGMENTS - 1}}}[^/]+$"
+"""What a path is, for JSON Schema; ``checked_scope`` refuses the rest in words.
+
+That its characters must be printable and in NFC, JSON Schema has no word for.
+"""
+Scope = Annotated[
+    str,
+    Meta(
+        min_length=1,
+        max_length=MAX_SCOPE_BYTES,
+        extra_json_schema={"pattern": SCOPE_PATTERN, "not": {"pattern": r"(^|/)(\.{1,2}|\*)(/|$)"}},
+    ),
+]
+_Superseded = Annotated[tuple[Name, ...], Meta(max_length=MAX_SUPERSEDED)]
+_Tags = Annotated[tuple[Tag, ...], Meta(max_length=MAX_TAGS)]
+
+
+class RememberFields(TypedDict, total=False):
+    """What can be said about a text to remember; see ``RememberRequest``."""
+
+    subject: str | None
+    source: Mapping[str, Any] | None
+    tags: Sequence[str]
+    refs: Sequence[Mapping[str, Any]]
+    propose: bool
+    role: str
+    hold: str | None
+    scope: str | None
+    metadata: Mapping[str, JsonScalar] | None
+    session: str | None
+    position: int | None
+    speaker: str | None
+    valid_from: str | datetime | None
+    valid_until: str | datetime | None
+    supersedes: str | Sequence[str]
 
 
 class RememberRequest(Value, frozen=True, kw_only=True):
-    """What a caller says about one thing to remember. Build it with ``of``."""
+    """A text to judge and remember, and what is said about it.
 
-    text: str
-    subject: str | None = None
+    Args:
+        text: The text, one plain statement.
+        subject: What the text is about, such as policy/eu-refunds. A subject has one current text and a
+            history.
+        source: Where the text comes from, such as {"kind": "doc", "id": "handbook#4"}. Without one it is the
+            agent's own word, which is trusted less and does not become law.
+        tags: Tags to find the text by.
+        refs: Further sources that support it.
+        propose: Propose it as law, which takes a person's signature.
+        role: Who wants it remembered: agent or human.
+        hold: Put it on hold until a person decides, with this reason.
+        scope: Where it belongs, such as user/ada. Without one: the scope of the run or of the key, or shared.
+        metadata: Fields of your own, to filter by.
+        session: The conversation that it is part of.
+        position: Its place in the conversation.
+        speaker: Who said it.
+        valid_from: When it begins to hold, in ISO 8601.
+        valid_until: When it ends to hold, in ISO 8601.
+        supersedes: The ids or subjects of records of the scope that it replaces; they end when it is
+            accepted.
+    """
+
+    text: Text
+    subject: Name | None = None
     source: dict[str, Any] | None = None
-    tags: tuple[str, ...] = ()
-    refs: tuple[dict[str, Any], ...] = ()
+    tags: _Tags = ()
+    refs: Annotated[tuple[dict[str, Any], ...], Meta(max_length=MAX_TAGS)] = ()
     propose: bool = False
-    role: str = "agent"
-    hold: str | None = None
-    scope: str = SHARED
+    role: Name = "agent"
+    hold: Name | None = None
+    scope: Scope | None = None
     metadata: dict[str, JsonScalar] = msgspec.field(default_factory=dict)
-    session: str | None = None
-    position: int | None = None
-    speaker: str | None = None
-    valid_from: str | None = None
-    valid_until: str | None = None
-    supersedes: tuple[str, ...] = ()
+    session: Name | None = None
+    position: Annotated[int, Meta(ge=0, le=SAFE_INTEGER)] | None = None
+    speaker: Name | None = None
+    valid_from: Name | None = None
+    valid_until: Name | None = None
+    supersedes: _Superseded = ()
 
     @classmethod
-    def of(
-        cls,
-        text: str,
-        *,
-        subject: str | None = None,
-        source: Mapping[str, Any] | None = None,
-        tags: Sequence[str] = (),
-        refs: Sequence[Mapping[str, Any]] = (),
-        propose: bool = False,
-        role: str = "agent",
-        hold: str | None = None,
-        scope: str | None = None,
-        metadata: Mapping[str, JsonScalar] | None = None,
-        session: str | None = None,
-        position: int | None = None,
-        speaker: str | None = None,
-        valid_from: str | datetime | None = None,
-        valid_until: str | datetime | None = None,
-        supersedes: str | Sequence[str] = (),
-    ) -> Self:
-        """Build a request. The parameters are those of ``Run.remember``."""
+    def of(cls, text: str, **fields: Unpack[RememberFields]) -> Self:
+        """Build a request from what a caller gave."""
+        return cls(text=text, **fields)  # type: ignore[arg-type]  # It is checked and converted there.
+
+    def __post_init__(self) -> None:
+        text, hold, role = self.text, self.hold, self.role
+        # A caller without types may have given anything.
+        tags: Any = self.tags
+        superseded: Any = self.supersedes
         _refuse_unless(isinstance(text, str) and text.strip(), "text must be a non-empty string", text)
         if isinstance(tags, str):
             _refuse_unless(False, f"tags must be a list of strings: pass [{tags!r:.80}]", tags)
         _refuse_unless(_is_list_of(tags, str), "tags must be a list of strings", tags)
-        is_source = source is None or isinstance(source, Mapping)
-        _refuse_unless(is_source, 'source must be a mapping such as {"kind": "doc", "id": "x#4"}', source)
-        _refuse_unless(_is_list_of(refs, Mapping), "refs must be a list of mappings", refs)
-        _refuse_unless(isinstance(propose, bool), "propose must be True or False", propose)
-        _refuse_unless(isinstance(role, str) and role, "role must be a non-empty string", role)
+        is_source = self.source is None or isinstance(self.source, Mapping)
         _refuse_unless(
-            hold is None or (isinstance(hold, str) and hold.strip()), "hold must be a reason", hold
+            is_source, 'source must be a mapping such as {"kind": "doc", "id": "x#4"}', self.source
         )
-        is_metadata = metadata is None or isinstance(metadata, Mapping)
-        _refuse_unless(is_metadata, 'metadata must be a mapping such as {"plan": "gold"}', metadata)
-        superseded = [supersedes] if isinstance(supersedes, str) else supersedes
-        _refuse_unless(_is_list_of(superseded, str), "supersedes must be an id, or a list of ids", supersedes)
-        return cls(
-            text=text,
-            subject=subject,
-            source=dict(source) if source else None,
-            tags=tuple(sorted(set(tags))),
-            refs=tuple([dict(ref) for ref in refs]),
-            propose=propose,
-            role=str(role),
-            hold=hold,
-            scope=SHARED if scope is None else checked_scope(scope),
-            metadata=dict(metadata or {}),
-            session=session,
-            position=position,
-            speaker=speaker,
-            valid_from=None if valid_from is None else instant_text(valid_from, what="valid_from"),
-            valid_until=None if valid_until is None else instant_text(valid_until, what="valid_until"),
-            supersedes=tuple([one for one in dict.fromkeys(superseded) if one != subject]),
-        )
-
-    def __post_init__(self) -> None:
+        _refuse_unless(_is_list_of(self.refs, Mapping), "refs must be a list of mappings", self.refs)
+        _refuse_unless(isinstance(self.propose, bool), "propose must be True or False", self.propose)
+        _refuse_unless(isinstance(role, str) and role, "role must be a non-empty string", role)
+        is_reason = hold is None or (isinstance(hold, str) and hold.strip())
+        _refuse_unless(is_reason, "hold must be a reason", hold)
+        is_metadata = self.metadata is None or isinstance(self.metadata, Mapping)
+        _refuse_unless(is_metadata, 'metadata must be a mapping such as {"plan": "gold"}', self.metadata)
+        superseded = [superseded] if isinstance(superseded, str) else superseded
+        is_ids = _is_list_of(superseded, str)
+        _refuse_unless(is_ids, "supersedes must be an id, or a list of ids", superseded)
         if self.subject is not None:
             self._require_name("subject", self.subject)
+        if self.scope is not None:
+            checked_scope(self.scope)
+        force_setattr(self, "source", dict(self.source) if self.source else None)
+        force_setattr(self, "tags", tuple(sorted(set(tags))))
+        force_setattr(self, "refs", tuple([dict(ref) for ref in self.refs]))
+        force_setattr(self, "role", str(role))
+        force_setattr(self, "metadata", dict(self.metadata or {}))
+        force_setattr(
+            self, "supersedes", tuple([one for one in dict.fromkeys(superseded) if one != self.subject])
+        )
+        for field in ("valid_from", "valid_until"):
+            if (instant := getattr(self, field)) is not None:
+                force_setattr(self, field, instant_text(instant, what=field))
         # The record checks the fields that it takes over.
         self.record("-", None)
+
+    @property
+    def place(self) -> str:
+        """The scope that it belongs to."""
+        return SHARED if self.scope is None else self.scope
+
+    def within(self, scope: str) -> Self:
+        """The same request, in this scope if it names none."""
+        return self if self.scope is not None else msgspec.structs.replace(self, scope=scope)
 
     def record(
         self,
@@ -125,7 +219,7 @@ class RememberRequest(Value, frozen=True, kw_only=True):
             subject=self.subject,
             source=self.source or source,
             band=band,
-            scope=self.scope,
+            scope=self.place,
             metadata=self.metadata,
             session=self.session,
             position=self.position,
@@ -146,24 +240,314 @@ class RememberRequest(Value, frozen=True, kw_only=True):
         return plain
 
 
-def instant_text(instant: object, *, what: str) -> str:
-    """A moment as records store it.
+class AddFields(TypedDict, total=False):
+    """What can be said about messages to add; see ``AddRequest``."""
 
-    Takes an aware datetime, or ISO 8601 text with a time zone, or a date, which means its start in UTC.
+    scope: str | None
+    session: str | None
+    position: int | None
+    tags: Sequence[str]
+    metadata: Mapping[str, JsonScalar] | None
+    supersedes: str | Sequence[str]
+
+
+class AddRequest(Value, frozen=True, kw_only=True, omit_defaults=True):
+    """The messages of a conversation, and what is said about all of them.
+
+    Args:
+        messages: OpenAI- or Anthropic-style messages, such as {"role": "user", "content": "Hello"}. Besides
+            role, content and tool calls, name is the speaker, time when it was said, and metadata has fields
+            of the message's own.
+        scope: Where they belong, such as user/ada. Without one: the scope of the key, or shared.
+        session: The conversation; without one, a new one.
+        position: The position of the first message. Without it, messages that begin as the session begins are
+            taken for the session from its start, and only what is new is added; any others continue it.
+        tags: Tags to find the messages by.
+        metadata: Fields of your own, to filter by.
+        supersedes: The ids or subjects of records of the scope that the messages replace; they end when a new
+            message is accepted.
     """
-    try:
-        if isinstance(instant, datetime):
-            return utc_text(instant)
-        if isinstance(instant, str) and _DATE.fullmatch(instant):
-            return utc_text(datetime.fromisoformat(instant).replace(tzinfo=UTC))
-        if isinstance(instant, str) and _INSTANT.fullmatch(instant):
-            return utc_text(datetime.fromisoformat(instant))
-    except (ValueError, StandfastError):
-        pass
-    problem = (
-        f"it must be an ISO 8601 instant such as '2026-11-16T09:30:00Z', or a date, not {shown(instant)}"
-    )
-    raise InvalidValue(what=what, problem=problem)
+
+    messages: Annotated[tuple[dict[str, Any], ...], Meta(min_length=1, max_length=MAX_RUN_ITEMS)]
+    scope: Scope | None = None
+    session: Name | None = None
+    position: Annotated[int, Meta(ge=0, le=MAX_MESSAGE_POSITION)] | None = None
+    tags: _Tags = ()
+    metadata: dict[str, JsonScalar] = msgspec.field(default_factory=dict)
+    supersedes: _Superseded = ()
+
+    @classmethod
+    def of(cls, messages: Iterable[Any], **fields: Unpack[AddFields]) -> Self:
+        """Build a request from what a caller gave. Who adds the messages reads them."""
+        return cls(messages=messages, **fields)  # type: ignore[arg-type]  # As in ``RememberRequest.of``.
+
+    def __post_init__(self) -> None:
+        position = self.position
+        if position is not None and not (type(position) is int and 0 <= position <= MAX_MESSAGE_POSITION):
+            problem = f"it must be a number from 0 to {MAX_MESSAGE_POSITION:,}, not {position!r:.40}"
+            raise InvalidValue(what="position", problem=problem)
+        named = ("scope", "session", "position", "tags", "metadata", "supersedes")
+        common = RememberRequest(text="-", **{name: getattr(self, name) for name in named})
+        for name in named:
+            force_setattr(self, name, getattr(common, name))
+
+    @property
+    def place(self) -> str:
+        """The scope that the messages belong to."""
+        return SHARED if self.scope is None else self.scope
+
+
+class RecallFields(TypedDict, total=False):
+    """The options of a recall; see ``RecallRequest``."""
+
+    tokens: int
+    max_items: int
+    scope: str | None
+    scopes: Sequence[str] | None
+    where: Filter | Where | None
+    least_origin: Origin | str | None
+    include_unreviewed: bool
+    bands: Sequence[Band | str]
+    now_utc: str | None
+    controller: str
+
+
+class RecallRequest(Value, frozen=True, kw_only=True, omit_defaults=True):
+    """A question to memory, and the token budget of the answer.
+
+    Args:
+        query: The question.
+        tokens: The token budget. It bounds the whole text; phase6-v1 bounds the excerpts with it.
+        max_items: The most excerpts to return.
+        scope: The scope to read, with all below it. Without one: the scope of the run or of the key, or
+            shared.
+        scopes: Several scopes, each with all below it, instead of scope.
+        where: Which records may be chosen, such as {"tag": "billing"}.
+        least_origin: The least origin of what may be chosen: trusted or ordinary. Untrusted records are left
+            out unless nothing else matches, and never taken from scopes below the one that is named;
+            untrusted includes them.
+        include_unreviewed: Whether records that are on hold or wait for a review may be chosen.
+        bands: The bands to read; by default law and accepted memory.
+        now_utc: What time it is, in ISO 8601 and UTC: "yesterday" is meant by it, and age measured from it.
+        controller: The version of the controller that answers, such as phase6-v1.
+
+    ``scope`` becomes one of ``scopes``, and ``least_origin`` part of ``where``.
+    """
+
+    query: Text
+    tokens: Annotated[int, Meta(ge=1, le=MAX_RECALL_TOKENS)] = DEFAULT_RECALL_TOKENS
+    max_items: Annotated[int, Meta(ge=1, le=MAX_RECALL_ITEMS)] = DEFAULT_MAX_ITEMS
+    scope: Scope | None = None
+    scopes: Annotated[tuple[Scope, ...], Meta(min_length=1, max_length=MAX_SCOPES)] | None = None
+    where: Filter = NO_FILTER
+    least_origin: Origin | None = None
+    include_unreviewed: bool = False
+    bands: Annotated[tuple[Band, ...], Meta(min_length=1)] = RECALLED_BANDS
+    now_utc: Name | None = None
+    controller: Name = DEFAULT_CONTROLLER
+
+    @classmethod
+    def of(cls, query: str, **fields: Unpack[RecallFields]) -> Self:
+        """Build a request from what a caller gave."""
+        return cls(query=query, **fields)  # type: ignore[arg-type]  # It is checked and converted there.
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.query, str) or not self.query.strip():
+            raise EmptyQuery
+        try:
+            size_bytes = len(normal_string(self.query).encode())
+        except LoneSurrogate as error:
+            problem = (
+                f"it has a lone surrogate at character {error.facts['index']}; decode the text it comes from"
+            )
+            raise InvalidValue(what="query", problem=problem) from None
+        if size_bytes > MAX_VALUE_BYTES:
+            problem = f"it has {size_bytes} bytes; ask with at most {MAX_VALUE_BYTES}"
+            raise InvalidValue(what="query", problem=problem)
+        if self.now_utc is not None and (not isinstance(self.now_utc, str) or self.now == MISSING):
+            problem = (
+                f"it must be an ISO 8601 time in UTC, such as 2026-01-15T10:30:00Z, not {self.now_utc!r:.80}"
+            )
+            raise InvalidValue(what="now_utc", problem=problem)
+        if type(self.include_unreviewed) is not bool:
+            raise InvalidValue(what="include_unreviewed", problem="it must be true or false")
+        _ = self.budget
+        force_setattr(self, "bands", named_bands(self.bands))
+        if self.scope is not None or self.scopes is not None:
+            force_setattr(self, "scopes", recalled_scopes(self.scope, self.scopes))
+            force_setattr(self, "scope", None)
+        force_setattr(self, "where", Filter.of(self.where).at_least(self.least_origin))
+        force_setattr(self, "least_origin", None)
+
+    @property
+    def budget(self) -> Budget:
+        """The budget in the contract's form."""
+        return Budget(max_excerpt_tokens=self.tokens, max_items=self.max_items)
+
+    @property
+    def now(self) -> int:
+        """``now_utc`` in microseconds since the start of year 1; ``MISSING`` without it."""
+        return MISSING if self.now_utc is None else time_of(self.now_utc)
+
+    @property
+    def places(self) -> tuple[str, ...]:
+        """The scopes to read, each with all below it."""
+        return (SHARED,) if self.scopes is None else self.scopes
+
+    def within(self, scope: str) -> Self:
+        """The same request, in this scope if it names none."""
+        return self if self.scopes is not None else msgspec.structs.replace(self, scopes=(scope,))
+
+
+class ForgetFields(TypedDict, total=False):
+    """What to forget; see ``ForgetRequest``."""
+
+    scope: str | None
+    memory_id: str | None
+    source: Mapping[str, str] | None
+
+
+class ForgetRequest(Value, frozen=True, kw_only=True, omit_defaults=True):
+    """What to forget: a subject or memory id of a scope, all from a source, or all of a scope and below it.
+
+    Args:
+        subject: A subject, or memory id, of one scope.
+        reason: Why; recorded in the ledger. Only a rehearsal needs none.
+        scope: The scope of the subject, by default shared. Without anything else: forget everything in it and
+            below it.
+        memory_id: A memory id, instead of a subject.
+        source: Everything from a source such as {"kind": "doc", "id": "handbook"}, in the scope and below it,
+            by default everywhere.
+        rehearse: Only say what would be erased.
+    """
+
+    subject: Name | None = None
+    reason: Annotated[str, Meta(max_length=MAX_NAME_CHARS)] = ""
+    scope: Scope | None = None
+    memory_id: Name | None = None
+    source: dict[str, str] | None = None
+    rehearse: bool = False
+
+    @classmethod
+    def of(
+        cls,
+        subject: str | None = None,
+        *,
+        reason: str = "",
+        rehearse: bool = False,
+        **fields: Unpack[ForgetFields],
+    ) -> Self:
+        """Build a request from what a caller gave."""
+        return cls(subject=subject, reason=reason, rehearse=rehearse, **fields)  # type: ignore[arg-type]  # As above.
+
+    def __post_init__(self) -> None:
+        reason, source = self.reason, self.source
+        if not self.rehearse and not (isinstance(reason, str) and reason.strip()):
+            raise InvalidValue(what="reason", problem=f"it must be a non-empty string, not {reason!r:.80}")
+        named = [one for one in (self.subject, self.memory_id, source) if one is not None]
+        if len(named) > 1 or not (named or self.scope is not None):
+            problem = "name one of subject, memory_id and source, or only a scope to forget all of it"
+            raise InvalidValue(what="forget", problem=problem)
+        if self.scope is not None:
+            checked_scope(self.scope)
+        if source is not None:
+            if not (isinstance(source, Mapping) and {"kind", "id"} <= set(source)):
+                problem = (
+                    f'it must be a mapping such as {{"kind": "doc", "id": "handbook"}}, not {source!r:.80}'
+                )
+                raise InvalidValue(what="source", problem=problem)
+            force_setattr(self, "source", {"kind": str(source["kind"]), "id": str(source["id"])})
+        elif named and not (isinstance(named[0], str) and named[0].strip()):
+            raise InvalidValue(what="subject", problem=f"it must be a non-empty string, not {named[0]!r:.80}")
+
+    @property
+    def name(self) -> str:
+        """The subject or memory id; empty if neither is named."""
+        return self.subject or self.memory_id or ""
+
+    @property
+    def place(self) -> str:
+        """The scope that the subject is in."""
+        return SHARED if self.scope is None else self.scope
+
+
+REQUESTS: Final[Mapping[type[Value], type]] = {
+    RememberRequest: RememberFields,
+    AddRequest: AddFields,
+    RecallRequest: RecallFields,
+    ForgetRequest: ForgetFields,
+}
+"""The requests, with the types of what a caller may give for their fields by name."""
+for _request, _given in REQUESTS.items():
+    assert set(_request.__struct_fields__) - set(_given.__annotations__) <= {
+        *("text", "messages", "query", "subject", "reason", "rehearse")
+    }, f"a field of {_request.__name__} that no caller can give"
+
+
+def takes_fields_of(request: type[Value]) -> Callable[[_F], _F]:
+    """Show the fields that a verb takes as ``**fields`` in its signature and its docstring.
+
+    Type checkers know them from the ``TypedDict``; ``inspect``, ``help`` and the documentation from here.
+    """
+
+    def shown_in(verb: _F) -> _F:
+        own = inspect.signature(verb)
+        named = [one for one in own.parameters.values() if one.kind is not inspect.Parameter.VAR_KEYWORD]
+        fields = {
+            name: inspect.Parameter(
+                name,
+                inspect.Parameter.KEYWORD_ONLY,
+                default=default,
+                annotation=REQUESTS[request].__annotations__[name],
+            )
+            for name, default in defaults_of(request).items()
+            if name in REQUESTS[request].__annotations__
+        }
+        parameters = sorted([*named, *fields.values()], key=lambda one: one.kind)
+        vars(verb)["__signature__"] = own.replace(parameters=parameters)
+        return verb
+
+    return shown_in
+
+
+def defaults_of(request: type[Value]) -> dict[str, Any]:
+    """The default of each field; ``inspect.Parameter.empty`` for one that must be given."""
+    found: dict[str, Any] = {}
+    for field in msgspec.structs.fields(request):
+        if field.default_factory is not msgspec.NODEFAULT:
+            found[field.name] = field.default_factory()
+        else:
+            found[field.name] = _NO_DEFAULT if field.default is msgspec.NODEFAULT else field.default
+    return found
+
+
+@cache
+def descriptions_of(request: type) -> dict[str, str]:
+    """What the docstring of a class, or of one that it is made from, says about each field."""
+    found: dict[str, str] = {}
+    for one in reversed(request.__mro__):
+        _, _, listed = inspect.cleandoc(vars(one).get("__doc__") or "").partition("Args:\n")
+        name = ""
+        for line in listed.splitlines():
+            if begun := re.match(r"    (\w+): (.*)", line):
+                name = begun[1]
+                found[name] = begun[2]
+            elif name and line.startswith("        "):
+                found[name] += f" {line.strip()}"
+            else:
+                break
+    return found
+
+
+def named_bands(bands: object) -> tuple[Band, ...]:
+    """Bands that may be given by name, each once; ``InvalidValue`` for anything else."""
+    if not isinstance(bands, list | tuple) or not bands:
+        raise InvalidValue(what="bands", problem='give a list of bands, for example ["LEDGER"]')
+    for band in bands:
+        if band not in Band.__members__:
+            known = ", ".join(Band)
+            raise InvalidValue(what="bands", problem=f"there is no band {band!r:.40}, only {known}")
+    return tuple(dict.fromkeys(map(Band, bands)))
 
 
 def _is_list_of(given: object, kind: type[Any]) -> bool:

@@ -8,20 +8,24 @@ needs no network. A call that the recorded run never made raises ``ReplayDiverge
 import builtins
 import inspect
 from collections import defaultdict, deque
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, NoReturn, Protocol, runtime_checkable
+from typing import Any, NoReturn, Protocol, Unpack, runtime_checkable
 
 from msgspec import UNSET
 
 from standfast.clock import Clock, ManualClock
 from standfast.errors import NotReplayable, RecordedFailure, ReplayDiverged
-from standfast.limits import DEFAULT_RECALL_TOKENS
 from standfast.records.canon import canonical_bytes, fingerprint
-from standfast.records.requests import RememberRequest
-from standfast.records.scopes import SHARED, recalled_scopes
-from standfast.records.vocabulary import Band, JsonScalar, Remembered, RunIdentity
+from standfast.records.requests import (
+    RecallFields,
+    RecallRequest,
+    RememberFields,
+    RememberRequest,
+    takes_fields_of,
+)
+from standfast.records.vocabulary import Remembered, RunIdentity
 from standfast.traces.artifact import ToolCall, ToolProfile, Trace
 from standfast.traces.equivalence import ClaimVerdict, Comparison, compare, shortfalls, verdict_of
 from standfast.traces.recorder import Recorder, RecordingRun
@@ -31,20 +35,15 @@ from standfast.traces.recording import CallDraft
 class ReplayMemory(Protocol):
     """Memory as of one snapshot.
 
-    ``recall`` returns the same package for the same query, whenever it is called.
+    ``answer`` gives the same package for the same request, whenever it is called.
     """
 
-    def recall(self, query: str, *, tokens: int) -> Any:
-        """Return what memory holds on a query, within a token budget."""
+    def answer(self, request: RecallRequest, *, token_counter: Any = None) -> Any:
+        """Return the answer of memory to a request, which has the ``package``."""
         ...
 
-    def retrieval_facts(
-        self, package: Any, *, bands: Sequence[Band | str] | None = None
-    ) -> Mapping[str, Any]:
-        """Return the keyword arguments of ``Recorder.retrieval`` that describe a package.
-
-        ``bands`` are those asked for, if any were.
-        """
+    def retrieval_facts(self, package: Any, request: RecallRequest) -> Mapping[str, Any]:
+        """Return the keyword arguments of ``Recorder.retrieval`` that describe a package."""
         ...
 
 
@@ -167,85 +166,20 @@ class ReplayedRun(RecordingRun):
         self.scope = recorder.run.scope
         self._memory = memory
 
-    def recall(
-        self,
-        query: str,
-        *,
-        tokens: int = DEFAULT_RECALL_TOKENS,
-        max_items: int | None = None,
-        bands: Sequence[Band | str] | None = None,
-        now_utc: str | None = None,
-        controller: str | None = None,
-        token_counter: object = None,
-        scope: str | None = None,
-        scopes: Sequence[str] | None = None,
-        where: Mapping[str, Any] | None = None,
-        least_origin: str | None = None,
-        include_unreviewed: bool = False,
-    ) -> Any:
-        """Read memory as of the run's snapshot, and record what was returned.
-
-        None leaves an option to ``memory``.
-        """
+    @takes_fields_of(RecallRequest)
+    def recall(self, query: str, *, token_counter: object = None, **fields: Unpack[RecallFields]) -> Any:
+        """Read memory as of the run's snapshot, and record what was returned; see ``Run.recall``."""
         if self._memory is None:
             self._needs_memory()
-        within = recalled_scopes(scope, scopes, default=self.scope)
-        options: dict[str, Any] = {
-            "max_items": max_items,
-            "now_utc": now_utc,
-            "controller": controller,
-            "token_counter": token_counter,
-        }
-        chosen: dict[str, Any] = {
-            "bands": bands,
-            "scopes": None if within == (SHARED,) else within,
-            "where": where if least_origin is None else {**(where or {}), "least_origin": least_origin},
-            "include_unreviewed": include_unreviewed or None,
-        }
-        options, chosen = _given(options), _given(chosen)
-        package = self._memory.recall(query, tokens=tokens, **options, **chosen)
-        self.recorder.retrieval(**self._memory.retrieval_facts(package, **chosen))
+        request = RecallRequest.of(query, **fields).within(self.scope)
+        package = self._memory.answer(request, token_counter=token_counter).package
+        self.recorder.retrieval(**self._memory.retrieval_facts(package, request))
         return package
 
-    def remember(
-        self,
-        text: str,
-        *,
-        subject: str | None = None,
-        source: Mapping[str, Any] | None = None,
-        tags: Sequence[str] = (),
-        refs: Sequence[Mapping[str, Any]] = (),
-        propose: bool = False,
-        role: str = "agent",
-        hold: str | None = None,
-        scope: str | None = None,
-        metadata: Mapping[str, JsonScalar] | None = None,
-        session: str | None = None,
-        position: int | None = None,
-        speaker: str | None = None,
-        valid_from: str | datetime | None = None,
-        valid_until: str | datetime | None = None,
-        supersedes: str | Sequence[str] = (),
-    ) -> Remembered:
+    @takes_fields_of(RememberRequest)
+    def remember(self, text: str, **fields: Unpack[RememberFields]) -> Remembered:
         """Return the recorded result of remembering this; see ``Run.remember``."""
-        request = RememberRequest.of(
-            text,
-            subject=subject,
-            source=source,
-            tags=tags,
-            refs=refs,
-            propose=propose,
-            role=role,
-            hold=hold,
-            scope=self.scope if scope is None else scope,
-            metadata=metadata,
-            session=session,
-            position=position,
-            speaker=speaker,
-            valid_from=valid_from,
-            valid_until=valid_until,
-            supersedes=supersedes,
-        )
+        request = RememberRequest.of(text, **fields).within(self.scope)
         memory: object = self._memory
         if isinstance(memory, RedactingMemory):
             request = memory.redacted_request(request)
@@ -323,10 +257,6 @@ def replay(
         failed = error
     again = recorder.finish(error=failed)
     return Replay(trace=again, comparison=compare(trace, again), error=failed)
-
-
-def _given(options: dict[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in options.items() if value is not None}
 
 
 def _calls(trace: Trace) -> Iterator[ToolCall]:

@@ -20,12 +20,13 @@ from standfast.errors import NoSuchSnapshot, StandfastError
 from standfast.limits import MAX_ATTEMPTS, MAX_INDEX_VIEWS, MAX_TAIL_ROWS, MAX_TAIL_SNAPSHOTS
 from standfast.recall.analysis import DEFAULT_LANGUAGE, IndexedRecord, analyzer_of
 from standfast.recall.candidates import BadLine, Candidate, Fault, bad_line, read_block
-from standfast.recall.filters import Choice, RecordFacts
+from standfast.recall.filters import Choice
 from standfast.recall.index.lexical_index import LexicalIndex, read_commits, record_of_version
 from standfast.recall.index.segment import RowEnd, Segment, SegmentLost
 from standfast.recall.index.upkeep import PERSISTED_BANDS, IndexUpkeep, SegmentRange, uncovered
 from standfast.recall.index.view import IndexView
 from standfast.recall.jsonl import Source
+from standfast.records.filters import RecordFacts
 from standfast.records.scopes import SHARED, prefix_in, prefix_of, scoped_key
 from standfast.records.vocabulary import Band
 from standfast.store.commit import Commit

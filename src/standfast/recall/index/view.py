@@ -34,10 +34,11 @@ from standfast.recall.analysis import (
     words_of,
 )
 from standfast.recall.arrays import Flags, Numbers, Rows, SizedCache, SmallNumbers
-from standfast.recall.dates import MISSING, time_of
-from standfast.recall.filters import Filter, is_untrusted
+from standfast.recall.filters import is_untrusted
 from standfast.recall.index.lexical_index import LexicalIndex, Postings
 from standfast.records.canon import lowered
+from standfast.records.filters import Filter
+from standfast.records.timestamps import MISSING, time_of
 from standfast.records.vocabulary import Band
 
 NEIGHBOUR_SIXTHS: Final = (6, 3, 2, 1)

@@ -8,10 +8,11 @@ from typing import Any, Final
 from standfast.errors import InvalidValue, NoSuchSnapshot, NotFound
 from standfast.limits import CONSOLE_PAGE_ITEMS, MAX_DIFF_SNAPSHOTS, MAX_EVENT_ENTRIES
 from standfast.memory import Memory
-from standfast.recall.answers import RECALLED_BANDS, ExplainedItem, ExplainedMatch
+from standfast.recall.answers import ExplainedItem, ExplainedMatch
 from standfast.recall.lexical import BEST_SCORE
 from standfast.recall.package import ContextPackage
 from standfast.records.canon import parse
+from standfast.records.requests import RECALLED_BANDS
 from standfast.records.scopes import ALL_SCOPES
 from standfast.records.vocabulary import ActionType, Band, Snapshot, Value, Verdict
 from standfast.server.access.permissions import Permission

@@ -20,9 +20,9 @@ from standfast.errors import Corruption, Forbidden, InvalidValue
 from standfast.govern.approvals.approvals import Proposal, ProposalState
 from standfast.limits import CONSOLE_PAGE_ITEMS, MAX_CONSOLE_FACETS, MAX_CONSOLE_SEARCHED_ROWS
 from standfast.memory import Memory
-from standfast.recall.dates import MISSING, time_of
 from standfast.records.canon import lowered
 from standfast.records.scopes import ALL_SCOPES, checked_scope, is_within, name_in, prefix_of, scope_in
+from standfast.records.timestamps import MISSING, time_of
 from standfast.records.vocabulary import Band, Record, Value, Verdict
 from standfast.server.access.permissions import KeyRole, Permission
 from standfast.server.access.scope_limits import listed_scopes

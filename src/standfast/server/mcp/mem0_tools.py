@@ -24,8 +24,8 @@ from standfast.entity_ids import (
 from standfast.errors import InvalidValue
 from standfast.limits import MAX_PAGE_ITEMS
 from standfast.memory import Memory
-from standfast.recall.filters import Filter
 from standfast.recall.index.store_index import key_at
+from standfast.records.filters import Filter
 from standfast.records.scopes import scope_in
 from standfast.records.vocabulary import Band, JsonScalar, Record, VisibilityMode
 from standfast.server.access.permissions import Permission

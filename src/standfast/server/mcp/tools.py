@@ -17,7 +17,7 @@ from pydantic import Field
 from standfast.errors import NoSuchSnapshot, NotFound, StandfastError
 from standfast.limits import DEFAULT_MAX_ITEMS
 from standfast.memory.conversations import AddedMessages
-from standfast.recall.controllers import DEFAULT_CONTROLLER
+from standfast.records.requests import DEFAULT_CONTROLLER
 from standfast.records.vocabulary import Value
 from standfast.server.access.permissions import ALL_NAMESPACES, Caller, Permission
 from standfast.server.operations import governance_operations, memory_operations

@@ -34,8 +34,8 @@ from standfast.limits import (
     SAFE_INTEGER,
 )
 from standfast.memory.messages import SessionInfo, SessionMessage
-from standfast.recall.controllers import DEFAULT_CONTROLLER
-from standfast.recall.filters import Filter
+from standfast.records.filters import Filter
+from standfast.records.requests import DEFAULT_CONTROLLER
 from standfast.records.vocabulary import (
     Band,
     JsonScalar,
