@@ -1,11 +1,15 @@
 """Runs tests against a changed module, in a forked process.
 
-The tests of a module run unchanged first, which gives the time they take and the lines that each test
-reaches. A mutant then meets the tests that reach its line, quickest first, and its trial ends with the first
-failure. A line that runs only while modules are imported meets all tests.
+All tests run unchanged once. That shows how long each takes and which blocks of the core modules it reaches:
+a mark is put at the start of every block. A mutant then meets the tests that reach its block, quickest first,
+and its trial ends with the first failure. What runs only while modules are imported meets all tests of its
+module.
 """
 
+import ast
+import contextlib
 import enum
+import importlib
 import importlib.abc
 import importlib.machinery
 import importlib.util
@@ -13,26 +17,27 @@ import json
 import os
 import signal
 import sys
-import tempfile
-import threading
 import time
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
-from types import FrameType, ModuleType
-from typing import TYPE_CHECKING, Final
+from types import CodeType, ModuleType
+from typing import Final
 
 import hypothesis  # noqa: F401  # Takes most of a second to load; the children inherit it.
 import pytest
 
-from tests.mutation.mutants import Mutant
+from tests.mutation.mutants import Mutant, blocks_of
 
-if TYPE_CHECKING:
-    from _typeshed import TraceFunction
-
-SHORTEST_TIMEOUT_SECONDS: Final = 30
-BASELINE_TIMEOUT_SECONDS: Final = 600
+SOURCE: Final = Path(__file__).parents[2] / "src" / "standfast"
+BASELINE_TIMEOUT_SECONDS: Final = 7_200
+SHORTEST_TIMEOUT_SECONDS: Final = 60
+FIRST_TESTS: Final = 24
+"""Most mutants fail one of so many tests; only the others are worth loading every test file."""
 LOADED_EARLY: Final = "ignore::pytest.PytestAssertRewriteWarning"
+_MARKS: Final = "__reached__"
+_OURS: Final = ("standfast", "tests", "_pytest", "pytest", "__main__", "conftest", "xdist")
 
 
 class Outcome(enum.Enum):
@@ -47,146 +52,184 @@ class Outcome(enum.Enum):
 class Baseline:
     """What a run of the unchanged tests showed."""
 
-    seconds: float
-    """How long all of them took."""
-    test_seconds: dict[str, float] = field(default_factory=dict)
-    tests_of_line: dict[int, list[str]] = field(default_factory=dict)
-    """The tests that reach each line of the module."""
+    seconds: dict[str, float] = field(default_factory=dict)
+    """How long each test took that passed."""
+    tests_of_place: dict[str, list[str]] = field(default_factory=dict)
+    """The tests that reach each block, by ``module:place``."""
+    loaded: list[str] = field(default_factory=list)
+    """Modules of libraries that the tests load."""
 
-    @property
-    def timeout_seconds(self) -> float:
-        """Tests that take longer than this hang."""
-        return max(SHORTEST_TIMEOUT_SECONDS, 3 * self.seconds)
+    def reaching(self, mutant: Mutant) -> list[str]:
+        """The tests that reach a mutant, quickest first.
 
-    def reaching(self, line: int) -> list[str]:
-        """The tests that reach a line, quickest first."""
-        return sorted(
-            self.tests_of_line.get(line, []), key=lambda test: (self.test_seconds.get(test, 0.0), test)
-        )
+        Tests over PostgreSQL also run over SQLite, so they are only of use to PostgreSQL's own modules.
+        """
+        of_place = self.tests_of_place.get(f"{mutant.module}:{mutant.place}")
+        if of_place is None:
+            start = f"{mutant.module}:"
+            of_module = (tests for place, tests in self.tests_of_place.items() if place.startswith(start))
+            of_place = [test for tests in of_module for test in tests]
+        is_postgres = mutant.module.startswith("store.postgres")
+        chosen = {
+            test for test in of_place if test in self.seconds and (is_postgres or "postgres" not in test)
+        }
+        return sorted(chosen, key=lambda test: (self.seconds[test], test))
 
 
-class _SourceFinder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
-    """Imports the given source in place of a module's own."""
+class _Loader(importlib.machinery.SourceFileLoader):
+    """Loads a module from code that is handed in, with marks if any."""
 
-    def __init__(self, module: str, source: str) -> None:
-        self._name = f"standfast.{module}"
-        self._source = source
+    def __init__(self, name: str, path: str, code: CodeType, marks: bytearray | None) -> None:
+        super().__init__(name, path)
+        self._code, self._marks = code, marks
+
+    def get_code(self, fullname: str) -> CodeType:
+        """Called by the import system."""
+        del fullname
+        return self._code
+
+    def exec_module(self, module: ModuleType) -> None:
+        """Called by the import system."""
+        module.__dict__[_MARKS] = self._marks
+        super().exec_module(module)
+
+
+class _Finder(importlib.abc.MetaPathFinder):
+    """Finds changed modules in place of those on disk."""
+
+    def __init__(self, trees: Mapping[str, ast.Module], marks: bytearray | None = None) -> None:
+        self._trees, self._marks = trees, marks
 
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> importlib.machinery.ModuleSpec | None:
-        """Answers for the changed module only."""
+        """Answers for the changed modules only."""
         del path, target
-        return importlib.util.spec_from_loader(fullname, self) if fullname == self._name else None
+        module = fullname.removeprefix("standfast.")
+        if module == fullname or module not in self._trees:
+            return None
+        file = path_of(module)
+        code = compile(self._trees[module], str(file), "exec")
+        return importlib.util.spec_from_file_location(
+            fullname, file, loader=_Loader(fullname, str(file), code, self._marks)
+        )
 
-    def exec_module(self, module: ModuleType) -> None:
-        """Runs the given source."""
-        exec(compile(self._source, _file_name(self._name), "exec"), module.__dict__)
+
+def path_of(module: str) -> Path:
+    """The file of a module below ``standfast``."""
+    package = SOURCE / module.replace(".", "/")
+    return package / "__init__.py" if package.is_dir() else package.with_suffix(".py")
 
 
-def _file_name(module: str) -> str:
-    return f"<mutant of {module}>"
+def marked(module: str, places: list[str]) -> ast.Module:
+    """Return a module's tree with a mark at the start of each block, and add the marked places to the list."""
+    tree = ast.parse(path_of(module).read_text(encoding="utf-8"))
+    for block in list(blocks_of(tree)):
+        if not block.place:
+            continue
+        mark = ast.parse(f"{_MARKS}[{len(places)}] = 1").body[0]
+        first = block.statements[0]
+        is_docstring = isinstance(first, ast.Expr) and isinstance(first.value, ast.Constant)
+        places.append(f"{module}:{block.place}")
+        block.statements.insert(1 if is_docstring else 0, ast.copy_location(mark, first))
+    return ast.fix_missing_locations(tree)
 
 
 class _InOrder:
-    """Runs some tests only, in this order; all of them if none is named."""
+    """Runs some tests only, in this order."""
 
     def __init__(self, tests: Sequence[str]) -> None:
         self._rank = {test: rank for rank, test in enumerate(tests)}
 
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
         """Called by pytest."""
-        if self._rank:
-            chosen = [item for item in items if item.nodeid in self._rank]
-            items[:] = sorted(chosen, key=lambda item: self._rank[item.nodeid])
+        chosen = [item for item in items if item.nodeid in self._rank]
+        items[:] = sorted(chosen, key=lambda item: self._rank[item.nodeid])
 
 
 class _Stopwatch:
-    """Notes how long each test takes, and which lines of a module it reaches if they are traced."""
+    """Notes how long each test takes that passes, and which marks it reaches."""
 
-    def __init__(self, file_name: str = "") -> None:
-        self.test_seconds: dict[str, float] = {}
-        self.lines_of_test: dict[str, list[int]] = {}
-        self._file_name = file_name
-        self._lines: set[int] = set()
+    def __init__(self, marks: bytearray) -> None:
+        self.seconds: dict[str, float] = {}
+        self.reached: dict[str, list[int]] = {}
+        self._marks = marks
+        self._failed: set[str] = set()
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_protocol(self, item: pytest.Item) -> Generator[None, object, object]:
         """Called by pytest around each test."""
+        self._marks[:] = bytes(len(self._marks))
         started = time.monotonic()
-        self._lines = set()
-        if self._file_name:
-            threading.settrace(self._enter)
-            sys.settrace(self._enter)
         try:
             return (yield)
         finally:
-            sys.settrace(None)
-            threading.settrace(None)
-            self.test_seconds[item.nodeid] = time.monotonic() - started
-            self.lines_of_test[item.nodeid] = sorted(self._lines)
+            if item.nodeid not in self._failed:
+                self.seconds[item.nodeid] = round(time.monotonic() - started, 4)
+                self.reached[item.nodeid] = [at for at, mark in enumerate(self._marks) if mark]
 
-    def _enter(self, frame: FrameType, event: str, _: object) -> "TraceFunction | None":
-        return self._step if event == "call" and frame.f_code.co_filename == self._file_name else None
-
-    def _step(self, frame: FrameType, event: str, _: object) -> "TraceFunction":
-        if event == "line":
-            self._lines.add(frame.f_lineno)
-        return self._step
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        """Called by pytest after each phase of a test."""
+        if report.failed:
+            self._failed.add(report.nodeid)
 
 
-def measure(module: str, source: str, tests: Sequence[str]) -> Baseline:
-    """Runs the tests of an unchanged module twice: for their times, then for the lines they reach.
+def measure(modules: Sequence[str], tests: Sequence[str], report: Path) -> None:
+    """Run the tests of unchanged modules and write what they show to a file."""
 
-    Raises RuntimeError if one fails.
-    """
-    with tempfile.TemporaryDirectory() as folder:
-        report = Path(folder) / "report.json"
-        started = time.monotonic()
-        outcome = _in_child(lambda: _timed(module, source, tests, report), BASELINE_TIMEOUT_SECONDS)
-        seconds = time.monotonic() - started
-        if outcome is not Outcome.PASSED:
-            msg = f"{module}: its tests do not pass without a change; run pytest {' '.join(tests)}"
-            raise RuntimeError(msg)
-        test_seconds = json.loads(report.read_text(encoding="utf-8"))
-        tests_of_line: dict[int, list[str]] = {}
-        # Tracing slows tests down, so what fails here says nothing; it only leaves tests out of the order.
-        _in_child(lambda: _traced(module, source, tests, report), BASELINE_TIMEOUT_SECONDS)
-        for test, lines in json.loads(report.read_text(encoding="utf-8")).items():
-            if isinstance(lines, list):
-                for line in lines:
-                    tests_of_line.setdefault(line, []).append(test)
-    return Baseline(seconds, test_seconds, tests_of_line)
+    def run() -> bool:
+        places: list[str] = []
+        trees = {module: marked(module, places) for module in modules}
+        marks = bytearray(len(places))
+        watch = _Stopwatch(marks)
+        _run(_Finder(trees, marks), tests, watch)
+        tests_of_place: dict[str, list[str]] = {}
+        for test, reached in watch.reached.items():
+            for mark in reached:
+                tests_of_place.setdefault(places[mark], []).append(test)
+        # A block that nothing reaches is written too: its mutants meet no test.
+        shown = {
+            "seconds": watch.seconds,
+            "tests_of_place": {place: tests_of_place.get(place, []) for place in places},
+            "loaded": sorted(name for name in sys.modules if name.partition(".")[0] not in _OURS),
+        }
+        report.write_text(json.dumps(shown), encoding="utf-8")
+        return True
 
-
-def try_mutant(mutant: Mutant, tests: Sequence[str], baseline: Baseline) -> Outcome:
-    """Runs the tests against a mutant: PASSED means that it survived."""
-    order = _InOrder(baseline.reaching(mutant.line_number))
-    return _in_child(
-        lambda: _run(mutant.module, mutant.source, ["-x", *tests], order), baseline.timeout_seconds
-    )
+    _in_child(run, BASELINE_TIMEOUT_SECONDS)
 
 
-def _timed(module: str, source: str, tests: Sequence[str], report: Path) -> bool:
-    watch = _Stopwatch()
-    passed = _run(module, source, ["-x", *tests], watch)
-    report.write_text(json.dumps(watch.test_seconds), encoding="utf-8")
-    return passed
+def read_baseline(report: Path) -> Baseline:
+    """Read what ``measure`` wrote, and load what the tests will load, so that the trials need not."""
+    baseline = Baseline(**json.loads(report.read_text(encoding="utf-8")))
+    for name in baseline.loaded:
+        with contextlib.suppress(Exception):
+            importlib.import_module(name)
+    return baseline
 
 
-def _traced(module: str, source: str, tests: Sequence[str], report: Path) -> bool:
-    watch = _Stopwatch(_file_name(f"standfast.{module}"))
-    passed = _run(module, source, tests, watch)
-    report.write_text(json.dumps(watch.lines_of_test), encoding="utf-8")
-    return passed
+def try_mutant(mutant: Mutant, baseline: Baseline) -> Outcome:
+    """Run the tests against a mutant: PASSED means that it survived."""
+    tests = baseline.reaching(mutant)
+    for some in (tests[:FIRST_TESTS], tests[FIRST_TESTS:]):
+        seconds = sum(baseline.seconds[test] for test in some)
+        if some:
+            files = list(dict.fromkeys(test.partition("::")[0] for test in some))
+            finder = _Finder({mutant.module: ast.parse(mutant.source)})
+            run = partial(_run, finder, ["-x", *files], _InOrder(some))
+            outcome = _in_child(run, SHORTEST_TIMEOUT_SECONDS + 6 * seconds)
+            if outcome is not Outcome.PASSED:
+                return outcome
+    return Outcome.PASSED
 
 
-def _run(module: str, source: str, arguments: Sequence[str], plugin: object) -> bool:
+def _run(finder: _Finder, arguments: Sequence[str], plugin: object) -> bool:
     for name in [name for name in sys.modules if name.partition(".")[0] == "standfast" or name == "tests"]:
         del sys.modules[name]
-    sys.meta_path.insert(0, _SourceFinder(module, source))
+    sys.meta_path.insert(0, finder)
     options = ["-q", "-p", "no:cacheprovider", "-p", "no:xdist", "-W", LOADED_EARLY, *arguments]
-    return pytest.main(options, plugins=[plugin]) == pytest.ExitCode.OK
+    # No test is left if the tests have changed since they were measured.
+    return pytest.main(options, plugins=[plugin]) in (pytest.ExitCode.OK, pytest.ExitCode.NO_TESTS_COLLECTED)
 
 
 def _in_child(run: Callable[[], bool], timeout_seconds: float) -> Outcome:
