@@ -153,7 +153,7 @@ def _committing(store: Store) -> Callable[[], object]:
 
     def commit() -> object:
         number = next(numbers)
-        write = Write.of("bench", f"key-{number}", ActionType.WRITE, content)
+        write = Write.of("bench", f"LEDGER/shared//key-{number}", ActionType.WRITE, content)
         return store.commit(
             Commit.of(
                 run_id=f"run-{number}", memory_snapshot_id=number - 1, policy_set_id="bench", writes=[write]

@@ -53,7 +53,7 @@ def _server() -> Iterator[PostgresServer]:
 
 def _store(url: str) -> Store:
     clock, ids = SystemClock(), CountedIds()
-    return Store(PostgresStorage(url, clock=clock, ids=ids), clock=clock, ids=ids)
+    return Store(PostgresStorage(url, clock=clock, ids=ids), clock=clock, ids=ids, any_rows=True)
 
 
 def _commit(number: int) -> Commit:

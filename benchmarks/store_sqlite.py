@@ -54,7 +54,7 @@ def _folder(kind: str) -> Iterator[Path]:
 
 def _store(path: Path) -> Store:
     clock, ids = SystemClock(), CountedIds()
-    return Store(SQLiteStorage(str(path), clock=clock, ids=ids), clock=clock, ids=ids)
+    return Store(SQLiteStorage(str(path), clock=clock, ids=ids), clock=clock, ids=ids, any_rows=True)
 
 
 def _bare(path: Path) -> apsw.Connection:

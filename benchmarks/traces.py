@@ -130,7 +130,7 @@ def _identity(store: Store) -> RunIdentity:
 
 def _commit(store: Store, run: RunIdentity, texts: dict[str, str]) -> None:
     writes = [
-        Write.of("default", key, ActionType.WRITE, {"memory_id": key, "text": text})
+        Write.of("default", f"LEDGER/shared//{key}", ActionType.WRITE, {"memory_id": key, "text": text})
         for key, text in texts.items()
     ]
     store.commit(
@@ -150,8 +150,9 @@ def _run(store: Store, ask: Tool | None, *, recorded: bool) -> Trace | None:
     def look_up(key: str) -> Any:
         if ask is not None:
             return ask(key)
-        found = store.read("default", [key], at=run.memory_snapshot_id)
-        return orjson.loads(found[key].content or b"null")
+        own = f"LEDGER/shared//{key}"
+        found = store.read("default", [own], at=run.memory_snapshot_id)
+        return orjson.loads(found[own].content or b"null")
 
     if not recorded:
         _act(look_up)

@@ -32,12 +32,12 @@ from pathlib import Path
 from typing import NoReturn
 
 from standfast.clock import SystemClock
-from standfast.govern.approvals.queue import SYSTEM_NAMESPACE
 from standfast.govern.evidence import read_instant
 from standfast.ledger.notary import Notary
 from standfast.limits import LEASE_SECONDS
 from standfast.memory import Memory
 from standfast.records.canon import parse
+from standfast.records.rows import SYSTEM_NAMESPACE
 from standfast.store.restore import accept_restored, restorations_of, restore_copy
 from standfast.store.store import Store, open_store
 from tests.servers.postgres import PostgresServer

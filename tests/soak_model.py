@@ -9,6 +9,8 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
+from standfast.records.rows import RowKind
+from standfast.records.scopes import SHARED, scoped_key
 from standfast.records.vocabulary import ActionType
 from standfast.store.commit import Write
 from standfast.store.store import Store
@@ -173,7 +175,9 @@ class Facts:
     def fact(self, lane: int, number: int) -> Write:
         """The fact of this number."""
         value = f"Fact {number} of {self.name} in {lane} weighs {number * 7919 % 10_007} grams."
-        return Write.of(FACTS, f"{self.name}/{lane}/{number}", ActionType.WRITE, value)
+        return Write.of(
+            FACTS, scoped_key(RowKind.TTL, SHARED, f"{self.name}/{lane}/{number}"), ActionType.WRITE, value
+        )
 
     def check(self, store: Store, sample: Iterable[float]) -> None:
         """All that was acknowledged is there, at most one more of each lane is, and nothing behind it.

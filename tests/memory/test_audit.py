@@ -11,9 +11,10 @@ import pytest
 
 from standfast.clock import ManualClock
 from standfast.govern.approvals.approvals import Decision
-from standfast.govern.approvals.queue import SYSTEM_NAMESPACE, WaitingProposal
+from standfast.govern.approvals.queue import WaitingProposal
 from standfast.memory import Memory
 from standfast.records.canon import parse
+from standfast.records.rows import SYSTEM_NAMESPACE
 from standfast.records.vocabulary import ActionType, Band
 from standfast.store.commit import Commit, Write
 from tests.memory.conftest import HANDBOOK, SIGNERS, decision

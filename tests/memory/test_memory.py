@@ -344,19 +344,19 @@ def test_a_commit_that_failed_can_be_submitted_again_and_happens_once(memory: Me
 
 
 def test_rows_beside_a_commit_are_written_with_it_or_not_at_all(memory: Memory) -> None:
-    row = Write.of("standfast", "note/1", ActionType.WRITE, {"by": "the caller"})
+    row = Write.of("standfast", "request/1", ActionType.WRITE, {"by": "the caller"})
     left, right = writing(memory), writing(memory)
     for run, number in ((left, 14), (right, 30)):
         run.remember(f"EU refunds take {number} days.", subject="policy/eu-refunds", source=HANDBOOK)
     left.commit()
     with pytest.raises(CommitAborted):
         right.commit(extra_writes=[row])
-    assert memory.store.read("standfast", ["note/1"]) == {}
+    assert memory.store.read("standfast", ["request/1"]) == {}
     again = writing(memory)
     again.remember("US refunds take 30 days.", source=HANDBOOK)
     again.commit(extra_writes=[row])
 
-    assert "note/1" in memory.store.read("standfast", ["note/1"])
+    assert "request/1" in memory.store.read("standfast", ["request/1"])
 
 
 def test_a_live_run_knows_what_it_committed_itself(memory: Memory) -> None:
@@ -440,7 +440,7 @@ def test_a_commit_is_built_once_and_a_recall_asks_for_the_head_once(monkeypatch:
     built, heads = Mock(wraps=Commit.of), Mock(wraps=memory.store.head)
     monkeypatch.setattr(Commit, "of", built)
     monkeypatch.setattr(memory.store, "head", heads)
-    row = Write.of("standfast", "note/1", ActionType.WRITE, {"by": "the caller"})
+    row = Write.of("standfast", "request/1", ActionType.WRITE, {"by": "the caller"})
     run = writing(memory)
     run.remember("EU refunds take 14 days.", source=HANDBOOK)
     run.commit(extra_writes=[row])

@@ -6,8 +6,8 @@ import pytest
 
 from standfast.clock import ManualClock
 from standfast.errors import CommitAborted, PayloadMismatch
-from standfast.govern.approvals.queue import SYSTEM_NAMESPACE
 from standfast.memory import AsyncMemory, Forgotten, Memory, Run
+from standfast.records.rows import SYSTEM_NAMESPACE
 from standfast.records.vocabulary import ActionType, Band, Verdict
 from standfast.store.commit import Write
 from standfast.store.store import Store
@@ -187,11 +187,11 @@ def test_a_repeated_run_writes_none_of_its_extra_rows(memory: Memory) -> None:
     for number in range(2):
         run = memory.run(workflow="w", mode="buffered_write", run_id="r-1")
         run.remember("EU refunds take 14 days.", subject="eu", source=HANDBOOK)
-        row = Write.of("standfast", f"note/{number}", ActionType.WRITE, {"n": number})
+        row = Write.of("standfast", f"request/{number}", ActionType.WRITE, {"n": number})
         receipts.append(run.commit(extra_writes=[row]))
 
     assert [receipt and receipt.replayed for receipt in receipts] == [False, True]
-    assert list(memory.store.read("standfast", ["note/0", "note/1"])) == ["note/0"]
+    assert list(memory.store.read("standfast", ["request/0", "request/1"])) == ["request/0"]
 
 
 def test_an_attempt_that_finds_nothing_left_to_commit_gets_the_receipt_of_the_other(memory: Memory) -> None:

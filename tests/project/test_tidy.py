@@ -6,6 +6,8 @@ import subprocess
 from collections import Counter
 from pathlib import Path
 
+from standfast.records.rows import RowKind
+
 ROOT = Path(__file__).parents[2]
 MAX_FILE_LINES = 640
 MAX_FUNCTION_LINES = 70
@@ -123,3 +125,25 @@ def test_no_mark_of_a_merge_is_left() -> None:
     ]
 
     assert left == []
+
+
+def test_the_beginning_of_a_key_stands_only_in_the_table_of_row_kinds() -> None:
+    begins = tuple(f"{kind}/" for kind in RowKind)
+    label = re.compile(r"[a-z]+/v\d+")
+    makers = ("scoped_key", "row_key", "prefix_of")
+    spelled = []
+    for path in SOURCE:
+        tree = ast.parse(path.read_text(encoding="utf-8"))
+        docstrings = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
+        for node in ast.walk(tree):
+            text = node.value if isinstance(node, ast.Constant) and id(node) not in docstrings else None
+            if isinstance(text, str) and text.startswith(begins) and not label.fullmatch(text):
+                spelled.append(f"{_name(path)}: {text!r:.60}")
+            args = node.args if isinstance(node, ast.Call) and getattr(node.func, "id", "") in makers else ()
+            spelled += [
+                f"{_name(path)}: {one.value!r:.60}"
+                for one in args[:1]
+                if isinstance(one, ast.Constant) and one.value
+            ]
+
+    assert spelled == [], "name the kind: RowKind.SAID"

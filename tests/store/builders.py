@@ -60,13 +60,13 @@ def noise(chars: int) -> str:
 def memory_store(clock: Clock | None = None) -> Store:
     """A store that lives as long as the test."""
     clock = clock or ManualClock()
-    return Store(InMemoryStorage(clock), clock=clock, ids=CountedIds())
+    return Store(InMemoryStorage(clock), clock=clock, ids=CountedIds(), any_rows=True)
 
 
 def sqlite_store(path: object, clock: Clock | None = None, ids: IdSource | None = None) -> Store:
     """A store in a file."""
     clock, ids = clock or ManualClock(), ids or CountedIds()
-    return Store(SQLiteStorage(str(path), clock=clock, ids=ids), clock=clock, ids=ids)
+    return Store(SQLiteStorage(str(path), clock=clock, ids=ids), clock=clock, ids=ids, any_rows=True)
 
 
 def postgres_store(url: str, clock: Clock | None = None, ids: IdSource | None = None) -> Store:
@@ -74,7 +74,7 @@ def postgres_store(url: str, clock: Clock | None = None, ids: IdSource | None = 
     from standfast.store.postgres import PostgresStorage
 
     clock, ids = clock or ManualClock(), ids or CountedIds()
-    return Store(PostgresStorage(url, clock=clock, ids=ids), clock=clock, ids=ids)
+    return Store(PostgresStorage(url, clock=clock, ids=ids), clock=clock, ids=ids, any_rows=True)
 
 
 def contents(store: Store, at: int | None = None) -> dict[str, Any]:

@@ -179,7 +179,9 @@ class Life:
             # Checkpoints come after a few pages instead of a thousand, so that commits meet them, and not
             # only closing.
             storage._writer.wal_autocheckpoint(6)
-        self.store = Store(_DoomedStorage(storage, self.doomed), clock=self.clock, ids=RandomIds())
+        self.store = Store(
+            _DoomedStorage(storage, self.doomed), clock=self.clock, ids=RandomIds(), any_rows=True
+        )
 
     def commit(self, name: str, fence: int | None = None) -> None:
         """Commit, and tell the answer."""

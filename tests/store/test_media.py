@@ -48,7 +48,7 @@ def test_it_is_read_and_verified_and_nothing_is_created(tmp_path: Path) -> None:
     assert contents(store) == {"a": '"first"'}
     assert list(store.verify()) == []
     with pytest.raises(ReadOnlyStore):
-        store.commit(commit("r2", write("b")))
+        store.commit(commit("r2", write("ttl/shared//b")))
     store.close()
     assert sorted(path.name for path in tmp_path.iterdir()) == before
 

@@ -5,6 +5,8 @@ from pathlib import Path
 import pytest
 
 from standfast.errors import CannotOpen
+from standfast.records.rows import RowKind
+from standfast.records.scopes import SHARED, scoped_key
 from standfast.store.postgres.server import FIRST_VERSION as POSTGRES_FIRST_VERSION
 from standfast.store.postgres.server import MIGRATIONS as POSTGRES_MIGRATIONS
 from standfast.store.sqlite.schema import FIRST_VERSION
@@ -23,6 +25,7 @@ DROP TABLE temporary;
 DELETE FROM migrations WHERE version > {FIRST_VERSION};
 """
 TO_A_NEWER_FORMAT = "INSERT INTO migrations SELECT 99, applied_at FROM migrations LIMIT 1;"
+A, B, C = (scoped_key(RowKind.TTL, SHARED, name) for name in "abc")
 
 
 @pytest.fixture(params=["sqlite", "postgres"])
@@ -52,9 +55,9 @@ def _change(url: str, sql: str, version: int) -> None:
 
 def _fill(url: str) -> None:
     store = open_store(url, create=True)
-    store.commit(commit("r1", write("a", "first"), write("b", "second")))
-    store.commit(commit("r2", expire("b", erases="asked to"), at=1))
-    store.stage(commit("r3", write("c", "third"), at=2), waits_for="an approval")
+    store.commit(commit("r1", write(A, "first"), write(B, "second")))
+    store.commit(commit("r2", expire(B, erases="asked to"), at=1))
+    store.stage(commit("r3", write(C, "third"), at=2), waits_for="an approval")
     store.close()
 
 
@@ -63,9 +66,9 @@ def test_an_older_store_is_upgraded_with_all_that_is_in_it(url: str) -> None:
     _change(url, TO_THE_FIRST_FORMAT, FIRST_VERSION)
     store = open_store(url, create=False)
     identity = store.identity
-    waiting = store.status(commit("r3", write("c", "third"), at=2).commit_id)
+    waiting = store.status(commit("r3", write(C, "third"), at=2).commit_id)
 
-    assert contents(store) == {"a": '"first"'}
+    assert contents(store) == {A: '"first"'}
     assert list(store.verify()) == []
     assert waiting is not None
     store.close()
@@ -82,7 +85,7 @@ def test_a_store_of_a_format_before_the_first_is_refused_in_words_and_not_touche
 
     _change(url, TO_THE_PRESENT_FORMAT, FIRST_VERSION)
     store = open_store(url, create=False)
-    assert contents(store) == {"a": '"first"'}
+    assert contents(store) == {A: '"first"'}
     assert list(store.verify()) == []
     store.close()
 
@@ -95,7 +98,7 @@ def test_a_newer_store_is_refused_in_words_and_not_touched(url: str) -> None:
 
     _change(url, "DELETE FROM migrations WHERE version = 99", FIRST_VERSION + len(SQLITE_MIGRATIONS) - 1)
     store = open_store(url, create=False)
-    assert contents(store) == {"a": '"first"'}
+    assert contents(store) == {A: '"first"'}
     store.close()
 
 

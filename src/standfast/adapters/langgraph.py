@@ -20,8 +20,8 @@ from typing import Final
 from standfast.adapters.langgraph_items import ItemPath, StoredItem, exact_json, ref_of, subject_of, text_of
 from standfast.errors import CommitAborted, InvalidValue, MissingExtra, PutRefused, StandfastError
 from standfast.memory import Memory
-from standfast.memory.erasing import TTL
 from standfast.records.canon import utc_text
+from standfast.records.rows import RowKind
 from standfast.records.scopes import SHARED, scoped_key
 from standfast.records.vocabulary import ActionType, Remembered, Verdict, VisibilityMode
 from standfast.store.commit import Commit, Write
@@ -199,7 +199,7 @@ class StandfastStore(BaseStore):
             )
 
     def _ttl_write(self, subject: str, action: ActionType, expires: datetime, minutes: float) -> Write:
-        key = scoped_key(TTL, SHARED, subject)
+        key = scoped_key(RowKind.TTL, SHARED, subject)
         content = {"expires_at": utc_text(expires), "minutes": minutes}
         return Write.of(self.memory.namespace, key, action, content)
 
@@ -212,7 +212,7 @@ class StandfastStore(BaseStore):
             return [self._ttl_write(subject, action, now + timedelta(minutes=op.ttl), op.ttl)]
         if known is None:
             return []
-        key = scoped_key(TTL, SHARED, subject)
+        key = scoped_key(RowKind.TTL, SHARED, subject)
         return [Write.of(self.memory.namespace, key, ActionType.EXPIRE)]
 
     def _put(self, puts: dict[ItemPath, PutOp]) -> None:

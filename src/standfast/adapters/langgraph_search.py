@@ -15,12 +15,12 @@ from standfast.adapters.langgraph_items import LONG_PREFIX, ItemPath, StoredItem
 from standfast.errors import InvalidValue
 from standfast.limits import MAX_RECALL_TOKENS
 from standfast.memory import Memory
-from standfast.memory.erasing import TTL
 from standfast.recall.analysis import DEFAULT_LANGUAGE, analyzer_of, words_of
 from standfast.recall.hybrid import HYBRID_VERSION
 from standfast.recall.lexical import BEST_SCORE
 from standfast.records.canon import parse
 from standfast.records.requests import DEFAULT_CONTROLLER, RECALLED_BANDS, RecallRequest
+from standfast.records.rows import RowKind
 from standfast.records.scopes import SHARED, scoped_key
 from standfast.records.vocabulary import Band
 from standfast.store.protocol import Version
@@ -185,7 +185,7 @@ class SnapshotItems:
     def ttl_of(self, subject: str) -> tuple[datetime, float] | None:
         """When an item expires, and how many minutes it is kept; None if it does not expire."""
         if self._ttls is None:
-            prefix = scoped_key(TTL, SHARED, "")
+            prefix = scoped_key(RowKind.TTL, SHARED, "")
             rows = self._memory.store.scan(self._memory.namespace, prefix=prefix, at=self.at)
             contents = {row.key[len(prefix) :]: parse(row.content or b"") for row in rows}
             self._ttls = {

@@ -10,7 +10,7 @@ The audit cannot know whether a list of signers was ever the right one: compare 
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, Final
 
 import msgspec
@@ -18,10 +18,9 @@ import msgspec
 from standfast.errors import InvalidValue, StandfastError
 from standfast.govern.approvals.approvals import Decision, ProposalState, check_approval
 from standfast.govern.approvals.queue import (
-    DECISION_PREFIX,
-    SYSTEM_NAMESPACE,
     DecidedProposal,
     WaitingProposal,
+    decision_key,
     nonce_key,
     signers_key,
 )
@@ -35,10 +34,11 @@ from standfast.govern.evidence import (
 )
 from standfast.govern.policy import BANDS_OF_VERDICT
 from standfast.records.canon import parse
+from standfast.records.rows import SYSTEM_NAMESPACE, RowKind, kind_of_row
 from standfast.records.scopes import prefix_in, prefix_of
 from standfast.records.vocabulary import ActionType, Band, Record, Verdict
 from standfast.store.audit import verified
-from standfast.store.protocol import Version
+from standfast.store.protocol import BEHIND_ALL_KEYS, Version
 from standfast.store.store import Store
 from standfast.store.stored_records import record_of
 
@@ -65,17 +65,29 @@ class _Audit:
         self._decisions: dict[str, tuple[int, DecidedProposal]] = {}
 
     def problems(self) -> Iterator[str]:
-        checks = {DECISION_PREFIX: self._check_decision, **{prefix_of(band): self._check for band in Band}}
-        checks[prefix_of(Band.PHOENIX)] = self._check_proposal
-        for prefix, check in checks.items():
-            for version in self._store.newest_versions(self._namespace, prefix=prefix, at=self._head):
+        yield from self._rows_of_no_kind()
+        checks: dict[str, Callable[[Version], None]] = {RowKind.DECISION: self._check_decision}
+        checks |= {**dict.fromkeys(Band, self._check), Band.PHOENIX: self._check_proposal}
+        for kind, check in checks.items():
+            rows = self._store.newest_versions(self._namespace, prefix=prefix_of(kind), at=self._head)
+            for version in rows:
                 # Only of law is every version checked; in other bands the newest one counts.
-                past = self._history(version) if prefix == prefix_of(Band.VAULT) else (version,)
+                past = self._history(version) if kind == Band.VAULT else (version,)
                 for one in past:
                     try:
                         check(verified(one))
                     except StandfastError as error:
                         yield f"{self._namespace}/{one.key} in snapshot {one.memory_snapshot_id}: {error}"
+
+    def _rows_of_no_kind(self) -> Iterator[str]:
+        """Yields the first row of each kind that is not in the table, or not of this namespace."""
+        after = ""
+        while (first := next(self._store.newest_versions(self._namespace, after=after), None)) is not None:
+            try:
+                kind_of_row(self._namespace, first.key)
+            except InvalidValue as error:
+                yield f"{self._namespace}/{first.key} in snapshot {first.memory_snapshot_id}: {error}"
+            after = max(first.key, prefix_of(prefix_in(first.key)) + BEHIND_ALL_KEYS)
 
     def _history(self, version: Version) -> list[Version]:
         versions = self._store.history(self._namespace, version.key, verify=False)
@@ -197,7 +209,7 @@ class _Audit:
             replaces=statement.replaces,
         )
         nonce_row = {"proposal_id": proposal.proposal_id, "namespace": self._namespace}
-        place = (f"{DECISION_PREFIX}{proposal.proposal_id}", self._namespace)
+        place = (decision_key(proposal.proposal_id), self._namespace)
         _require(
             again == proposal and place == (version.key, proposal.namespace),
             "Decision",

@@ -21,6 +21,7 @@ from standfast.govern.judge.claim import HEARSAY_KINDS, source_key, sources_of
 from standfast.govern.judge.floors import ATTACKS_OF_A_PATTERN, PATTERN_DAYS, day_after
 from standfast.govern.judge.judge import Judgement
 from standfast.records.canon import fingerprint, utc_text
+from standfast.records.rows import RowKind
 from standfast.records.scopes import ALL_SCOPES, SHARED, name_in, prefix_of, scope_in, scoped_key
 from standfast.records.vocabulary import ActionType, Band, Receipt, Record, Value, Verdict
 from standfast.store.commit import Commit, Fact, Write
@@ -45,7 +46,7 @@ class Incident(NamedTuple):
     @property
     def prefix(self) -> str:
         """The start of the keys of all incidents of this source in this scope."""
-        return scoped_key("mark", self.scope, f"{_digest(self.source)}/")
+        return scoped_key(RowKind.MARK, self.scope, f"{_digest(self.source)}/")
 
     def key(self, memory_id: str) -> str:
         """The key of this incident; ``memory_id`` is that of the rejected record."""
@@ -165,7 +166,7 @@ def lift_pattern(
         problem = f"there is no pattern of {source!r:.80}; list them with: standfast patterns list"
         raise InvalidValue(what="source", problem=problem)
     for within in sorted(set(map(scope_in, keys))):
-        marks = store.scan(namespace, prefix=scoped_key("mark", within, f"{digest}/"), at=head)
+        marks = store.scan(namespace, prefix=scoped_key(RowKind.MARK, within, f"{digest}/"), at=head)
         keys += [row.key for row in marks]
     commit = Commit.of(
         run_id=run_id,

@@ -19,18 +19,19 @@ from standfast.govern.evidence import read_instant
 from standfast.govern.policy import RETENTION_VOID_DAYS, RetentionDecision, decide_retention
 from standfast.limits import FACT_PAGE_WRITES, MAX_ATTEMPTS, SCAN_PAGE_RECORDS
 from standfast.records.canon import parse
-from standfast.records.scopes import prefix_of
+from standfast.records.rows import RULES, Retention, RowKind
+from standfast.records.scopes import prefix_in, prefix_of, row_key
 from standfast.records.vocabulary import ActionType, Band, Receipt, Record, Tier
 from standfast.store.audit import verified
 from standfast.store.commit import Commit, ExtraWrites, Fact, Write, no_extra_writes
 from standfast.store.protocol import Version
 from standfast.store.store import Store
-from standfast.store.stored_records import STREAM, record_of
+from standfast.store.stored_records import record_of
 
 POLICY_SET_ID: Final = "retention/v1"
 _SECONDS_A_DAY: Final = 86_400
-# PHOENIX holds proposals, which only a human ends.
-_SWEPT_BANDS: Final = (Band.ACTIVE, Band.LEDGER, Band.VOID, Band.WITNESS)
+_SWEPT_BANDS: Final = sorted(band for band in Band if RULES[RowKind(band)].retention is Retention.BY_BAND)
+_SWEPT_BY_AGE: Final = [kind for kind in RowKind if RULES[kind].retention is Retention.BY_AGE]
 
 
 class DueRecord(NamedTuple):
@@ -50,7 +51,7 @@ class DueRecord(NamedTuple):
     @property
     def is_streamed(self) -> bool:
         """Whether it is a row of a budget's stream."""
-        return self.key.startswith(STREAM)
+        return prefix_in(self.key) == RowKind.STREAM
 
     def write(self) -> Write:
         """Return the write that carries it out."""
@@ -75,16 +76,19 @@ def due(store: Store, namespace: str, now: datetime, *, at: int | None = None) -
     """Yield what is due in a namespace, by band and key. Changes nothing."""
     head = store.head() if at is None else at
     ages = _Ages(store, now)
-    budgeted = [band for band in _SWEPT_BANDS if store.read(namespace, [f"budget/{band}"], at=head)]
+    budgeted = [
+        band for band in _SWEPT_BANDS if store.read(namespace, [row_key(RowKind.BUDGET, band)], at=head)
+    ]
     for band in _SWEPT_BANDS:
         if band in budgeted:
             yield from _due_in_budgeted_band(store, namespace, band, head, ages)
         else:
             for version in store.scan(namespace, prefix=prefix_of(band), at=head):
                 yield from _due(version, ages)
-    for version in store.scan(namespace, prefix=prefix_of("mark"), at=head):
-        if (age := ages.of(version)) > RETENTION_VOID_DAYS:
-            yield _deletion(version, age, f"a mark past {RETENTION_VOID_DAYS} days: deleted")
+    for kind in _SWEPT_BY_AGE:
+        for version in store.scan(namespace, prefix=prefix_of(kind), at=head):
+            if (age := ages.of(version)) > RETENTION_VOID_DAYS:
+                yield _deletion(version, age, f"a {kind} past {RETENTION_VOID_DAYS} days: deleted")
     for band in budgeted:
         yield from _due_in_stream(store, namespace, band, head, ages)
 
@@ -114,7 +118,7 @@ def _due_in_stream(store: Store, namespace: str, band: Band, head: int, ages: "_
 
     Rows of records that were never kept go at those records' age.
     """
-    for version in store.scan(namespace, prefix=f"{STREAM}{band}/", at=head):
+    for version in store.scan(namespace, prefix=prefix_of(RowKind.STREAM, band), at=head):
         key, age = parse(version.content or b"").get("key"), ages.of(version)
         history = store.history(namespace, key) if key else []
         if key and not history:

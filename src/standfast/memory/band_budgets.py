@@ -30,11 +30,12 @@ from standfast.policies.band_budget import (
 )
 from standfast.records.canon import fingerprint, parse
 from standfast.records.origins import Origin
-from standfast.records.scopes import prefix_of
+from standfast.records.rows import APPEND_ONLY, RowKind
+from standfast.records.scopes import prefix_in, prefix_of, row_key
 from standfast.records.vocabulary import ActionType, Band, Record
 from standfast.store.commit import Fact, Write
 from standfast.store.store import Store
-from standfast.store.stored_records import STREAM, record_of
+from standfast.store.stored_records import record_of
 
 UNTRUSTED_BUDGET_SHARE: Final = 4
 """Untrusted records take at most a quarter of a band's bytes."""
@@ -163,7 +164,7 @@ class BandBudgets:
             forgotten: The keys that the commit erases: records, and rows of streams.
         """
         self._spent.clear()
-        streams = tuple(f"{STREAM}{band}/" for band in self.budgets)
+        streams = tuple(prefix_of(RowKind.STREAM, band) for band in self.budgets)
         others = [key for key in forgotten if not key.startswith(streams)]
         spending = Spending(
             records=tuple(record for record in records if record.band not in self.budgets),
@@ -172,7 +173,7 @@ class BandBudgets:
         for band in sorted(self.budgets):
             new = [record for record in records if record.band is band]
             ended = {key for key in forgotten if key.startswith(prefix_of(band))}
-            erased = [key for key in forgotten if key.startswith(f"{STREAM}{band}/")]
+            erased = [key for key in forgotten if key.startswith(prefix_of(RowKind.STREAM, band))]
             if new or ended or erased:
                 state = self._state_at(store, namespace, at, self.budgets[band], ended)
                 state.release(ended & state.policy.keys)
@@ -211,7 +212,7 @@ class BandBudgets:
             f"{_stream_prefix(band, state.epoch)}{number:012d}": row
             for number, row in enumerate(state.new_rows, state.stream_rows)
         }
-        rows[f"budget/{band}"] = state.budget_row(budget)
+        rows[budget_key(band)] = state.budget_row(budget)
         written = {step.key for step, _ in state.steps}
         return Spending(
             records=tuple(record for step, record in state.steps if step.key in policy.keys),
@@ -248,7 +249,7 @@ class BandBudgets:
             return self._state_at(store, namespace, head, budget, forgotten)
         if len(stream) != expected:
             problem = f"its stream has {len(stream)} of {expected} rows"
-            raise Corruption(what=f"budget/{band}", problem=problem)
+            raise Corruption(what=budget_key(band), problem=problem)
         numbered = [(int(one.key.removeprefix(prefix)), parse(one.content or b"")) for one in stream]
         policy.replay(numbered, since=row["since"], steps=row["steps"])
         state = _BandState(
@@ -268,7 +269,7 @@ def restarted_rows(store: Store, namespace: str, at: int, erased: Sequence[str])
     and with what.
     """
     rows: dict[str, dict[str, Any]] = {}
-    streamed = [key for key in erased if key.startswith(STREAM)]
+    streamed = [key for key in erased if prefix_in(key) == RowKind.STREAM]
     present = store.read(namespace, streamed, at=at) if streamed else {}
     for band in sorted({key.split("/")[1] for key in present}):
         row = _budget_row(store, namespace, at, Band(band))
@@ -280,23 +281,28 @@ def restarted_rows(store: Store, namespace: str, at: int, erased: Sequence[str])
             key = f"{_stream_prefix(band, row['epoch'])}{row['rows']:012d}"
             rows[key] = restart_row(held.difference(erased))
             since = row["rows"] + 1
-            rows[f"budget/{band}"] = row | {"erased": row["erased"] + count, "rows": since, "since": since}
+            rows[budget_key(band)] = row | {"erased": row["erased"] + count, "rows": since, "since": since}
     return rows
 
 
 def restarted_writes(store: Store, namespace: str, at: int, erased: Sequence[str]) -> list[Write]:
     """Return the same rows as writes, for a commit that erases these keys and is planned elsewhere."""
     rows = restarted_rows(store, namespace, at, erased)
-    actions = {key: ActionType.WRITE if key.startswith(STREAM) else ActionType.MERGE for key in rows}
+    actions = {key: ActionType.WRITE if key.startswith(APPEND_ONLY) else ActionType.MERGE for key in rows}
     return [Write.of(namespace, key, actions[key], row) for key, row in rows.items()]
 
 
+def budget_key(band: str) -> str:
+    """The key of the row that says how far a band's budget is spent."""
+    return row_key(RowKind.BUDGET, band)
+
+
 def _stream_prefix(band: str, epoch: int) -> str:
-    return f"{STREAM}{band}/{epoch:06d}-"
+    return f"{prefix_of(RowKind.STREAM, band)}{epoch:06d}-"
 
 
 def _budget_row(store: Store, namespace: str, at: int, band: Band) -> dict[str, Any] | None:
-    key = f"budget/{band}"
+    key = budget_key(band)
     found = store.read(namespace, [key], at=at)
     row: dict[str, Any] | None = parse(found[key].content or b"") if key in found else None
     return row

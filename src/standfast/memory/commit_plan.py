@@ -25,6 +25,7 @@ from msgspec.structs import replace
 from standfast.clock import Clock
 from standfast.errors import CommitAborted, InvalidValue, NotGoverned
 from standfast.govern.admission import JudgedRecord
+from standfast.govern.approvals.queue import waiting_key
 from standfast.govern.authority import Role, require_write
 from standfast.govern.evidence import canonical_check, content_fingerprint
 from standfast.govern.judge.judge import Judge
@@ -37,11 +38,12 @@ from standfast.limits import (
     MAX_TURN_SECONDS,
     RETRY_WAIT_SECONDS,
 )
-from standfast.memory.band_budgets import BandBudgets
+from standfast.memory.band_budgets import BandBudgets, budget_key
 from standfast.memory.judging_cache import JudgingCache
 from standfast.memory.snapshot_view import SnapshotReader
 from standfast.records.canon import CanonicalPart, canonical_bytes
 from standfast.records.origins import Origin
+from standfast.records.rows import APPEND_ONLY, RowKind
 from standfast.records.scopes import prefix_of, refused_key, said_key
 from standfast.records.vocabulary import (
     AbortReason,
@@ -55,13 +57,9 @@ from standfast.records.vocabulary import (
 from standfast.store.commit import Commit, Fact, Write
 from standfast.store.compression import borrowed_by
 from standfast.store.store import Store
-from standfast.store.stored_records import STREAM
 from standfast.traces.folder import TraceFolder
 
-# Rows under these prefixes are only ever added. If one exists already, the commit must conflict and not
-# replace it.
 _OTHER_FIELDS: Final = tuple(name for name in Record.__struct_fields__ if name != "band")
-_APPEND_ONLY: Final = (STREAM, prefix_of(Band.PHOENIX), prefix_of("mark"))
 
 
 def plan_commit(
@@ -95,7 +93,7 @@ def plan_commit(
         **governance_rows(allowed, patterns, incidents),
     }
     expired = [*spending.expired, *(key for one in allowed for key in one.superseded if key not in rows)]
-    keys = {key for key in rows if not key.startswith(_APPEND_ONLY)} | {*forgotten, *expired}
+    keys = {key for key in rows if not key.startswith(APPEND_ONLY)} | {*forgotten, *expired}
     present = {key: row.fingerprint for key, row in store.read(namespace, sorted(keys), at=at).items()}
     writes = writes_of(namespace, rows, present, forgotten=forgotten, expired=dict.fromkeys(expired))
     if not writes:
@@ -190,7 +188,7 @@ def governance_rows(
     for one in judged:
         _require_governed(one)
         if one.proposal is not None:
-            key = f"{Band.PHOENIX}/{one.proposal.proposal_id}"
+            key = waiting_key(one.proposal.proposal_id)
             rows[key] = {"proposal": one.proposal.as_json(), "record": one.record.as_json()}
         if one.is_accepted and one.placed and one.reading:
             rows[said_key(one.record.scope, one.reading, one.record.memory_id)] = said_row()
@@ -300,7 +298,7 @@ def only_budgets_changed(
     spent = tuple(
         prefix
         for band in budgets.budgets
-        for prefix in (prefix_of(band), f"budget/{band}", f"{STREAM}{band}/")
+        for prefix in (prefix_of(band), budget_key(band), prefix_of(RowKind.STREAM, band))
     )
     keys = [write.key for write in commit.writes if write.erases or not write.key.startswith(spent)]
     before, after = (store.read(namespace, keys, at=at) for at in (base, head))

@@ -42,6 +42,7 @@ from standfast.memory.run import Run
 from standfast.records.canon import fingerprint, normal_string, utc_text
 from standfast.records.origins import Origin, checked_origin, lowest, origin_of
 from standfast.records.requests import AddRequest
+from standfast.records.rows import RowKind
 from standfast.records.scopes import is_within, refused_key, scoped_key
 from standfast.records.vocabulary import (
     ActionType,
@@ -55,7 +56,6 @@ from standfast.records.vocabulary import (
     normal_tags,
 )
 from standfast.store.commit import Write
-from standfast.store.stored_records import SESSION
 
 _CALLER: Final = "add"
 CITED_KIND: Final = "message"
@@ -390,7 +390,7 @@ class Conversations:
             # Two rows of equal content would not conflict, so each names one of its messages.
             "newest": message_id(request.session, new[-1][0], 0),
         }
-        key = scoped_key(SESSION, request.scope, session_digest(request.session))
+        key = scoped_key(RowKind.SESSION, request.scope, session_digest(request.session))
         action = ActionType.WRITE if row is None else ActionType.MERGE
         return Write.of(self._services.namespace, key, action, content)
 

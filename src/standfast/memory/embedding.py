@@ -25,7 +25,8 @@ from standfast.recall.embedders import (
 from standfast.recall.vectors import StoreVectors, VectorView, stored_form
 from standfast.records.canon import parse
 from standfast.records.requests import RecallRequest
-from standfast.records.scopes import prefix_of
+from standfast.records.rows import RowKind
+from standfast.records.scopes import prefix_of, row_key
 from standfast.records.vocabulary import ActionType, Band, Value
 from standfast.store.commit import Commit, Fact, RecordVector, Write
 from standfast.store.protocol import Version
@@ -33,8 +34,6 @@ from standfast.store.store import Store
 
 EMBEDDED_BANDS: Final = (Band.VAULT, Band.LEDGER)
 """The bands whose records get vectors: those that recall reads by default."""
-FILL_PREFIX: Final = "vectors/"
-"""Rows under this prefix say how far the vectors of an embedder were filled in."""
 FILLED_AT_ONCE: Final = 256
 POLICY_SET_ID: Final = "vectors-v1"
 _PREFIXES: Final = tuple(prefix_of(band) for band in EMBEDDED_BANDS)
@@ -254,7 +253,7 @@ class VectorFiller:
     def _commit(self, vectors: Sequence[RecordVector], facts: dict[str, Any]) -> None:
         """Store a page of vectors with a row and a ledger entry that say how far the work is."""
         row = {"embedder": self._identity, **facts}
-        key = f"{FILL_PREFIX}{self._identity}"
+        key = row_key(RowKind.VECTORS, self._identity)
         for attempts_left in reversed(range(MAX_ATTEMPTS)):
             head = self._store.head()
             known = self._store.read(self._namespace, [key], at=head)

@@ -1,9 +1,9 @@
 """Erasing all of a scope, or of a source, however much it is: in as many commits as it takes, and to the end.
 
-The intent is stored first, as ``forgetting/<id>`` in the system namespace. Each commit erases a page of rows
+The intent is stored first, as a row in the system namespace. Each commit erases a page of rows
 and moves the intent's cursor, so that a process that dies loses nothing, and any other one goes on from
-there. The last commit replaces the intent by ``forgotten/<id>``, what was erased in numbers, and its receipt
-is the receipt of the whole.
+there. The last commit replaces the intent by what was erased in numbers, and its receipt is the receipt
+of the whole.
 
 Law is listed and stays: it ends by a signature.
 """
@@ -19,7 +19,6 @@ from msgspec.structs import replace
 
 from standfast.errors import CommitAborted, InvalidValue, PayloadMismatch
 from standfast.govern.admission import witness_prefix
-from standfast.govern.approvals.queue import DECISION_PREFIX, SYSTEM_NAMESPACE
 from standfast.govern.evidence import read_instant
 from standfast.govern.judge.text_reading import TextReading
 from standfast.limits import (
@@ -31,6 +30,7 @@ from standfast.limits import (
 from standfast.memory.commit_plan import RunServices, commit_judged
 from standfast.records.canon import fingerprint, parse, utc_text
 from standfast.records.requests import ForgetRequest
+from standfast.records.rows import ERASED_KINDS, RULES, SYSTEM_NAMESPACE, ErasedBy, Place, RowKind
 from standfast.records.scopes import (
     ALL_SCOPES,
     SHARED,
@@ -38,6 +38,7 @@ from standfast.records.scopes import (
     key_parts,
     name_in,
     prefix_of,
+    row_key,
     said_key,
     scope_in,
     scoped_key,
@@ -46,28 +47,13 @@ from standfast.records.vocabulary import ActionType, Band, Receipt, Record, RunI
 from standfast.store.commit import Commit, Fact, Write
 from standfast.store.protocol import Version
 from standfast.store.store import Store
-from standfast.store.stored_records import SESSION, STREAM, is_band_row, keys_with_content_of, record_of
+from standfast.store.stored_records import is_band_row, keys_with_content_of, record_of
 from standfast.traces.artifact import ToolCall
 from standfast.traces.recorder import REMEMBER
 
-_OPEN: Final = "forgetting/"
-_DONE: Final = "forgotten/"
 # Two processes that finish one erasure submit the same commit, each with an instant of its own.
 _DONE_BY_ANOTHER: Final = (CommitAborted, PayloadMismatch)
-ERASED_BANDS: Final = (Band.WITNESS, Band.VOID, Band.ACTIVE, Band.LEDGER)
-TTL: Final = "ttl"
-"""The prefix of the rows in which adapters note when an item expires."""
-_NOTES: Final = ("said", "refused", "mark", TTL, SESSION)
-# Bands come late, because what stands about a record elsewhere is recognised by the record. A session's row
-# comes last, because a message that is added meanwhile must not get the place of one that is still there.
-_STAGES: Final = (
-    *(name for name in _NOTES if name != SESSION),
-    Band.PHOENIX,
-    DECISION_PREFIX.rstrip("/"),
-    STREAM.rstrip("/"),
-    *ERASED_BANDS,
-    SESSION,
-)
+_ERASED_BANDS: Final = tuple(Band(kind) for kind in ERASED_KINDS if RULES[kind].erased_by is ErasedBy.RECORD)
 
 
 class ErasurePlan(Value, frozen=True, kw_only=True):
@@ -169,7 +155,7 @@ class Eraser:
     def plan(self, target: ErasureTarget) -> ErasurePlan:
         """What erasing would reach now. Changes nothing."""
         at, stage, after, rows, records = self._store.head(), 0, "", 0, 0
-        while stage < len(_STAGES):
+        while stage < len(ERASED_KINDS):
             page = self._page(target, at, stage, after)
             stage, after = page.stage, page.after
             rows, records = rows + len(page.keys), records + page.records
@@ -249,7 +235,7 @@ class Eraser:
 
         Another process may do so at the same time; then each page is erased by one of them.
         """
-        while intent.stage < len(_STAGES):
+        while intent.stage < len(ERASED_KINDS):
             at = self._store.head()
             current = self._intent(intent.erasure_id, at)
             if current is None:
@@ -275,7 +261,7 @@ class Eraser:
         if not page.keys:
             return True
         run = self._identity(f"{intent.erasure_id}-{intent.stage}-{fingerprint(page.keys)[:16]}", at)
-        row = self._row(_OPEN, intent, ActionType.MERGE)
+        row = self._row(intent, ActionType.MERGE)
         with self._services.budgets_lock():
             try:
                 commit_judged(
@@ -299,16 +285,20 @@ class Eraser:
             assert done is not None, "an erasure ends with what was erased"
             return done
         law = self._law(intent.target, at)
-        told = {
+        erased = {
             "commits": intent.commits + 1,
             "law": list(law),
             "records": intent.records,
             "rows": intent.rows,
             "traces": len(traces),
         }
-        done_row = Write.of(SYSTEM_NAMESPACE, f"{_DONE}{intent.erasure_id}", ActionType.WRITE, told)
-        open_row = Write.of(SYSTEM_NAMESPACE, f"{_OPEN}{intent.erasure_id}", ActionType.EXPIRE)
-        body = {**told, "reason": intent.reason, "by": intent.by, "target": intent.target.as_json()}
+        done_row = Write.of(
+            SYSTEM_NAMESPACE, row_key(RowKind.FORGOTTEN, intent.erasure_id), ActionType.WRITE, erased
+        )
+        open_row = Write.of(
+            SYSTEM_NAMESPACE, row_key(RowKind.FORGETTING, intent.erasure_id), ActionType.EXPIRE
+        )
+        body = {**erased, "reason": intent.reason, "by": intent.by, "target": intent.target.as_json()}
         run = self._identity(f"{intent.erasure_id}-end", at)
         replayed = False
         try:
@@ -325,26 +315,27 @@ class Eraser:
         at = self._store.head()
         body = {"by": intent.by, "reason": intent.reason, "target": intent.target.as_json()}
         run = self._identity(f"{intent.erasure_id}-begin", at)
-        row = self._row(_OPEN, intent, ActionType.WRITE)
+        row = self._row(intent, ActionType.WRITE)
         # A call with the same key at the same moment has begun it; there is one intent, and both finish it.
         with suppress(*_DONE_BY_ANOTHER):
             self._store.commit(_commit_of(run, [row], Fact.of("forgetting", body)))
 
-    def _row(self, prefix: str, intent: _Intent, action: ActionType) -> Write:
-        return Write.of(SYSTEM_NAMESPACE, f"{prefix}{intent.erasure_id}", action, intent.as_json())
+    def _row(self, intent: _Intent, action: ActionType) -> Write:
+        key = row_key(RowKind.FORGETTING, intent.erasure_id)
+        return Write.of(SYSTEM_NAMESPACE, key, action, intent.as_json())
 
     def _open_intents(self) -> list[_Intent]:
-        rows = self._store.scan(SYSTEM_NAMESPACE, prefix=_OPEN)
+        rows = self._store.scan(SYSTEM_NAMESPACE, prefix=prefix_of(RowKind.FORGETTING))
         intents = (_Intent.from_json(parse(row.content or b"")) for row in rows)
         return [intent for intent in intents if intent.namespace == self._namespace]
 
     def _intent(self, erasure_id: str, at: int) -> _Intent | None:
-        key = f"{_OPEN}{erasure_id}"
+        key = row_key(RowKind.FORGETTING, erasure_id)
         found = self._store.read(SYSTEM_NAMESPACE, [key], at=at)
         return _Intent.from_json(parse(found[key].content or b"")) if key in found else None
 
     def _done(self, erasure_id: str, *, replayed: bool = True) -> Forgotten | None:
-        key = f"{_DONE}{erasure_id}"
+        key = row_key(RowKind.FORGOTTEN, erasure_id)
         found = self._store.read(SYSTEM_NAMESPACE, [key])
         if key not in found:
             return None
@@ -370,23 +361,23 @@ class Eraser:
         """The next rows to erase behind a place, and the place behind them."""
         keys: list[str] = []
         records = 0
-        while stage < len(_STAGES):
+        while stage < len(ERASED_KINDS):
             for versions in self._store.versions_by_key(
                 self._namespace, prefix=self._prefix(target, stage), after=after
             ):
                 after = versions[0].key
                 if self._is_erased(target, stage, versions, at, until):
                     keys.append(after)
-                    records += _STAGES[stage] in (Band.LEDGER, Band.VOID)
+                    records += ERASED_KINDS[stage] in (RowKind.LEDGER, RowKind.VOID)
                 if len(keys) == ERASED_ROWS_PER_COMMIT:
                     return _Page(tuple(keys), records, stage, after)
             stage, after = stage + 1, ""
         return _Page(tuple(keys), records, stage, after)
 
     def _prefix(self, target: ErasureTarget, stage: int) -> str:
-        name = _STAGES[stage]
-        is_scoped = name in (*_NOTES, *ERASED_BANDS)
-        return prefix_of(name, target.scope) if is_scoped else f"{name}/"
+        kind = ERASED_KINDS[stage]
+        is_scoped = RULES[kind].place is Place.SCOPE
+        return prefix_of(kind, target.scope if is_scoped else ALL_SCOPES)
 
     def _is_erased(
         self, target: ErasureTarget, stage: int, versions: list[Version], at: int, until: int | None
@@ -395,20 +386,22 @@ class Eraser:
         held = [one for one in versions if one.content is not None]
         if not held:
             return False
-        name, key = _STAGES[stage], held[-1].key
+        kind, key = ERASED_KINDS[stage], held[-1].key
         # A session that goes on keeps its row, which holds no text.
-        first = held[-1 if name == SESSION else 0]
+        first = held[-1 if kind is RowKind.SESSION else 0]
         if until is not None and first.memory_snapshot_id > until:
             return False
-        if name in ERASED_BANDS:
-            return target.source is None or any(target.is_source_of(record_of(one)) for one in held)
-        if name in ("said", TTL):
-            memory_id = _said_id(key) if name == "said" else name_in(key)
-            return target.source is None or self._is_of_source(target, Band.LEDGER, scope_in(key), memory_id)
-        if name in _NOTES:
-            return target.source is None
-        row = parse(held[-1].content or b"")
-        return self._is_row_of(target, row, at)
+        erased_by = RULES[kind].erased_by
+        if erased_by is ErasedBy.ITS_CONTENT:
+            return self._is_row_of(target, parse(held[-1].content or b""), at)
+        if target.source is None:
+            return True
+        if erased_by is ErasedBy.RECORD:
+            return any(target.is_source_of(record_of(one)) for one in held)
+        if erased_by is ErasedBy.ITS_RECORD:
+            memory_id = _said_id(key) if kind is RowKind.SAID else name_in(key)
+            return self._is_of_source(target, Band.LEDGER, scope_in(key), memory_id)
+        return False
 
     def _is_row_of(self, target: ErasureTarget, row: dict[str, Any], at: int) -> bool:
         """Whether a proposal, a decision or a row of a stream is about the target.
@@ -425,10 +418,10 @@ class Eraser:
             return True
         if isinstance(row.get("record"), dict):
             return target.is_source_of(Record.from_json(row["record"]))
-        return any(self._is_of_source(target, band, parts.scope, parts.name) for band in ERASED_BANDS)
+        return any(self._is_of_source(target, band, parts.scope, parts.name) for band in _ERASED_BANDS)
 
     def _is_of_source(self, target: ErasureTarget, band: Band, scope: str, memory_id: str) -> bool:
-        versions = self._store.history(self._namespace, f"{band}/{scope}//{memory_id}")
+        versions = self._store.history(self._namespace, scoped_key(band, scope, memory_id))
         return any(target.is_source_of(record_of(one)) for one in versions if one.content is not None)
 
     def _law(self, target: ErasureTarget, at: int) -> tuple[str, ...]:
@@ -483,7 +476,7 @@ def rows_about(store: Store, namespace: str, memory_id: str, *, scope: str, at: 
     """Every key that still holds content of one record: in bands, in streams of budgets, and what stands
     about it elsewhere.
     """
-    own = keys_with_content_of(store, namespace, memory_id, ERASED_BANDS, scope=scope, at=at)
+    own = keys_with_content_of(store, namespace, memory_id, _ERASED_BANDS, scope=scope, at=at)
     law = scoped_key(Band.VAULT, scope, memory_id)
     prefix = scoped_key(Band.WITNESS, scope, witness_prefix(memory_id))
     texts = {
@@ -494,11 +487,11 @@ def rows_about(store: Store, namespace: str, memory_id: str, *, scope: str, at: 
         if version.content is not None
     }
     notes = [said_key(scope, TextReading(text).fingerprint, memory_id) for text in sorted(texts)]
-    notes.append(scoped_key(TTL, scope, memory_id))
+    notes.append(scoped_key(RowKind.TTL, scope, memory_id))
     decided = [
         row.key
-        for place in (prefix_of(Band.PHOENIX), DECISION_PREFIX)
-        for row in store.scan(namespace, prefix=place, at=at)
+        for kind in (RowKind.PHOENIX, RowKind.DECISION)
+        for row in store.scan(namespace, prefix=prefix_of(kind), at=at)
         if parse(row.content or b"").get("proposal", {}).get("key") == law
     ]
     witnesses = [row.key for row in store.scan(namespace, prefix=prefix, at=at)]

@@ -15,11 +15,12 @@ from typing import Any, Final, Self
 import msgspec
 
 from standfast.errors import PayloadMismatch, RequestReused
-from standfast.govern.approvals.queue import SYSTEM_NAMESPACE
 from standfast.govern.judge.secrets import find_secret
 from standfast.govern.judge.text_reading import TextReading, plain
 from standfast.limits import CALL_PAGE_CALLS
 from standfast.records.canon import canonical_bytes, fingerprint, parse
+from standfast.records.rows import SYSTEM_NAMESPACE, RowKind
+from standfast.records.scopes import row_key
 from standfast.records.vocabulary import ActionType, Receipt, Remembered, RunIdentity
 from standfast.store.commit import Write, commit_id_of
 from standfast.store.store import Store
@@ -63,7 +64,7 @@ class IdempotencyRecord(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def row_key(self) -> str:
         """The key of the row, in the system namespace."""
-        return f"request/{self.digest}"
+        return row_key(RowKind.REQUEST, self.digest)
 
     def write(self, answer: dict[str, Any], run: RunIdentity, *, page: int = 0) -> Write:
         """Return the row to commit together with the request's effect.

@@ -11,7 +11,6 @@ import msgspec
 
 from standfast.clock import Clock, IdSource
 from standfast.errors import AboveCeiling, InvalidValue, NotAllowed
-from standfast.govern.approvals.queue import SYSTEM_NAMESPACE
 from standfast.govern.judge.judge import Floor, FloorRegistry, Judge
 from standfast.govern.policy import MemoryWritePolicy
 from standfast.ledger.notary import Notary
@@ -40,6 +39,7 @@ from standfast.records.requests import (
     RememberRequest,
     takes_fields_of,
 )
+from standfast.records.rows import SYSTEM_NAMESPACE
 from standfast.records.scopes import SHARED
 from standfast.records.vocabulary import (
     CommitPolicy,

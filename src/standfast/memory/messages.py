@@ -26,13 +26,14 @@ from standfast.limits import (
 )
 from standfast.records.canon import fingerprint, normal_string, parse
 from standfast.records.origins import Origin
+from standfast.records.rows import RowKind
 from standfast.records.scopes import name_in, prefix_of, scope_in, scoped_key
 from standfast.records.timestamps import instant_text
 from standfast.records.vocabulary import Band, JsonScalar, Record, Value, Verdict, shown
 from standfast.store.audit import verified
 from standfast.store.protocol import Version
 from standfast.store.store import Store
-from standfast.store.stored_records import SESSION, record_of
+from standfast.store.stored_records import record_of
 
 USER: Final = "user"
 AGENT: Final = "agent"
@@ -317,7 +318,7 @@ class SessionInfo(Value, frozen=True, kw_only=True):
     @property
     def key(self) -> str:
         """The key of the session's row, by which lists of sessions are ordered."""
-        return scoped_key(SESSION, self.scope, session_digest(self.session))
+        return scoped_key(RowKind.SESSION, self.scope, session_digest(self.session))
 
 
 class SessionReader:
@@ -350,7 +351,7 @@ class SessionReader:
         Args:
             after: Only sessions behind the one with this ``key``.
         """
-        prefix = prefix_of(SESSION, scope)
+        prefix = prefix_of(RowKind.SESSION, scope)
         for version in self._store.scan(self._namespace, prefix=prefix, after=after, at=at):
             row = parse(version.content or b"")
             yield SessionInfo(
@@ -396,7 +397,7 @@ class SessionReader:
 
     def row(self, scope: str, session: str, at: int) -> dict[str, Any] | None:
         """What is noted about a session: how many messages it has, and the position behind the last one."""
-        key = scoped_key(SESSION, scope, session_digest(session))
+        key = scoped_key(RowKind.SESSION, scope, session_digest(session))
         found = self._store.read(self._namespace, [key], at=at)
         return parse(found[key].content or b"") if key in found else None
 

@@ -1,9 +1,9 @@
 """Scopes and keys: where in a namespace a record is, and under which key the store has it.
 
-A scope is a path such as ``user/ada``. What names none is in ``shared``. A key is ``PREFIX/scope//name``: for
-a record the prefix is its band and the name its id. Segments of a scope are never empty, so the first ``//``
-ends the scope. A scan with the prefix ``BAND/user/ada//`` gives what is in that scope, one with
-``BAND/user/ada/`` also what is below it.
+A scope is a path such as ``user/ada``. What names none is in ``shared``. A key is ``KIND/scope//name``, or
+``KIND/name`` for rows outside of scopes; ``rows.py`` has the kinds. The kind of a record is its band, and the
+name its id. Segments of a scope are never empty, so the first ``//`` ends the scope. A scan with the prefix
+``LEDGER/user/ada//`` gives what is in that scope, one with ``LEDGER/user/ada/`` also what is below it.
 """
 
 from collections.abc import Iterable, Sequence
@@ -13,6 +13,7 @@ from typing import Final, NamedTuple
 from standfast.errors import InvalidValue
 from standfast.limits import MAX_SCOPE_BYTES, MAX_SCOPE_SEGMENTS, MAX_SCOPES
 from standfast.records.canon import normal_string
+from standfast.records.rows import RowKind
 
 SHARED: Final = "shared"
 """The scope of what names none."""
@@ -30,9 +31,14 @@ class KeyParts(NamedTuple):
     name: str
 
 
-def scoped_key(prefix: str, scope: str, name: str) -> str:
-    """The key of a row in a scope; of a record, if the prefix is its band and the name its id."""
-    return f"{prefix}/{scope}//{name}"
+def scoped_key(kind: str, scope: str, name: str) -> str:
+    """The key of a row in a scope; of a record, if the kind is its band and the name its id."""
+    return f"{kind}/{scope}//{name}"
+
+
+def row_key(kind: str, name: str) -> str:
+    """The key of a row outside of scopes."""
+    return f"{kind}/{name}"
 
 
 def refused_key(scope: str, reading: str) -> str:
@@ -40,12 +46,12 @@ def refused_key(scope: str, reading: str) -> str:
 
     It outlives the content.
     """
-    return f"refused/{scope}//{reading}"
+    return scoped_key(RowKind.REFUSED, scope, reading)
 
 
 def said_key(scope: str, reading: str, memory_id: str = "") -> str:
     """The key of the note that a record of a scope says this; without an id, the prefix of all such notes."""
-    return f"said/{scope}//{reading[:_READING_DIGITS]}/{memory_id}"
+    return scoped_key(RowKind.SAID, scope, f"{reading[:_READING_DIGITS]}/{memory_id}")
 
 
 def key_parts(key: str) -> KeyParts | None:
@@ -56,7 +62,7 @@ def key_parts(key: str) -> KeyParts | None:
 
 
 def prefix_in(key: str) -> str:
-    """What a key begins with: the band of a record."""
+    """The kind that a key begins with: the band of a record."""
     return key.partition("/")[0]
 
 
@@ -72,9 +78,9 @@ def scope_in(key: str) -> str:
     return SHARED if parts is None else parts.scope
 
 
-def prefix_of(prefix: str, scope: str = ALL_SCOPES) -> str:
-    """The prefix of all keys in a scope and below it, or in every scope."""
-    return f"{prefix}/" if scope == ALL_SCOPES else f"{prefix}/{scope}/"
+def prefix_of(kind: str, scope: str = ALL_SCOPES) -> str:
+    """The prefix of all keys of a kind, in a scope and below it or everywhere."""
+    return f"{kind}/" if scope == ALL_SCOPES else f"{kind}/{scope}/"
 
 
 def is_within(scope: str, outer: str) -> bool:

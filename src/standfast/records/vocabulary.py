@@ -31,6 +31,7 @@ from standfast.limits import (
 )
 from standfast.records.canon import lowered, normal_string, utc_text
 from standfast.records.origins import Origin
+from standfast.records.rows import RowKind
 from standfast.records.scopes import SHARED, checked_scope, scoped_key
 
 _HEX_DIGEST: Final = re.compile("[0-9a-f]{64}")
@@ -257,6 +258,7 @@ LABEL_OF_BAND: Final = {
     Band.VOID: "rejected",
 }
 assert set(LABEL_OF_BAND) == set(Band)
+assert set(map(str, Band)) <= set(map(str, RowKind)), "a record is a row of the kind of its band"
 
 
 class Tier(StrEnum):

@@ -15,10 +15,11 @@ from typing import Final, Protocol
 import msgspec
 
 from standfast.ledger.chain import Branch, Entry, Tip
+from standfast.records.rows import RULES, RowKind
 from standfast.records.scopes import prefix_in
 from standfast.records.vocabulary import ActionType, Band, BufferState, Value
 
-INDEXED_BANDS: Final = tuple(band for band in Band if band is not Band.VOID)
+INDEXED_BANDS: Final = tuple(band for band in Band if RULES[RowKind(band)].indexed)
 """Rejected content is never recalled."""
 PartName = tuple[str, str]
 """Which part: the id of its segment, and its name."""

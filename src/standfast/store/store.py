@@ -32,6 +32,7 @@ from standfast.limits import (
     SCAN_FIRST_RECORDS,
     SCAN_PAGE_RECORDS,
 )
+from standfast.records.rows import kind_of_row
 from standfast.records.vocabulary import AbortReason, BufferState, Receipt
 from standfast.store import audit, pipeline
 from standfast.store.audit import verified, verified_vector
@@ -63,14 +64,19 @@ _T = TypeVar("_T")
 class Store:
     """Snapshots, commits, their recovery and the ledger, over any backend. Threads may share a store.
 
+    Args:
+        any_rows: Whether keys may begin with anything, for tests of the store itself. Otherwise a row must be of
+            a kind in ``records/rows.py``.
+
     Example:
         >>> store = open_store(":memory:", create=True)
         >>> store.head()
         0
     """
 
-    def __init__(self, storage: Storage, *, clock: Clock, ids: IdSource) -> None:
+    def __init__(self, storage: Storage, *, clock: Clock, ids: IdSource, any_rows: bool = False) -> None:
         self._storage = storage
+        self._any_rows = any_rows
         self.clock = clock
         self.ids = ids
         self.worker_id = ids.new_id()
@@ -295,7 +301,9 @@ class Store:
             StaleFence: Another worker owns it.
             StoreFailed: The storage failed; nothing was changed.
             OutcomeUnknown: The storage failed, and looking the commit up failed too.
+            InvalidValue: A row is of no kind.
         """
+        self._require_kinds(commit)
         if self.before_commit:
             for namespace in sorted({write.namespace for write in commit.writes} & self.before_commit.keys()):
                 self.before_commit[namespace](commit)
@@ -304,6 +312,12 @@ class Store:
         if self.on_commit:
             self.on_commit(self.clock.monotonic() - began)
         return receipt
+
+    def _require_kinds(self, commit: Commit) -> None:
+        """A row that the table of kinds does not know could be missed by ``forget``, so it can't be written."""
+        if not self._any_rows:
+            for write in commit.writes:
+                kind_of_row(write.namespace, write.key)
 
     def _with_vectors(self, commit: Commit) -> Commit:
         """The commit with the vectors of its records.
@@ -378,6 +392,7 @@ class Store:
             settled: Whether it is complete (pending) or still grows (open).
             waits_for: What has to happen first, e.g. an approval. Recovery leaves such a commit alone.
         """
+        self._require_kinds(commit)
         state = BufferState.PENDING if settled else BufferState.OPEN
         commit = self._with_vectors(commit)
         answer = self._transact(

@@ -15,6 +15,7 @@ import msgspec
 from standfast.errors import Corruption, StandfastError
 from standfast.limits import MAX_FOLLOWED_SNAPSHOTS
 from standfast.records.canon import canonical_bytes, parse
+from standfast.records.rows import RECORD_KINDS, RowKind
 from standfast.records.scopes import (
     ALL_SCOPES,
     SHARED,
@@ -30,21 +31,6 @@ from standfast.store.commit import ERASURE_KIND
 from standfast.store.protocol import Version
 from standfast.store.store import Store
 
-STREAM: Final = "stream/"
-"""The prefix of the observations that a write policy sees again: ``stream/BAND/epoch-number``."""
-SESSION: Final = "session"
-"""The prefix of the rows of sessions, which say how far each conversation has come."""
-INTERNAL_PREFIXES: Final = (
-    "PHOENIX/",
-    "budget/",
-    "decision/",
-    "mark/",
-    "refused/",
-    "said/",
-    f"{SESSION}/",
-    STREAM,
-)
-"""The prefixes of rows that are kept about memory; they are not memory."""
 # Untrusted content stands beside its subject under one suffix; if it is only logged, it gets a second one.
 _RECORD: Final = msgspec.json.Decoder(Record)
 _SUFFIX: Final = re.compile(r"(~[0-9a-f]{12}){0,2}(@[0-9]+\.[0-9]+)?")
@@ -91,7 +77,7 @@ def superseded_keys(record: Record) -> tuple[str, ...]:
 def is_band_row(key: str) -> bool:
     """Whether a key is that of a record in a band; proposals and other rows of governance are not."""
     parts = key_parts(key)
-    return parts is not None and parts.prefix in Band.__members__ and parts.prefix != Band.PHOENIX
+    return parts is not None and parts.prefix in RECORD_KINDS
 
 
 def is_key_of(scope: str, memory_id: str, key: str) -> bool:
@@ -129,7 +115,7 @@ def keys_with_content_of(
     ]
     in_streams = [
         row.key
-        for row in store.scan(namespace, prefix=STREAM, at=at)
+        for row in store.scan(namespace, prefix=prefix_of(RowKind.STREAM), at=at)
         if is_key_of(scope, memory_id, parse(row.content or b"").get("key", ""))
     ]
     return in_bands + in_streams

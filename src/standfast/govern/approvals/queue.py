@@ -40,15 +40,22 @@ from standfast.govern.judge.text_reading import TextReading
 from standfast.govern.patterns import refused_row, said_row
 from standfast.limits import MIN_PROPOSAL_PREFIX_CHARS
 from standfast.records.canon import parse, utc_text
-from standfast.records.scopes import name_in, prefix_of, refused_key, said_key, scope_in, scoped_key
+from standfast.records.rows import SYSTEM_NAMESPACE, RowKind
+from standfast.records.scopes import (
+    name_in,
+    prefix_of,
+    refused_key,
+    row_key,
+    said_key,
+    scope_in,
+    scoped_key,
+)
 from standfast.records.vocabulary import ActionType, Band, Receipt, Record, Value
 from standfast.store.commit import Commit, ExtraWrites, Fact, Write, no_extra_writes
 from standfast.store.protocol import Version
 from standfast.store.store import Store
 from standfast.store.stored_records import keys_with_content_of, record_of, superseded_keys
 
-SYSTEM_NAMESPACE: Final = "standfast"
-DECISION_PREFIX: Final = "decision/"
 _BAND_AFTER: Final = {Decision.APPROVE: Band.VAULT, Decision.ACCEPT: Band.LEDGER}
 
 
@@ -137,17 +144,17 @@ class ApprovalQueue:
 
     def waiting(self) -> Iterator[WaitingProposal]:
         """Yields the proposals that wait, ordered by id."""
-        for version in self._store.scan(self._namespace, prefix=prefix_of(Band.PHOENIX)):
+        for version in self._store.scan(self._namespace, prefix=prefix_of(RowKind.PHOENIX)):
             yield _read(version, WaitingProposal)
 
     def decided(self) -> Iterator[DecidedProposal]:
         """Yields the decided proposals, ordered by id."""
-        for version in self._store.scan(self._namespace, prefix=DECISION_PREFIX):
+        for version in self._store.scan(self._namespace, prefix=prefix_of(RowKind.DECISION)):
             yield _read(version, DecidedProposal)
 
     def find(self, proposal_id: str) -> WaitingProposal | DecidedProposal:
         """The proposal with this id, or the only one whose id begins with it."""
-        waiting, decided = _waiting_key(proposal_id), _decision_key(proposal_id)
+        waiting, decided = waiting_key(proposal_id), decision_key(proposal_id)
         found = self._store.read(self._namespace, [waiting, decided])
         if waiting in found:
             return _read(found[waiting], WaitingProposal)
@@ -281,11 +288,11 @@ class _DecisionCommit(msgspec.Struct, frozen=True, kw_only=True):
         writes = [
             Write.of(
                 self.namespace,
-                _waiting_key(proposal_id),
+                waiting_key(proposal_id),
                 ActionType.EXPIRE,
                 erases=None if approved else f"rejected by {self.approval.principal}",
             ),
-            Write.of(self.namespace, _decision_key(proposal_id), ActionType.WRITE, noted.as_json()),
+            Write.of(self.namespace, decision_key(proposal_id), ActionType.WRITE, noted.as_json()),
             Write.of(
                 SYSTEM_NAMESPACE,
                 nonce_key(statement.nonce),
@@ -400,22 +407,24 @@ class _DecisionCommit(msgspec.Struct, frozen=True, kw_only=True):
         return [*erased, moved, noted, *self.extra_writes(self.head, keys)]
 
 
-def _waiting_key(proposal_id: str) -> str:
-    return f"{Band.PHOENIX}/{proposal_id}"
+def waiting_key(proposal_id: str) -> str:
+    """The key of a proposal that waits."""
+    return row_key(RowKind.PHOENIX, proposal_id)
 
 
-def _decision_key(proposal_id: str) -> str:
-    return f"{DECISION_PREFIX}{proposal_id}"
+def decision_key(proposal_id: str) -> str:
+    """The key of a proposal that was decided."""
+    return row_key(RowKind.DECISION, proposal_id)
 
 
 def nonce_key(nonce: str) -> str:
     """The key under which a used nonce is stored."""
-    return f"nonce/{nonce}"
+    return row_key(RowKind.NONCE, nonce)
 
 
 def signers_key(fingerprint: str) -> str:
     """The key under which the list of signers that a decision was checked against is stored."""
-    return f"signers/{fingerprint}"
+    return row_key(RowKind.SIGNERS, fingerprint)
 
 
 _Row = TypeVar("_Row", bound=Value)

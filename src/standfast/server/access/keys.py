@@ -20,11 +20,11 @@ import msgspec
 
 from standfast.clock import fresh_secret
 from standfast.errors import InvalidValue, NotFound, Unauthenticated
-from standfast.govern.approvals.queue import SYSTEM_NAMESPACE
 from standfast.limits import MAX_CACHED_KEYS, MAX_SCOPES
 from standfast.records.canon import parse, utc_text
 from standfast.records.origins import Origin, checked_origin
-from standfast.records.scopes import checked_scope, outer_scopes
+from standfast.records.rows import SYSTEM_NAMESPACE, RowKind
+from standfast.records.scopes import checked_scope, outer_scopes, prefix_of, row_key
 from standfast.records.vocabulary import ActionType, Receipt, Value
 from standfast.server.access.permissions import ORIGIN_OF_ROLE, Caller, KeyRole
 from standfast.store.commit import Commit, Fact, Write
@@ -172,7 +172,7 @@ class Keyring:
 
     def all(self) -> Iterator[ApiKey]:
         """Yield every key ever created, by id."""
-        for version in self._store.scan(SYSTEM_NAMESPACE, prefix="key/"):
+        for version in self._store.scan(SYSTEM_NAMESPACE, prefix=prefix_of(RowKind.API_KEY)):
             yield _read(version)
 
     def valid(self) -> Iterator[ApiKey]:
@@ -256,7 +256,7 @@ def _hashed(secret: str) -> str:
 
 
 def _row(key_id: str) -> str:
-    return f"key/{key_id}"
+    return row_key(RowKind.API_KEY, key_id)
 
 
 def _read(version: Version) -> ApiKey:

@@ -17,8 +17,8 @@ from enum import StrEnum
 from typing import Final
 
 from standfast.errors import Forbidden
-from standfast.govern.approvals.queue import SYSTEM_NAMESPACE
 from standfast.records.origins import Origin
+from standfast.records.rows import SYSTEM_NAMESPACE
 from standfast.records.scopes import is_within
 from standfast.records.vocabulary import Value
 

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Sequence
 
 from standfast.errors import Forbidden
 from standfast.records.canon import parse
+from standfast.records.rows import SHOWN_KINDS, RowKind
 from standfast.records.scopes import (
     ALL_SCOPES,
     SHARED,
@@ -21,7 +22,6 @@ from standfast.records.scopes import (
     recalled_scopes,
     scope_in,
 )
-from standfast.records.vocabulary import Band
 from standfast.server.access.permissions import Caller, Permission
 from standfast.store.protocol import Version
 from standfast.store.store import Store
@@ -93,7 +93,7 @@ def sees_row(caller: Caller, store: Store, version: Version) -> bool:
     """Whether a caller may know of a row in one of its namespaces: a record of its scopes, or a proposal of
     such.
     """
-    if not caller.scopes or prefix_in(version.key) != Band.PHOENIX:
+    if not caller.scopes or prefix_in(version.key) != RowKind.PHOENIX:
         return sees_key(caller, version.key)
     content = version.content
     if content is None:
@@ -112,5 +112,5 @@ def sees_any(caller: Caller, store: Store, versions: Iterable[Version]) -> bool:
 
 def sees_whole_commit(caller: Caller, store: Store, versions: Sequence[Version]) -> bool:
     """Whether a commit changed something that the caller may see, and no record or proposal of another scope."""
-    told = [one for one in versions if is_band_row(one.key) or prefix_in(one.key) == Band.PHOENIX]
-    return bool(told) and all(sees_row(caller, store, version) for version in told)
+    shown = [one for one in versions if prefix_in(one.key) in SHOWN_KINDS]
+    return bool(shown) and all(sees_row(caller, store, version) for version in shown)

@@ -8,6 +8,7 @@ from typing import Any, Final
 from standfast.errors import InvalidValue, NoSuchSnapshot, NotFound
 from standfast.limits import CONSOLE_PAGE_ITEMS, MAX_DIFF_SNAPSHOTS, MAX_EVENT_ENTRIES
 from standfast.memory import Memory
+from standfast.memory.band_budgets import budget_key
 from standfast.recall.answers import ExplainedItem, ExplainedMatch
 from standfast.recall.lexical import BEST_SCORE
 from standfast.recall.package import ContextPackage
@@ -99,10 +100,10 @@ def overview(request: PageRequest) -> Page:
 def _band_lines(memory: Memory, stats: NamespaceStats, *, has_budgets: bool) -> list[BandLine]:
     """The bands. A budget is spent by all scopes together, so a key limited to some does not see it."""
     budgets = memory.band_budgets.budgets if has_budgets else {}
-    rows = memory.store.read(memory.namespace, [f"budget/{band}" for band in budgets])
+    rows = memory.store.read(memory.namespace, [budget_key(band) for band in budgets])
     lines = []
     for band, count in stats.bands.items():
-        budget, row = budgets.get(band), rows.get(f"budget/{band}")
+        budget, row = budgets.get(band), rows.get(budget_key(band))
         lines.append(
             BandLine(
                 band,

@@ -47,7 +47,7 @@ class CommitNotes:
 
     def reasons_of(self, key: str) -> tuple[JudgeReason, ...]:
         """The reasons for the row with a key."""
-        name = key.partition("/")[2] if prefix_in(key) == "PHOENIX" else name_in(key)
+        name = key.partition("/")[2] if prefix_in(key) == Band.PHOENIX else name_in(key)
         return self.reasons.get((prefix_in(key), name), ())
 
 

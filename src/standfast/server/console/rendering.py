@@ -20,7 +20,6 @@ from starlette.responses import RedirectResponse, Response
 
 from standfast.errors import InvalidValue
 from standfast.extensions import extensions
-from standfast.govern.approvals.queue import SYSTEM_NAMESPACE
 from standfast.govern.evidence import (
     CONTENT_FLOOR,
     HUMAN_ACCEPT_FLOOR,
@@ -29,6 +28,7 @@ from standfast.govern.evidence import (
 )
 from standfast.limits import MAX_COMPARED_WORDS
 from standfast.memory import Memory
+from standfast.records.rows import SYSTEM_NAMESPACE
 from standfast.records.scopes import name_in, prefix_in, scope_in
 from standfast.records.vocabulary import Band, Evidence, Value, Verdict
 from standfast.server.access.permissions import Caller, Permission, is_allowed

@@ -36,7 +36,7 @@ USER_SCOPE: Final = "user"
 """Where a user's memory is: ``user/ada``."""
 _WORDS: Final = re.compile(r'"([^"]+)"|(\S+)')
 _DAY_MICROSECONDS: Final = 86_400_000_000
-_PROPOSALS: Final = "PHOENIX/"
+_PROPOSALS: Final = prefix_of(Band.PHOENIX)
 
 
 class SearchOrder(StrEnum):

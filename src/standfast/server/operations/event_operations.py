@@ -11,6 +11,7 @@ from typing import Any, Final
 
 from standfast.ledger.chain import Entry
 from standfast.limits import MAX_EVENT_ENTRIES, MAX_EVENT_RECORDS, SCAN_PAGE_RECORDS
+from standfast.records.rows import RULES, Place, Reader
 from standfast.records.scopes import name_in, prefix_in, scope_in
 from standfast.records.vocabulary import ActionType, Band, Value
 from standfast.server.access.permissions import Caller, KeyRole, Permission, is_allowed
@@ -23,7 +24,9 @@ from standfast.store.protocol import Version
 COMMIT: Final = "commit"
 PROPOSAL: Final = "proposal"
 REFUSAL: Final = "refusal"
-_RECORD_BANDS: Final = frozenset(band.value for band in Band) - {Band.PHOENIX.value, Band.VOID.value}
+_RECORD_BANDS: Final = frozenset(
+    kind for kind, rule in RULES.items() if rule.place is Place.SCOPE and rule.seen_by is Reader.EVERYBODY
+)
 
 
 class EventRecord(Value, frozen=True, kw_only=True):

@@ -7,13 +7,14 @@ from itertools import islice
 
 from standfast.errors import Forbidden, InvalidValue, NoSuchProposal, NotFound
 from standfast.govern.approvals.approvals import Approval, Decision, Proposal, Statement
-from standfast.govern.approvals.queue import SYSTEM_NAMESPACE, DecidedProposal, WaitingProposal
+from standfast.govern.approvals.queue import DecidedProposal, WaitingProposal
 from standfast.govern.approvals.sshsig import SEAL_NAMESPACE
 from standfast.ledger.chain import Entry
 from standfast.ledger.checkpoint import InclusionReceipt
 from standfast.limits import MAX_PAGE_ITEMS, MAX_SHOWN_PROBLEMS
 from standfast.memory import Memory
 from standfast.records.canon import utc_text
+from standfast.records.rows import SYSTEM_NAMESPACE
 from standfast.records.scopes import scope_in
 from standfast.records.vocabulary import Receipt
 from standfast.server.access.keys import ApiKey

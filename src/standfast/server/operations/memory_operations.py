@@ -24,6 +24,7 @@ from standfast.memory.conversations import AddedMessages
 from standfast.memory.idempotency import IdempotencyRecord
 from standfast.memory.snapshot_view import SnapshotView
 from standfast.recall.answers import Package
+from standfast.records.rows import RULES, Reader, RowKind
 from standfast.records.scopes import SHARED, prefix_in, prefix_of, scope_in, scoped_key
 from standfast.records.vocabulary import Band, Record, Snapshot, VisibilityMode
 from standfast.server.access.permissions import Caller, KeyRole, Permission, is_allowed, namespace_for
@@ -73,9 +74,8 @@ _LISTED_BANDS: Final = tuple(band for band in Band if band is not Band.PHOENIX)
 
 def readable_bands(caller: Caller) -> tuple[Band, ...]:
     """The bands whose records the caller may read. Rejected content is for people, not for agents."""
-    if caller.role is KeyRole.AGENT:
-        return tuple(band for band in _LISTED_BANDS if band is not Band.VOID)
-    return _LISTED_BANDS
+    readers = {Reader.EVERYBODY} if caller.role is KeyRole.AGENT else {Reader.EVERYBODY, Reader.PEOPLE}
+    return tuple(band for band in _LISTED_BANDS if RULES[RowKind(band)].seen_by in readers)
 
 
 def may_read(caller: Caller, key: str) -> bool:

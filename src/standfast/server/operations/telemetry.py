@@ -20,6 +20,7 @@ from typing import Any, Final
 from standfast.errors import StandfastError
 from standfast.limits import MAX_METRIC_NAMESPACES, MAX_NAME_CHARS, SCAN_PAGE_RECORDS
 from standfast.memory import Memory
+from standfast.memory.band_budgets import budget_key
 from standfast.records.canon import parse
 from standfast.records.vocabulary import Receipt, Verdict
 from standfast.server.access.permissions import Permission
@@ -262,7 +263,7 @@ def _present(memories: Iterable[Memory]) -> Iterator[tuple[str, str, str, Sample
         index_bytes[own] = sum(band.size_bytes for band in status.bands)
         waiting[own] = sum(1 for _ in islice(memory.approvals().waiting(), SCAN_PAGE_RECORDS))
         budgets = memory.band_budgets.budgets
-        keys = {band: f"budget/{band}" for band in budgets}
+        keys = {band: budget_key(band) for band in budgets}
         stored = memory.store.read(memory.namespace, sorted(keys.values())) if keys else {}
         for band, key in keys.items():
             labels = _namespace(memory.namespace, band=band.value)
