@@ -11,9 +11,23 @@ from pathlib import Path
 from typing import Any, Literal, assert_type
 
 import standfast
-from standfast import bench
-from standfast.optimize import ProviderGuard, ScriptedProvider, optimize
+from standfast import (
+    adapters,
+    bench,
+    client,
+    errors,
+    govern,
+    ledger,
+    optimize,
+    policies,
+    recall,
+    store,
+    traces,
+)
+from standfast.clock import RandomIds, SystemClock
+from standfast.memory import MemoryVectors, VectorStatus
 from standfast.policies import ByteBudget, ByteMemoryStore, ByteModel, apply_policy, estimate_bytes, write
+from standfast.records import canon, vocabulary
 
 HANDBOOK = {"kind": "doc", "id": "handbook#4"}
 
@@ -22,11 +36,11 @@ def canonical_json(value: object) -> None:
     """Bytes, digests and values keep their types."""
     assert_type(standfast.canonical_bytes(value), bytes)
     assert_type(standfast.fingerprint(value), str)
-    assert_type(standfast.parse(b"{}"), Any)
-    assert_type(standfast.NORMALIZATION_VERSION, Literal["json-v1"])
+    assert_type(canon.parse(b"{}"), Any)
+    assert_type(canon.NORMALIZATION_VERSION, Literal["json-v1"])
 
 
-def vocabulary(clock: standfast.Clock, ids: standfast.IdSource) -> standfast.Record:
+def values(clock: standfast.Clock, ids: standfast.IdSource) -> standfast.Record:
     """Values are built by keyword and read back as their own class."""
     assert_type(clock.now(), datetime)
     record = standfast.Record(memory_id=ids.new_id(), text="x", tags=("a",), band=standfast.Band.ACTIVE)
@@ -36,14 +50,14 @@ def vocabulary(clock: standfast.Clock, ids: standfast.IdSource) -> standfast.Rec
     return record
 
 
-def errors() -> str:
+def catching() -> str:
     """An error is caught by class and read by code and facts."""
     try:
-        standfast.parse("")
-    except standfast.NotCanonical as error:
+        canon.parse("")
+    except errors.NotCanonical as error:
         assert_type(error.facts, dict[str, Any])
         return error.code
-    except (standfast.StoreError, standfast.TraceError, standfast.ApprovalError) as error:
+    except (standfast.StoreError, errors.TraceError, errors.ApprovalError) as error:
         return error.code
     return ""
 
@@ -54,16 +68,16 @@ def opening(folder: Path) -> standfast.Memory:
         str(folder / "agent.db"),
         namespace="acme",
         create=True,
-        clock=standfast.SystemClock(),
-        ids=standfast.RandomIds(),
+        clock=SystemClock(),
+        ids=RandomIds(),
         floors=standfast.FloorRegistry.shipped(),
         strict=True,
         allow_live=False,
         notary=None,
         commit_policy=standfast.CommitPolicy.ALL_OR_NOTHING,
-        traces=standfast.TraceFolder(folder / "traces", ids=standfast.RandomIds()),
+        traces=standfast.TraceFolder(folder / "traces", ids=RandomIds()),
         budgets=[standfast.BandBudget(band=standfast.Band.ACTIVE, max_bytes=900, policy="RecencyBias")],
-        controllers=standfast.ControllerRegistry.shipped(),
+        controllers=recall.ControllerRegistry.shipped(),
     )
 
 
@@ -80,7 +94,7 @@ def verbs(memory: standfast.Memory) -> None:
     )
     assert_type(memory.recall("refunds", scope="user", where=standfast.Filter(tag="a")).text, str)
     assert_type(memory.recall("refunds"), standfast.ContextPackage | standfast.RecallPackage)
-    assert_type(memory.recall("refunds").erased_since, standfast.ErasedSince | None)
+    assert_type(memory.recall("refunds").erased_since, vocabulary.ErasedSince | None)
     assert_type(memory.recall("refunds", tokens=500, bands=["VAULT"]).text, str)
     assert_type(memory.forget("a", reason="asked for"), standfast.Forgotten)
     assert_type(memory.forget(scope="user/ada", rehearse=True), standfast.ErasurePlan)
@@ -113,12 +127,12 @@ def a_run(memory: standfast.Memory, model: standfast.ModelConfig) -> None:
     assert_type(run.receipt, standfast.Receipt | None)
     assert_type(run.trace, standfast.Trace | None)
     assert_type(run.identity, standfast.RunIdentity)
-    assert_type(run.recorder, standfast.Recorder)
+    assert_type(run.recorder, traces.Recorder)
 
 
 def looking_back(memory: standfast.Memory) -> None:
     """Time travel, history and proof."""
-    assert_type(memory.store.identity, standfast.StoreIdentity)
+    assert_type(memory.store.identity, store.StoreIdentity)
     view = memory.at(1)
     assert_type(view, standfast.SnapshotView)
     assert_type(view.recall("refunds"), standfast.ContextPackage | standfast.RecallPackage)
@@ -127,13 +141,13 @@ def looking_back(memory: standfast.Memory) -> None:
     assert_type([record.origin for record in memory.records()], list[standfast.Origin])
     assert_type(memory.history("a", scope="user/ada"), list[standfast.HistoryEntry])
     assert_type(memory.diff(0), list[standfast.RecordChange])
-    assert_type(memory.due(), Iterator[standfast.DueRecord])
+    assert_type(memory.due(), Iterator[govern.DueRecord])
     assert_type(memory.sweep(), list[standfast.Receipt])
-    assert_type(memory.patterns(), list[standfast.AttackPattern])
+    assert_type(memory.patterns(), list[govern.AttackPattern])
     assert_type(memory.lift_pattern("web:a.example", reason="cleaned"), standfast.Receipt)
     assert_type(memory.verify(), Iterator[str])
-    assert_type(memory.verify(["note"], [standfast.VerifyingKey.parse("log+00000000+key")]), Iterator[str])
-    assert_type(memory.tail(), standfast.LedgerTail)
+    assert_type(memory.verify(["note"], [ledger.VerifyingKey.parse("log+00000000+key")]), Iterator[str])
+    assert_type(memory.tail(), ledger.LedgerTail)
     assert_type(memory.checkpoint(), str | None)
     assert_type(memory.receipt(1), standfast.InclusionReceipt)
     assert_type(memory.approvals(), standfast.ApprovalQueue)
@@ -166,7 +180,7 @@ async def from_async_code(url: str) -> None:
         assert_type(view, standfast.AsyncSnapshotView)
         assert_type(await view.records(), list[standfast.Record])
         assert_type(await memory.records(), list[standfast.Record])
-        assert_type(await memory.due(), list[standfast.DueRecord])
+        assert_type(await memory.due(), list[govern.DueRecord])
         assert_type(await memory.verify(), list[str])
 
 
@@ -176,15 +190,15 @@ def agent(run: standfast.AgentRun) -> None:
     run.output({"type": "text", "sections": []})
 
 
-def traces(left: standfast.Trace, right: standfast.Trace, memory: standfast.Memory) -> None:
+def comparing(left: standfast.Trace, right: standfast.Trace, memory: standfast.Memory) -> None:
     """Comparing and replaying."""
     from standfast.traces.replay import replay
 
-    assert_type(standfast.compare(left, right), standfast.Comparison)
-    assert_type(standfast.compare(left, right).is_equivalent, bool)
+    assert_type(traces.compare(left, right), traces.Comparison)
+    assert_type(traces.compare(left, right).is_equivalent, bool)
     assert_type(replay(left, agent, memory=memory.at(1)).trace, standfast.Trace)
     calls = [call for event in left.events for call in event.tool_calls]
-    assert_type(calls, list[standfast.ToolCall])
+    assert_type(calls, list[traces.ToolCall])
 
 
 class Shouting:
@@ -201,30 +215,30 @@ class Shouting:
 
 def governing(record: standfast.Record) -> None:
     """Floors, the judge and who may sign."""
-    guard: standfast.Guard = ProviderGuard(ScriptedProvider({}))
-    model = standfast.ModelFloor(guard=guard, answers=standfast.AnswerFolder("answers"))
+    guard: govern.Guard = optimize.ProviderGuard(optimize.ScriptedProvider({}))
+    model = standfast.ModelFloor(guard=guard, answers=govern.AnswerFolder("answers"))
     assert_type(model.version, str)
     registry = standfast.FloorRegistry.shipped()
     registry.register(Shouting())
     floor: standfast.Floor = Shouting()
-    judgement = standfast.Judge([floor]).judge(standfast.Claim(record=record))
+    judgement = govern.Judge([floor]).judge(standfast.Claim(record=record))
     assert_type(judgement, standfast.Judgement)
     assert_type(judgement.verdict, standfast.Verdict)
     assert_type(standfast.Signers.parse(""), standfast.Signers)
 
 
-def policies() -> None:
+def keeping() -> None:
     """Write policies by name."""
-    assert_type(standfast.policy_names(), list[str])
-    assert_type(standfast.PolicySpec.parse("RecencyBias").build(seed=1), standfast.WritePolicy)
+    assert_type(policies.policy_names(), list[str])
+    assert_type(policies.PolicySpec.parse("RecencyBias").build(seed=1), standfast.WritePolicy)
 
 
 def recalling(memory: standfast.Memory, counter: standfast.TokenCounter) -> None:
     """Controllers by version."""
     answer = memory.at(1).explain("refunds", controller="phase6-v1", token_counter=counter)
-    assert_type(answer, standfast.RecallAnswer)
+    assert_type(answer, recall.RecallAnswer)
     assert_type(answer.package, standfast.ContextPackage | standfast.RecallPackage)
-    assert_type(standfast.ControllerRegistry.shipped().get("phase6-v1"), standfast.Controller)
+    assert_type(recall.ControllerRegistry.shipped().get("phase6-v1"), recall.Controller)
 
 
 def embedding(memory: standfast.Memory, package: standfast.RecallPackage) -> None:
@@ -233,9 +247,9 @@ def embedding(memory: standfast.Memory, package: standfast.RecallPackage) -> Non
     embedder = standfast.HttpEmbedder("m", dimensions=384, base_url="http://localhost/v1")
     embedder = standfast.LocalEmbedder("models/all-MiniLM-L6-v2")
     assert_type(standfast.open_embedder("static"), standfast.Embedder)
-    assert_type(standfast.Memory.open(":memory:", embedder=embedder).vectors, standfast.MemoryVectors)
-    assert_type(memory.vectors.fill(by="operator"), standfast.VectorStatus)
-    assert_type(package.request.vector, standfast.QueryVector | None)
+    assert_type(standfast.Memory.open(":memory:", embedder=embedder).vectors, MemoryVectors)
+    assert_type(memory.vectors.fill(by="operator"), VectorStatus)
+    assert_type(package.request.vector, recall.QueryVector | None)
     assert_type(memory.at(1).recall_again(package), standfast.ContextPackage | standfast.RecallPackage)
 
 
@@ -263,7 +277,7 @@ def benchmarking(results: Path) -> None:
     folder = bench.ResultsFolder(results)
     assert_type(bench.run_grid(grid, units, folder, bench.process_pool()), int)
     assert_type(bench.summarise_grid(results), bench.GridSummary)
-    assert_type(bench.estimate_grid(grid, units, folder, standfast.SystemClock()), bench.GridEstimate)
+    assert_type(bench.estimate_grid(grid, units, folder, SystemClock()), bench.GridEstimate)
     assert_type(bench.verify_submission(str(results)).verified, bool)
     rows = bench.read_results(results)
     assert_type(bench.rank_policies(rows, 1_024), list[bench.LeaderboardRow])
@@ -278,20 +292,20 @@ def counting(counter: standfast.TokenCounter) -> None:
 
 def remote() -> None:
     """The client has the verbs of memory."""
-    with standfast.Client("http://127.0.0.1:8765", key="sf_key") as memory:
-        assert_type(memory, standfast.Client)
+    with client.Client("http://127.0.0.1:8765", key="sf_key") as memory:
+        assert_type(memory, client.Client)
         assert_type(memory.diff(0), list[standfast.RecordChange])
         assert_type(memory.records(), Iterator[standfast.Record])
-        batch = [standfast.client.RememberBody(text="VAT is 19 %.", tags=("tax",))]
+        batch = [client.RememberBody(text="VAT is 19 %.", tags=("tax",))]
         assert_type(memory.remember_batch(batch).receipt, standfast.Receipt | None)
-        assert_type(memory.recall_batch([standfast.client.RecallBody(query="VAT", tokens=100)])[0].text, str)
+        assert_type(memory.recall_batch([client.RecallBody(query="VAT", tokens=100)])[0].text, str)
         for event in memory.events(after=0):
-            assert_type(event, standfast.client.ServerEvent)
+            assert_type(event, client.ServerEvent)
 
 
 async def remote_from_async_code() -> None:
     """The verbs of the async client are those of the client, with their types."""
-    async with standfast.AsyncClient("http://127.0.0.1:8765", key="sf_key") as memory:
+    async with client.AsyncClient("http://127.0.0.1:8765", key="sf_key") as memory:
         assert_type(await memory.diff(0), list[standfast.RecordChange])
         assert_type(memory.records(band=standfast.Band.LEDGER), AsyncIterator[standfast.Record])
         assert_type((await memory.remember("VAT is 19 %.", tags=["tax"])).receipt, standfast.Receipt | None)
@@ -302,77 +316,74 @@ async def remote_from_async_code() -> None:
 
 def adapting(memory: standfast.Memory, folder: Path) -> None:
     """What other systems' names and formats are kept under."""
-    with standfast.Mem0Memory(memory) as mem0:
+    with adapters.Mem0Memory(memory) as mem0:
         mem0.add("Ada sails.", user_id="ada")
-    report = standfast.import_file(memory, folder / "facts.jsonl", file_format="jsonl", dry_run=True)
-    assert_type(report, standfast.ImportReport)
-    for piece in standfast.export_text(memory, file_format="markdown"):
+    report = adapters.import_file(memory, folder / "facts.jsonl", file_format="jsonl", dry_run=True)
+    assert_type(report, adapters.ImportReport)
+    for piece in adapters.export_text(memory, file_format="markdown"):
         assert_type(piece, str)
-    assert_type(standfast.StandfastSession("monday", memory, scope="user/ada").session_id, str)
-    assert_type(standfast.StandfastMemoryTool(memory).scope, str)
+    assert_type(adapters.StandfastSession("monday", memory, scope="user/ada").session_id, str)
+    assert_type(adapters.StandfastMemoryTool(memory).scope, str)
 
 
-def extracting(memory: standfast.Memory, provider: standfast.ScriptedProvider) -> None:
+def extracting(memory: standfast.Memory, provider: optimize.ScriptedProvider) -> None:
     """Facts from conversations."""
-    extractor: standfast.FactExtractor = standfast.Extractor(provider, answers=standfast.AnswerFolder("kept"))
+    extractor: standfast.FactExtractor = adapters.Extractor(provider, answers=govern.AnswerFolder("kept"))
     added = memory.add([{"role": "user", "content": "I sail."}], supersedes="hobby", extract=extractor)
     assert_type(added.facts, tuple[standfast.Remembered, ...])
     assert_type(standfast.ExtractedFact(text="Ada sails.", cites=(0,)).subject, str | None)
 
 
-def optimizing(template: standfast.PromptTemplate, memory: standfast.Memory) -> None:
+def optimizing(template: optimize.PromptTemplate, memory: standfast.Memory) -> None:
     """Loops, mailboxes, prompts and providers."""
-    mailbox: standfast.InMemoryMailbox[str, str] = standfast.InMemoryMailbox(name="requests")
-    any_mailbox: standfast.Mailbox[str, str] = mailbox
-    provider: standfast.ProviderAdapter = standfast.ScriptedProvider({"hello": "world"})
-    loop = standfast.MainLoop[str](adapter=provider, template=template, memory=memory)
-    assert_type(loop, standfast.MainLoop[str])
-    overrides: standfast.PromptOverridesStore = standfast.LocalPromptOverridesStore("overrides")
-    cache: standfast.ResultCache = standfast.InMemoryResultCache()
+    mailbox: optimize.InMemoryMailbox[str, str] = optimize.InMemoryMailbox(name="requests")
+    any_mailbox: optimize.Mailbox[str, str] = mailbox
+    provider: optimize.ProviderAdapter = optimize.ScriptedProvider({"hello": "world"})
+    loop = optimize.MainLoop[str](adapter=provider, template=template, memory=memory)
+    assert_type(loop, optimize.MainLoop[str])
+    overrides: optimize.PromptOverridesStore = optimize.LocalPromptOverridesStore("overrides")
+    cache: optimize.ResultCache = optimize.InMemoryResultCache()
     print(any_mailbox, overrides, cache)  # noqa: T201  # Only their types matter.
 
 
-def shortening(template: standfast.PromptTemplate, provider: standfast.ProviderAdapter) -> None:
-    """An optimization from the dataset to the rollback.
-
-    The function is named as its package, so it is imported from there.
-    """
-    samples = standfast.read_dataset("samples.jsonl", inputs=["question"])
-    assert_type(samples, standfast.Dataset[Any, Any])
-    limits = standfast.SpendingLimits(max_calls=1_000, max_cost=5.0, input_price=3.0, output_price=15.0)
-    store = standfast.LocalPromptOverridesStore("overrides")
-    estimate = standfast.estimate_optimization(
+def shortening(template: optimize.PromptTemplate, provider: optimize.ProviderAdapter) -> None:
+    """An optimization from the dataset to the rollback."""
+    samples = optimize.read_dataset("samples.jsonl", inputs=["question"])
+    assert_type(samples, optimize.Dataset[Any, Any])
+    limits = optimize.SpendingLimits(max_calls=1_000, max_cost=5.0, input_price=3.0, output_price=15.0)
+    store = optimize.LocalPromptOverridesStore("overrides")
+    estimate = optimize.estimate_optimization(
         template, samples, strategies=["rewrite"], overrides_store=store
     )
-    assert_type(estimate, standfast.SpendingEstimate)
+    assert_type(estimate, optimize.SpendingEstimate)
     assert_type(limits.cost(estimate.usage), float)
-    with standfast.live_table(limits) as progress:
-        report = optimize(
-            "Add ${a}.", samples, provider, evaluator=standfast.Assertions(), limits=limits, progress=progress
+    with optimize.live_table(limits) as progress:
+        report = optimize.optimize(
+            "Add ${a}.", samples, provider, evaluator=optimize.Assertions(), limits=limits, progress=progress
         )
-    assert_type(report, standfast.OptimizationReport)
+    assert_type(report, optimize.OptimizationReport)
     for change in report.modifications:
-        assert_type(change, standfast.Modification)
+        assert_type(change, optimize.Modification)
     for one in report.rejected:
-        assert_type(one.reason, standfast.RejectReason)
-    assert_type(report.pareto, tuple[standfast.ParetoPoint, ...])
-    assert_type(report.untested, tuple[standfast.UntestedText, ...])
-    assert_type(standfast.html_report(report), str)
-    strategy: standfast.CompressStrategy = standfast.Strategies(
-        standfast.Ablation(), standfast.DuplicateRemoval(), standfast.RecallBudget(0.5), standfast.FewShot()
+        assert_type(one.reason, optimize.RejectReason)
+    assert_type(report.pareto, tuple[optimize.ParetoPoint, ...])
+    assert_type(report.untested, tuple[optimize.UntestedText, ...])
+    assert_type(optimize.html_report(report), str)
+    strategy: optimize.CompressStrategy = optimize.Strategies(
+        optimize.Ablation(), optimize.DuplicateRemoval(), optimize.RecallBudget(0.5), optimize.FewShot()
     )
-    result = standfast.optimize_in_process(
+    result = optimize.optimize_in_process(
         template, samples, provider=provider, strategy=strategy, overrides_store=store, progress=watching
     )
-    assert_type(result.spending, standfast.ModelSpending)
-    standfast.apply_report(store, template, result.report)
-    standfast.rollback(store, template, to_version=0)
+    assert_type(result.spending, optimize.ModelSpending)
+    optimize.apply_report(store, template, result.report)
+    optimize.rollback(store, template, to_version=0)
 
 
-def watching(progress: standfast.OptimizationProgress) -> None:
+def watching(progress: optimize.OptimizationProgress) -> None:
     """A callback of one's own for the progress of an optimization."""
     for candidate in progress.candidates:
-        assert_type(candidate, standfast.CandidateProgress)
+        assert_type(candidate, optimize.CandidateProgress)
         assert_type(candidate.pass_rate, float | None)
 
 

@@ -21,25 +21,31 @@ def lazy_names(package: str, file: str) -> tuple[Callable[[str], Any], Callable[
         file: The package's ``__file__``.
     """
 
-    @cache
-    def modules() -> dict[str, str]:
-        with open(f"{file}i", encoding="utf-8") as stub:  # noqa: PTH123  # Importing pathlib costs 6 ms.
-            tree: Any = compile(stub.read(), stub.name, "exec", _ONLY_AST)
-        return {
-            alias.asname: node.module
-            for node in tree.body
-            if type(node).__name__ == "ImportFrom"
-            for alias in node.names
-            if alias.asname
-        }
-
     def load(name: str) -> Any:
         if name == "__all__":
-            return sorted(modules())
-        if name.startswith("__") or name not in modules():
+            return names()
+        module = None if name.startswith("__") else modules_of_names(file).get(name)
+        if module is None:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
-        value = getattr(import_module(modules()[name]), name)
+        value = getattr(import_module(module), name)
         setattr(sys.modules[package], name, value)
         return value
 
-    return load, lambda: sorted(modules())
+    def names() -> list[str]:
+        return sorted(modules_of_names(file))
+
+    return load, names
+
+
+@cache
+def modules_of_names(file: str) -> dict[str, str]:
+    """The module of each name that the package with this ``__file__`` exports."""
+    with open(f"{file}i", encoding="utf-8") as stub:  # noqa: PTH123  # Importing pathlib costs 6 ms.
+        tree: Any = compile(stub.read(), stub.name, "exec", _ONLY_AST)
+    return {
+        alias.asname: node.module
+        for node in tree.body
+        if type(node).__name__ == "ImportFrom"
+        for alias in node.names
+        if alias.asname
+    }

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from standfast import LedgerTail, Memory
-from standfast.ledger import CheckpointFile, KeyFile, VerifyingKey
+from standfast import Memory
+from standfast.ledger import CheckpointFile, KeyFile, LedgerTail, VerifyingKey
 from standfast.ledger.note import log_name
 from tests.memory.conftest import HANDBOOK
 

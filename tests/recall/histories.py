@@ -5,7 +5,8 @@ from typing import Any
 import pytest
 from hypothesis import strategies as st
 
-from standfast import EstimatedCounter, Memory, RecallPackage, RecallRequest, RecordView
+from standfast import EstimatedCounter, Memory, RecallPackage, RecallRequest
+from standfast.recall import RecordView
 from standfast.recall.analysis import analyzer_of
 from standfast.recall.index import segment, store_index, upkeep
 from standfast.recall.index.lexical_index import record_of_version

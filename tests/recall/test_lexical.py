@@ -12,17 +12,10 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from standfast import (
-    BpeCounter,
-    EstimatedCounter,
-    Memory,
-    RecallItem,
-    RecallPackage,
-    RecallRequest,
-    RecordView,
-)
+from standfast import BpeCounter, EstimatedCounter, Memory, RecallItem, RecallPackage, RecallRequest
 from standfast.errors import EmptyQuery, InvalidSettings, InvalidValue
 from standfast.limits import MAX_QUERY_TERMS, MAX_VALUE_BYTES
+from standfast.recall import RecordView
 from standfast.recall.analysis import LANGUAGES, Analyzer, IndexedRecord, analyzer_of, words_of
 from standfast.recall.filters import EvidenceFacts
 from standfast.recall.index.view import NEIGHBOUR_SIXTHS, REACH_WORDS, ListedView

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from starlette.testclient import TestClient
 
-from standfast import Client
+from standfast.client import Client
 from standfast.clock import RandomIds
 from standfast.errors import NoRollback, NotConfigured, NotFound, VersionConflict
 from standfast.optimize.prompts.backends import LocalPromptOverridesStore

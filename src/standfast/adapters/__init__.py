@@ -2,3 +2,7 @@
 
 Each framework has one file and is an optional dependency.
 """
+
+from standfast.lazy_names import lazy_names
+
+__getattr__, __dir__ = lazy_names(__name__, __file__)

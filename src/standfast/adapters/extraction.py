@@ -1,6 +1,9 @@
 """Facts from conversations by a model: ``memory.add(messages, extract=Extractor(provider))``.
 
-    from standfast import AnswerFolder, Extractor, Memory, OpenAICompatibleProvider
+    from standfast import Memory
+    from standfast.adapters import Extractor
+    from standfast.govern import AnswerFolder
+    from standfast.optimize import OpenAICompatibleProvider
 
     extractor = Extractor(OpenAICompatibleProvider("gpt-5-mini"), answers=AnswerFolder("extracted"))
     memory.add(messages, scope="user/ada", session="2026-11-16", extract=extractor)

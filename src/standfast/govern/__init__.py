@@ -12,3 +12,7 @@ Read in this order:
     admission.py    one claim through judge, evidence and policy
     audit.py        checks everything stored against the rules above
 """
+
+from standfast.lazy_names import lazy_names
+
+__getattr__, __dir__ = lazy_names(__name__, __file__)
