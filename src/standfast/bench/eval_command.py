@@ -1,12 +1,16 @@
 """``standfast eval``: how much of the evidence recall finds."""
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import click
 
+from standfast.bench.recall_eval import DEFAULT_BUDGETS, RecallScore, evaluate_recall, recall_plot
+from standfast.bench.recall_peers import PEERS
+from standfast.bench.recall_sets import SHIPPED, read_set, without_names_and_times
 from standfast.cli.options import progress_bar
 from standfast.cli.output import json_option, print_json
-from standfast.limits import DEFAULT_MAX_ITEMS, MAX_RECALL_ITEMS, MAX_RECALL_TOKENS
+from standfast.limits import MAX_RECALL_TOKENS
 from standfast.records.requests import DEFAULT_CONTROLLER
 
 
@@ -16,7 +20,7 @@ def command() -> None:
 
 
 @command.command("recall")
-@click.argument("files", metavar="[FILE]...", nargs=-1, type=click.Path(exists=True, dir_okay=False))
+@click.argument("files", metavar="[FILE]...", nargs=-1, type=click.Path(exists=True))
 @click.option(
     "--controller",
     "controllers",
@@ -25,25 +29,28 @@ def command() -> None:
     help="A controller to measure; repeatable.",
 )
 @click.option(
+    "--peer",
+    "peers",
+    multiple=True,
+    type=click.Choice(list(PEERS)),
+    help="Another memory to run on the same texts and vectors; repeatable.",
+)
+@click.option(
     "--tokens",
     "budgets",
     type=click.IntRange(1, MAX_RECALL_TOKENS),
     multiple=True,
-    default=(500, 1_000, 2_000),
+    default=DEFAULT_BUDGETS,
     help="A token budget; repeatable.",
 )
 @click.option(
-    "--max-items",
-    type=click.IntRange(1, MAX_RECALL_ITEMS),
-    default=DEFAULT_MAX_ITEMS,
-    help="At most this many excerpts.",
+    "--embedder",
+    help="Who makes the vectors, in the form of the setting `embedder`.  [default: static]",
 )
 @click.option(
-    "--embedder",
-    help=(
-        "Who makes the vectors of hybrid-v1, in the form of the setting `embedder`.  [default: static, if"
-        " hybrid-v1 is measured]"
-    ),
+    "--plain-too",
+    is_flag=True,
+    help="Measure each conversation a second time, without names and times.",
 )
 @click.option(
     "--plot",
@@ -56,44 +63,53 @@ def eval_recall(
     files: tuple[str, ...],
     *,
     controllers: tuple[str, ...],
+    peers: tuple[str, ...],
     budgets: tuple[int, ...],
-    max_items: int,
     embedder: str | None,
+    plain_too: bool,
     plot_path: str | None,
     as_json: bool,
 ) -> None:
-    """Ask the questions of each FILE and print which share of their evidence recall hands out.
+    """Tell memory what each FILE holds, ask its questions, and print which share of their evidence is recalled.
 
     A FILE has JSON lines: records (memory_id, text, …) and questions (question, evidence: ids of records); or
-    it is a conversation of LoCoMo. Without a FILE, a small set that ships with Standfast is used. Intervals
-    are 95 % bootstraps over questions.
+    it is a conversation of LoCoMo, a folder of a BEAM chat, or SQuAD's paragraphs. Without a FILE, the sets
+    that ship with Standfast are used. Intervals are 95 % bootstraps over questions.
     """
-    from standfast.bench import recall_eval
-
     form = Path(plot_path).suffix.removeprefix(".") if plot_path else "svg"
     if form not in ("svg", "png", "pdf"):
         raise click.UsageError("--plot must name a .svg, .png or .pdf file")
-    paths = [Path(file) for file in files] or [recall_eval.SAMPLE]
-    corpora = [corpus for path in paths for corpus in recall_eval.read_corpora(path)]
+    sets = [read_set(path) for path in [Path(file) for file in files] or SHIPPED]
+    if plain_too:
+        sets += [without_names_and_times(one) for one in sets]
     with progress_bar("recalls", quiet=as_json) as progress:
-        scores = recall_eval.evaluate_recall(
-            corpora,
+        scores = evaluate_recall(
+            sets,
             controllers=tuple(dict.fromkeys(controllers)),
+            peers=tuple(dict.fromkeys(peers)),
             budgets=sorted(set(budgets)),
-            max_items=max_items,
-            embedder=embedder or ("static" if "hybrid-v1" in controllers else None),
+            embedder=embedder,
             progress=progress,
         )
     if plot_path:
-        Path(plot_path).write_bytes(recall_eval.recall_plot(scores).encode(form))
+        Path(plot_path).write_bytes(recall_plot(scores).encode(form))
     if as_json:
         print_json({"scores": [score.as_json() for score in scores]})
-        return
-    width = max(len(name) for name in ("controller", *controllers))
-    click.echo(f"{'controller':{width}}  tokens  recall [95 %]         complete  frames  p50 ms  p95 ms")
-    for one in scores:
+    else:
+        _print(scores)
+
+
+def _print(scores: Sequence[RecallScore]) -> None:
+    width = max(len(name) for name in ("system", *(one.system for one in scores)))
+    for number, one in enumerate(scores):
+        if number == 0 or one.set_name != scores[number - 1].set_name:
+            click.echo(f"{one.set_name}: {one.questions} questions, {one.unanswerable} that nothing answers")
+            click.echo(
+                f"  {'system':{width}}  tokens  evidence [95 %]       all of it  first 3  spent  on nothing"
+                "  p50 ms"
+            )
         click.echo(
-            f"{one.controller:{width}}  {one.tokens:6}  {one.recall!s:20}  {one.complete:8.3f} "
-            f" {one.frame_share:6.1%}  {one.p50_ms:6.1f}  {one.p95_ms:6.1f}"
+            f"  {one.system:{width}}  {one.tokens:6}  {one.recall!s:20}  {one.complete:9.3f}"
+            f"  {one.first_three:7.3f}  {one.text_tokens:5.0f}  {one.unanswerable_tokens:10.0f}"
+            f"  {one.p50_ms:6.1f}"
         )
-    click.echo(f"{scores[0].questions} questions", err=True)
