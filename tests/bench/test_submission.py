@@ -5,16 +5,20 @@ import shutil
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
 
 from standfast.bench import generate_against, verify_submission
+from standfast.bench.grid import ResultsFolder, in_process, plan_grid, run_grid
+from standfast.bench.sandbox import PolicyCode, best_isolation
 from standfast.bench.sources import synthetic as adversarial
 from standfast.bench.sources.synthetic import DriftSettings, Regime
 from standfast.bench.submission import read_submission, submission_hash
 from standfast.cli import main
 from standfast.errors import BadFile, PolicyFailed, StandfastError
+from standfast.policies.lockdown import Isolation
 
 EXAMPLE = Path(__file__).parents[2] / "docs" / "submission-example"
 
@@ -79,14 +83,162 @@ def test_a_policy_by_its_entry_point_needs_no_installation(submission: Path) -> 
     assert check.policies == ["KeepTheShort"]
 
 
+FORGERY = """
+try:
+    import standfast.bench.metrics as metrics
+    real = metrics.evaluate
+    metrics.evaluate = lambda *args, **options: __import__("msgspec").structs.replace(real(*args, **options), recall=1.0)
+except ImportError:
+    pass
+"""
+
+
+@pytest.mark.parametrize(
+    "name", ["fractions", "sitecustomize", "usercustomize", "numpy", "standfast", "conftest"]
+)
+def test_a_module_beside_the_policy_never_reaches_the_grader(submission: Path, name: str) -> None:
+    """A submission with a recall of 1 in its results, and a module that would make the grader agree."""
+    (submission / f"{name}.py").write_text(FORGERY, encoding="utf-8")
+    _claim_recall(submission)
+    check = verify_submission(str(submission))
+
+    assert not check.verified
+    assert all(one.found < 1 == one.claimed for one in check.means)
+    assert str(submission) not in sys.path
+
+
+def test_a_package_named_as_the_folder_of_labels_is_not_there(submission: Path) -> None:
+    (submission / "episodes" / "__init__.py").write_text("", encoding="utf-8")
+    _replace(
+        submission / "keep_the_short.py",
+        "oldest = store.oldest_item()",
+        "import episodes, os; os.listdir(episodes.__path__[0]); oldest = store.oldest_item()",
+    )
+    with pytest.raises(PolicyFailed, match="No module named 'episodes'"):
+        verify_submission(str(submission))
+
+
 def test_a_policy_that_reads_files_fails(submission: Path) -> None:
     _replace(
         submission / "keep_the_short.py",
         "oldest = store.oldest_item()",
         f'open("{submission / "results" / "results.jsonl"}"); oldest = store.oldest_item()',
     )
-    with pytest.raises(PolicyFailed, match="can't open"):
+    with pytest.raises(PolicyFailed, match=r"No such file|Permission denied"):
         verify_submission(str(submission), sample=1)
+
+
+def test_code_is_reached_by_no_link(submission: Path, tmp_path: Path) -> None:
+    (tmp_path / "secret.py").write_text("LABELS = 1\n", encoding="utf-8")
+    (submission / "labels.py").symlink_to(tmp_path / "secret.py")
+    _replace(submission / "keep_the_short.py", "oldest =", "import labels; oldest =")
+    with pytest.raises(PolicyFailed, match="No module named 'labels'"):
+        verify_submission(str(submission), sample=1)
+
+
+def _rows(submission: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in (submission / "results" / "results.jsonl").read_bytes().splitlines()]
+
+
+def _write_rows(submission: Path, rows: list[dict[str, Any]]) -> None:
+    text = "".join(json.dumps(row) + "\n" for row in rows)
+    (submission / "results" / "results.jsonl").write_text(text, encoding="utf-8")
+
+
+def _claim_recall(submission: Path) -> None:
+    _write_rows(submission, [{**row, "recall": 1.0} for row in _rows(submission)])
+
+
+def test_a_row_given_twice_is_no_match(submission: Path) -> None:
+    """A table would read both, a comparison by key only the true one."""
+    rows = _rows(submission)
+    _write_rows(submission, [{**rows[0], "recall": 1.0}, *rows])
+    check = verify_submission(str(submission))
+
+    assert (check.verified, check.differing) == (False, 1)
+    assert check.differences[0].claimed == "twice"
+
+
+def test_a_row_of_an_episode_that_is_not_there_is_found_in_a_sample_too(submission: Path) -> None:
+    rows = _rows(submission)
+    _write_rows(submission, [*rows, {**rows[0], "line": 99, "recall": 1.0}])
+
+    assert not verify_submission(str(submission), sample=1).verified
+
+
+def test_rows_of_shipped_policies_are_run_again(submission: Path) -> None:
+    """Making the others worse is as good as making oneself better."""
+    plan = submission / "results" / "grid.json"
+    known = json.loads(plan.read_bytes())
+    plan.write_text(json.dumps({**known, "policies": [*known["policies"], "DriftValue"]}), encoding="utf-8")
+    rows = _rows(submission)
+    _write_rows(submission, rows + [{**row, "policy": "DriftValue", "recall": 0.0} for row in rows])
+    check = verify_submission(str(submission))
+
+    assert not check.verified
+    assert check.differing == 4
+    assert {one.row["policy"] for one in check.differences} == {"DriftValue"}
+
+
+def test_results_of_a_policy_that_nobody_can_run_are_refused(
+    submission: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = "class Other:\n    def select(self, *_):\n        return []\n"
+    (tmp_path / "elsewhere.py").write_text(text, encoding="utf-8")
+    monkeypatch.syspath_prepend(tmp_path)
+    plan = submission / "results" / "grid.json"
+    known = json.loads(plan.read_bytes())
+    plan.write_text(
+        json.dumps({**known, "policies": [*known["policies"], "elsewhere:Other"]}), encoding="utf-8"
+    )
+    with pytest.raises(BadFile, match="neither shipped nor submitted"):
+        verify_submission(str(submission))
+
+
+def test_a_projects_name_is_no_path(submission: Path, tmp_path: Path) -> None:
+    _replace(submission / "pyproject.toml", 'version = "1.0.0"', 'version = "../../../../evil"')
+
+    assert verify_submission(str(submission), sample=1).verified
+    assert not list(tmp_path.rglob("*evil*"))
+
+
+def test_curves_are_compared_as_well(submission: Path) -> None:
+    results = submission / "results"
+    shutil.rmtree(results)
+    code = PolicyCode(folder=str(submission), places={"KeepTheShort": "keep_the_short:KeepTheShort"})
+    files = sorted((submission / "episodes").glob("*.jsonl"))
+    grid, units = plan_grid(files, budgets=(1_024,), policies=["KeepTheShort"], code=code)
+    folder = ResultsFolder(results)
+    folder.open(grid)
+    run_grid(grid, units, folder, in_process)
+    assert verify_submission(str(submission)).verified
+
+    curves = [json.loads(line) for line in (results / "curves.jsonl").read_bytes().splitlines()]
+    name = next(iter(curves[0]["curve"]))
+    curves[0]["curve"][name][0] = -1.0
+    (results / "curves.jsonl").write_text("".join(json.dumps(one) + "\n" for one in curves), encoding="utf-8")
+    assert not verify_submission(str(submission)).verified
+
+
+def test_without_isolation_nothing_is_run_unless_the_code_is_trusted(
+    submission: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("standfast.bench.submission.best_isolation", lambda: Isolation.NONE)
+    refused, trusted = _verify(submission), _verify(submission, "--trusted")
+
+    assert refused.exit_code != 0
+    assert "--trusted" in refused.output
+    assert trusted.exit_code == 0
+    assert trusted.stdout.endswith("verified, trusting the code\n")
+    assert "could have read the labels" in trusted.stdout
+
+
+def test_the_answer_says_what_isolated_the_code_and_whose_episodes_these_are(submission: Path) -> None:
+    for isolation in (Isolation.BUBBLEWRAP, Isolation.LANDLOCK):
+        if best_isolation() in (Isolation.BUBBLEWRAP, isolation):
+            check = verify_submission(str(submission), isolation=isolation, sample=1)
+            assert (check.verified, check.isolation) == (True, isolation)
+            assert any("submission's own" in note for note in check.notes)
 
 
 def _no_lock(folder: Path) -> None:

@@ -5,23 +5,30 @@ given one step at a time, and its module is never imported here. A new process i
 that no run learns from another.
 """
 
-import hashlib
-import importlib.util
 import os
 import select
 import subprocess
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
-from pathlib import Path
 from typing import Final
 
 import msgspec
 
+from standfast.bench.sandbox import (
+    PolicyCode,
+    best_isolation,
+    code_hash,
+    environment,
+    locate,
+    readable_places,
+    staged_code,
+    start_command,
+)
 from standfast.errors import PolicyProcessFailed, UnknownPolicy
 from standfast.limits import MAX_POLICY_ANSWER_BYTES, POLICY_ANSWER_SECONDS
 from standfast.policies import ByteMemoryStore, ByteModel, Compression, PolicySpec, Track, WritePolicy
+from standfast.policies.lockdown import Isolation
 from standfast.policies.policy_process import (
     Message,
     PolicyAnswer,
@@ -33,7 +40,6 @@ from standfast.policies.policy_process import (
 from standfast.records.vocabulary import ActionType, MemoryAction, Step
 
 _CHUNK_BYTES: Final = 1 << 16
-_INHERITED: Final = ("PATH", "SYSTEMROOT", "LANG", "LC_ALL", "TMPDIR", "TEMP")
 
 
 class Entrant(msgspec.Struct, frozen=True):
@@ -45,22 +51,43 @@ class Entrant(msgspec.Struct, frozen=True):
     spec: PolicySpec
     track: Track
     declared: Track
+    place: str = ""
+    """The class of a policy that is not shipped, as ``module:Class``."""
+    folder: str = ""
+    """Where its code is; empty if it is installed."""
+    isolation: Isolation = Isolation.NONE
+    """What it is isolated by. Shipped policies run in this process."""
 
     @classmethod
-    def parse(cls, text: str) -> "Entrant":
-        """Read ``Name``, ``Name(setting=value)`` or either with ``@track``."""
+    def parse(
+        cls, text: str, code: PolicyCode | None = None, isolation: Isolation | None = None
+    ) -> "Entrant":
+        """Read ``Name``, ``Name(setting=value)`` or either with ``@track``.
+
+        Args:
+            text: The policy and, after ``@``, a track that shows it more than it declares.
+            code: Where policies come from that are neither shipped nor installed.
+            isolation: What a policy that is not shipped is isolated by; by default the best that there is.
+        """
         name, _, track = text.partition("@")
-        spec = PolicySpec.read(name)
-        declared = PolicySpec.parse(name).track if spec.shipped else _declared_track(spec, tuple(sys.path))
-        if not track:
-            return cls(spec, declared, declared)
-        if not (declared is Track.UNPRIVILEGED and track in (Track.UNPRIVILEGED, Track.PRIVILEGED)):
-            problem = (
-                f"it is on the {declared} track; only an unprivileged policy can be shown more, with"
-                " @privileged"
-            )
-            raise UnknownPolicy(policy=repr(text), problem=problem)
-        return cls(spec, Track(track), declared)
+        spec = PolicySpec.read(name, known=code.places if code is not None else ())
+        if spec.shipped:
+            place, folder, isolation = "", "", Isolation.NONE
+            declared = PolicySpec.parse(name).track
+        else:
+            place, folder = locate(spec, code)
+            isolation = best_isolation() if isolation is None else isolation
+            declared = _declared_track(spec, place, folder, isolation, code_hash(folder, place))
+        shown = declared
+        if track:
+            if not (declared is Track.UNPRIVILEGED and track in (Track.UNPRIVILEGED, Track.PRIVILEGED)):
+                problem = (
+                    f"it is on the {declared} track; only an unprivileged policy can be shown more, with"
+                    " @privileged"
+                )
+                raise UnknownPolicy(policy=repr(text), problem=problem)
+            shown = Track(track)
+        return cls(spec, shown, declared, place, folder, isolation)
 
     def __str__(self) -> str:
         return str(self.spec) if self.track is self.declared else f"{self.spec}@{self.track}"
@@ -79,17 +106,26 @@ class Entrant(msgspec.Struct, frozen=True):
         if self.spec.shipped:
             yield self.spec.build(seed=seed)
             return
-        isolated = IsolatedPolicy(self.spec, seed)
+        isolated = self.isolated(seed)
         try:
             yield isolated
         finally:
             isolated.close()
 
+    def isolated(self, seed: int) -> "IsolatedPolicy":
+        """Return a policy that is not shipped, in a process of its own that is started when it is asked."""
+        return IsolatedPolicy(self.spec, self.place, self.folder, self.isolation, seed)
+
+    @property
+    def code(self) -> str:
+        """A hash of the code of a policy that is not shipped."""
+        return code_hash(self.folder, self.place) if self.place else ""
+
 
 @cache
-def _declared_track(spec: PolicySpec, path: tuple[str, ...]) -> Track:  # noqa: ARG001  # Another path may find another module.
+def _declared_track(spec: PolicySpec, place: str, folder: str, isolation: Isolation, _code: str) -> Track:
     """Ask a policy for its track, in a process of its own."""
-    isolated = IsolatedPolicy(spec, 0)
+    isolated = IsolatedPolicy(spec, place, folder, isolation, 0)
     try:
         track = isolated.start(max_bytes=1, byte_model=ByteModel.SPEC, compression=Compression.NEVER)
     except PolicyProcessFailed as error:
@@ -101,51 +137,45 @@ def _declared_track(spec: PolicySpec, path: tuple[str, ...]) -> Track:  # noqa: 
     return track
 
 
-def foreign_code(spec: PolicySpec) -> str:
-    """Return a hash of the package of a policy that is not shipped, or of its module. Nothing is imported."""
-    found = importlib.util.find_spec(spec.module.partition(".")[0])
-    files: list[Path] = []
-    for folder in (found.submodule_search_locations or ()) if found is not None else ():
-        files += sorted(Path(folder).rglob("*.py"))
-    if not files and found is not None and found.origin is not None and Path(found.origin).is_file():
-        files = [Path(found.origin)]
-    digest = hashlib.sha256()
-    for file in files:
-        digest.update(file.name.encode() + b"\0" + file.read_bytes() + b"\0")
-    return digest.hexdigest()[:16]
-
-
 class IsolatedPolicy:
     """A policy in a process of its own. To the runner it is a policy like any other."""
 
-    def __init__(self, spec: PolicySpec, seed: int) -> None:
+    def __init__(self, spec: PolicySpec, place: str, folder: str, isolation: Isolation, seed: int) -> None:
         self._spec = spec
+        self._place = place
+        self._folder = folder
+        self._isolation = isolation
         self._seed = seed
         self._process: subprocess.Popen[bytes] | None = None
         self._received = b""
 
     def start(self, *, max_bytes: int, byte_model: ByteModel, compression: Compression) -> Track:
         """Start the process and build the policy there; return its track."""
-        environment = {name: os.environ[name] for name in _INHERITED if name in os.environ}
-        environment["PYTHONPATH"] = os.pathsep.join(str(Path(entry).absolute()) for entry in sys.path)
-        # The order of sets must not differ from run to run.
-        environment |= {"PYTHONHASHSEED": "0", "PYTHONDONTWRITEBYTECODE": "1"}
-        self._process = subprocess.Popen(
-            [sys.executable, "-P", "-s", "-m", "standfast.policies.policy_process"],
+        copied = staged_code(self._folder)
+        self._process = subprocess.Popen(  # noqa: S603  # This Python, isolated.
+            start_command(copied, self._isolation),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
-            env=environment,
-            cwd=Path(sys.prefix),
+            env=environment(),
+            cwd=os.sep,
         )
         started = StartPolicy(
-            policy=str(self._spec),
+            place=self._place,
+            settings=dict(self._spec.settings),
+            folder=copied,
+            readable=readable_places(copied),
+            isolation=self._isolation,
             seed=self._seed,
             max_bytes=max_bytes,
             byte_model=byte_model,
             compression=compression,
         )
-        return Track(self._ask(started).track)
+        try:
+            track = self._ask(started).track
+            return Track(track)
+        except ValueError:
+            raise PolicyProcessFailed(problem=f"it answered with the track {track!r:.40}") from None
 
     def select(self, step: Step, store: ByteMemoryStore) -> list[MemoryAction]:
         """Show the policy a step and return its actions."""

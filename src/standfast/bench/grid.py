@@ -24,7 +24,7 @@ from typing import Any, Final
 import msgspec
 
 from standfast.bench.conditions import condition_named
-from standfast.bench.entrants import Entrant, foreign_code
+from standfast.bench.entrants import Entrant
 from standfast.bench.episodes import (
     Episode,
     EpisodeLocation,
@@ -33,9 +33,11 @@ from standfast.bench.episodes import (
     locate_episodes,
     read_episode,
 )
+from standfast.bench.sandbox import PolicyCode, is_readable
 from standfast.clock import Clock
 from standfast.errors import BadFile, InvalidValue, MissingExtra, OtherGrid
 from standfast.policies import ByteBudget, ByteModel, Track
+from standfast.policies.lockdown import Isolation
 
 PRIMARY_BUDGETS: Final = (1_024, 10_240, 102_400, 1_048_576)
 SPLIT_BYTES: Final = 1 << 20
@@ -92,6 +94,9 @@ class GridUnit(msgspec.Struct, frozen=True, kw_only=True):
     episode: int
     budgets: tuple[int, ...]
     line: bytes | None = None
+    code: PolicyCode | None = None
+    """Where policies come from that are neither shipped nor installed."""
+    isolation: Isolation | None = None
 
 
 def plan_grid(
@@ -103,20 +108,35 @@ def plan_grid(
     byte_model: ByteModel = ByteModel.SPEC,
     condition: str = "plain",
     curves: bool = True,
+    code: PolicyCode | None = None,
+    isolation: Isolation | None = None,
 ) -> tuple[Grid, list[GridUnit]]:
     """Return a grid over these files, and its units in order.
+
+    Args:
+        files: The episode files.
+        budgets: Bytes.
+        policies: Names, with settings and tracks.
+        seeds: For policies that use random numbers.
+        byte_model: How a WRITE is priced.
+        condition: The document's own, or one of its extensions.
+        curves: Whether regret is computed after each step.
+        code: Where policies come from that are neither shipped nor installed.
+        isolation: What policies that are not shipped are isolated by; by default the best that there is.
 
     Raises:
         UnknownPolicy: A policy does not exist or has other settings.
         InvalidValue: A budget or the condition is invalid, or something is given twice.
         BadFile: A file can't be read, or has no episodes.
     """
-    entrants = tuple(str(Entrant.parse(policy)) for policy in policies)
+    entrants = [Entrant.parse(policy, code, isolation) for policy in policies]
+    if any(not one.spec.shipped for one in entrants):
+        _check_out_of_reach(files)
     known = [EpisodeFile(name=Path(file).name, sha256=file_hash(file)) for file in files]
     grid = Grid(
         files=tuple(known),
         budgets=tuple(sorted(budgets)),
-        policies=entrants,
+        policies=tuple(map(str, entrants)),
         seeds=tuple(seeds),
         byte_model=byte_model,
         condition=condition,
@@ -129,9 +149,25 @@ def plan_grid(
             short = location.size <= SPLIT_BYTES
             for some in (grid.budgets,) if short else [(each,) for each in grid.budgets]:
                 units.append(
-                    GridUnit(number=len(units), location=location, file=number, episode=episode, budgets=some)
+                    GridUnit(
+                        number=len(units),
+                        location=location,
+                        file=number,
+                        episode=episode,
+                        budgets=some,
+                        code=code,
+                        isolation=isolation,
+                    )
                 )
     return grid, units
+
+
+def _check_out_of_reach(files: Sequence[str | os.PathLike[str]]) -> None:
+    """Refuse episodes that a policy could read, because they lie among the code that it needs."""
+    for file in files:
+        if is_readable(file):
+            problem = "policies that are not shipped could read it there; move it out of Python's folders"
+            raise BadFile(file=str(file), problem=problem)
 
 
 def run_unit(grid: Grid, unit: GridUnit) -> bytes:
@@ -160,7 +196,7 @@ def run_unit(grid: Grid, unit: GridUnit) -> bytes:
     encoder = msgspec.json.Encoder()
     start = encoder.encode(head)[:-1] + b","
     lines: list[bytes] = []
-    for seed, entrants in _by_seed(grid):
+    for seed, entrants in _by_seed(grid, unit):
         condition = condition_named(grid.condition)(
             episode, name=name, seed=seed, model=grid.byte_model, curves=grid.curves
         )
@@ -170,13 +206,14 @@ def run_unit(grid: Grid, unit: GridUnit) -> bytes:
     return b"".join(lines)
 
 
-def _by_seed(grid: Grid) -> Iterator[tuple[int, Sequence[Entrant]]]:
+def _by_seed(grid: Grid, unit: GridUnit) -> Iterator[tuple[int, Sequence[Entrant]]]:
     """Yield each seed with the policies that run with it: all with the first, then those that use random
     numbers.
 
     Where policies share a budget, all run with each seed.
     """
-    entrants = _entrants(grid.policies)
+    code = msgspec.json.encode(unit.code) if unit.code is not None else b""
+    entrants = _entrants(grid.policies, code, unit.isolation)
     together = condition_named(grid.condition).together
     for number, seed in enumerate(grid.seeds):
         chosen = entrants if number == 0 or together else [one for one in entrants if one.seeded]
@@ -185,9 +222,10 @@ def _by_seed(grid: Grid) -> Iterator[tuple[int, Sequence[Entrant]]]:
 
 
 @lru_cache(maxsize=1)
-def _entrants(policies: tuple[str, ...]) -> tuple[Entrant, ...]:
+def _entrants(policies: tuple[str, ...], code: bytes, isolation: Isolation | None) -> tuple[Entrant, ...]:
     """Parse the policies of a grid, which are the same for each of its units."""
-    return tuple(Entrant.parse(policy) for policy in policies)
+    known = msgspec.json.decode(code, type=PolicyCode) if code else None
+    return tuple(Entrant.parse(policy, known, isolation) for policy in policies)
 
 
 @cache
@@ -203,10 +241,9 @@ def code_version() -> str:
     return f"{version('standfast')}+{digest.hexdigest()[:16]}"
 
 
-def _foreign_code(entrants: Sequence[str]) -> str:
+def _foreign_code(entrants: Sequence[Entrant]) -> str:
     """Return a hash of the packages of policies that are not shipped, so that a changed policy runs again."""
-    specs = [Entrant.parse(entrant).spec for entrant in entrants]
-    codes = sorted({foreign_code(spec) for spec in specs if not spec.shipped})
+    codes = sorted({one.code for one in entrants if not one.spec.shipped})
     return f".{hashlib.sha256(''.join(codes).encode()).hexdigest()[:16]}" if codes else ""
 
 

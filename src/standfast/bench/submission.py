@@ -9,21 +9,19 @@ A submission is a folder:
     episodes/*.jsonl     the episodes that it was graded on; or elsewhere, found by their hashes
     results/             what 'standfast bench run --out results' wrote: grid.json and results.jsonl
 
-Nothing of it is installed, and its code is never imported here: each run of the policy is in a process of its
-own, which sees one step at a time and no labels.
+Nothing of it is installed or imported here, and nothing of it is on this process's path: each run of a policy is
+in an isolated process of its own, with a copy of the code (``bench/sandbox.py``), one step at a time and no
+labels. Every row of the results is run again, those of shipped policies as well, because a table ranks by them.
 """
 
 import hashlib
 import json
 import re
-import sys
 import tomllib
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from importlib.metadata import PackageNotFoundError
 from importlib.metadata import version as installed_version
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any, Final
 
 import msgspec
@@ -31,18 +29,31 @@ import msgspec
 from standfast.bench.conditions import condition_named
 from standfast.bench.entrants import Entrant
 from standfast.bench.episodes import file_hash
-from standfast.bench.grid import Engine, Grid, GridUnit, in_process, plan_grid, read_plan, read_results
-from standfast.errors import BadFile
+from standfast.bench.grid import (
+    CURVES,
+    Engine,
+    Grid,
+    GridUnit,
+    in_process,
+    plan_grid,
+    read_plan,
+    read_results,
+)
+from standfast.bench.sandbox import NOT_CODE, PolicyCode, best_isolation
+from standfast.errors import BadFile, NoIsolation
+from standfast.policies.lockdown import Isolation
 from standfast.policies.write_policy import BUILT_IN, ENTRY_POINT_GROUP
 
 PROJECT: Final = "pyproject.toml"
 LOCKS: Final = ("pylock.toml", "uv.lock", "requirements.lock")
 RESULTS_FOLDER: Final = "results"
 EPISODES_FOLDER: Final = "episodes"
+assert {RESULTS_FOLDER, EPISODES_FOLDER} == NOT_CODE, "a policy never sees its own labels"
 MAX_DIFFERENCES: Final = 20
 _NAME: Final = re.compile(r"[A-Za-z0-9][\w.-]*")
 _PIN: Final = re.compile(r"([A-Za-z0-9][\w.-]*)(?:\[[^\]]*\])?\s*==\s*([\w.!+-]+)")
 _KEY: Final = ("file", "line", "budget_bytes", "policy", "track", "seed")
+_CURVE_KEY: Final = ("file", "line", "budget_bytes", "seed")
 # Another version of the code may give the same figures; whether it does is what is compared.
 _NOT_COMPARED: Final = frozenset(("code", "file_sha256"))
 RowKey = tuple[Any, ...]
@@ -71,6 +82,16 @@ class RowDifference(msgspec.Struct, frozen=True, kw_only=True):
     found: Any
 
 
+class ClaimedMean(msgspec.Struct, frozen=True, kw_only=True):
+    """The mean of the metric of one submitted policy at one budget."""
+
+    policy: str
+    track: str
+    budget_bytes: int
+    claimed: float
+    found: float
+
+
 class SubmissionCheck(msgspec.Struct, frozen=True, kw_only=True):
     """The outcome of running a submission again."""
 
@@ -80,10 +101,12 @@ class SubmissionCheck(msgspec.Struct, frozen=True, kw_only=True):
     rows: int
     units: int
     all_units: int
-    claimed_mean: float
-    found_mean: float
+    means: list[ClaimedMean]
+    """Of the submitted policies."""
+    isolation: Isolation
+    """What the policies were isolated by; with ``none``, their code was trusted."""
     differing: int
-    """How many rows are not as claimed."""
+    """How many rows are not as claimed, missing, added or given twice."""
     differences: list[RowDifference]
     """The first of them."""
     notes: list[str]
@@ -142,6 +165,8 @@ def verify_submission(
     *,
     episodes: str | None = None,
     sample: int | None = None,
+    trusted: bool = False,
+    isolation: Isolation | None = None,
     engine: Engine = in_process,
     progress: Callable[[int, int], None] = lambda _done, _all: None,
 ) -> SubmissionCheck:
@@ -152,68 +177,109 @@ def verify_submission(
         episodes: The folder with the episode files; by default ``episodes`` in the submission. They are
             recognised by hash.
         sample: How many units of the grid to run, evenly spread; by default all.
+        trusted: Run the code without isolation where the kernel offers none. The result says so.
+        isolation: What to isolate by; by default the best that there is.
         engine: Where the units run.
         progress: Receives how many units are done, and how many there are.
 
     Raises:
         BadFile: The submission is incomplete, an episode file is missing, or the environment is not as
             locked.
+        NoIsolation: The kernel offers no isolation, and the code is not trusted.
     """
+    isolation = best_isolation() if isolation is None else isolation
+    if isolation is Isolation.NONE and not trusted:
+        raise NoIsolation
     submission = read_submission(folder)
     results = str(Path(folder) / RESULTS_FOLDER)
     plan = read_plan(results)
     condition = condition_named(plan.condition)
     _check_environment(submission)
     files = _episode_files(plan, Path(episodes or Path(folder) / EPISODES_FOLDER))
-    with _importable(submission):
-        own = [name for name in plan.policies if _is_own(name, submission)]
-        if not own:
-            raise BadFile(file=results, problem=f"it has no results of {', '.join(submission.policies)}")
-        grid, units = plan_grid(
-            files,
-            budgets=plan.budgets,
-            # Policies that share a budget affect each other, so all run again.
-            policies=plan.policies if condition.together else own,
-            seeds=plan.seeds,
-            byte_model=plan.byte_model,
-            condition=plan.condition,
-            curves=plan.curves,
-        )
-        chosen = _spread(units, sample)
-        found = _run(grid, chosen, engine, progress)
-        names = {(str(one.spec), str(one.track)) for one in map(Entrant.parse, own)}
-    claimed = _claimed(results, names, grid, chosen)
-    own_rows = {key: row for key, row in found.items() if (row["policy"], row["track"]) in names}
-    differing, differences = _differences(claimed, own_rows)
-    note = f"the claimed results were made by other code: {plan.code}, now {grid.code}"
+    own = [name for name in plan.policies if _is_own(name, submission)]
+    if not own:
+        raise BadFile(file=results, problem=f"it has no results of {', '.join(submission.policies)}")
+    code = PolicyCode(folder=_code_folder(folder), places=submission.policies)
+    entrants = {name: _known(name, code, isolation, results) for name in plan.policies}
+    grid, units = plan_grid(
+        files,
+        budgets=plan.budgets,
+        policies=plan.policies,
+        seeds=plan.seeds,
+        byte_model=plan.byte_model,
+        condition=plan.condition,
+        curves=plan.curves,
+        code=code,
+        isolation=isolation,
+    )
+    chosen = _spread(units, sample)
+    found = _run(grid, chosen, engine, progress)
+    claimed, twice = _claimed(results, grid, units, chosen)
+    differing, differences = _differences(claimed, found)
+    names = {(str(entrants[name].spec), str(entrants[name].track)) for name in own}
     return SubmissionCheck(
         submission=submission,
         policies=own,
         metric=condition.metric,
-        rows=len(own_rows),
+        rows=sum(key[0] == "row" for key in found),
         units=len(chosen),
         all_units=len(units),
-        claimed_mean=_mean(claimed, condition.metric),
-        found_mean=_mean(own_rows, condition.metric),
-        differing=differing,
-        differences=differences[:MAX_DIFFERENCES],
-        notes=[note] if plan.code != grid.code else [],
+        means=_means(claimed, found, names, condition.metric),
+        isolation=isolation,
+        differing=differing + len(twice),
+        differences=[*twice, *differences][:MAX_DIFFERENCES],
+        notes=_notes(plan, grid, own_episodes=episodes is None, isolation=isolation),
     )
 
 
+def _known(name: str, code: PolicyCode, isolation: Isolation, results: str) -> Entrant:
+    """Return a policy of the grid; one that can't be run again can't stand in verified results."""
+    entrant = Entrant.parse(name, code, isolation)
+    if not entrant.spec.shipped and code.place_of(entrant.spec.name) is None:
+        problem = f"it has results of {name}, which is neither shipped nor submitted; run the grid without it"
+        raise BadFile(file=results, problem=problem)
+    return entrant
+
+
+def _notes(plan: Grid, grid: Grid, *, own_episodes: bool, isolation: Isolation) -> list[str]:
+    notes = []
+    if plan.code != grid.code:
+        notes.append(f"the claimed results were made by other code: {plan.code}, now {grid.code}")
+    if own_episodes:
+        notes.append(
+            "the episodes are the submission's own; to grade it on others, use 'standfast bench run'"
+        )
+    if isolation is Isolation.NONE:
+        notes.append("nothing isolated the code: it was trusted, and could have read the labels")
+    elif isolation is Isolation.LANDLOCK:
+        notes.append("isolated by Landlock and seccomp; install bubblewrap for namespaces as well")
+    return notes
+
+
 def _claimed(
-    results: str, names: set[tuple[str, str]], grid: Grid, units: Sequence[GridUnit]
-) -> dict[RowKey, dict[str, Any]]:
-    """Return the claimed rows of these policies in these units."""
-    places = {
-        (grid.files[unit.file].name, unit.location.line, each) for unit in units for each in unit.budgets
-    }
-    return {
-        _key(row): row
-        for row in read_results(results)
-        if (row["policy"], row["track"]) in names
-        and (row["file"], row["line"], row["budget_bytes"]) in places
-    }
+    results: str, grid: Grid, units: Sequence[GridUnit], chosen: Sequence[GridUnit]
+) -> tuple[dict[RowKey, dict[str, Any]], list[RowDifference]]:
+    """Return the claimed rows and curves of the chosen units, with all that belong to no unit at all; and
+    those that are given twice.
+    """
+    left_out = _places(grid, units) - _places(grid, chosen)
+    rows = read_results(results)
+    if grid.curves:
+        rows += read_results(results, CURVES)
+    claimed: dict[RowKey, dict[str, Any]] = {}
+    twice = []
+    for row in rows:
+        key = _key(row)
+        if (row.get("file"), row.get("line"), row.get("budget_bytes")) in left_out:
+            continue
+        if key in claimed:
+            twice.append(RowDifference(row=_named(key), column="the row", claimed="twice", found="once"))
+        claimed[key] = row
+    return claimed, twice
+
+
+def _places(grid: Grid, units: Sequence[GridUnit]) -> set[tuple[Any, ...]]:
+    return {(grid.files[unit.file].name, unit.location.line, each) for unit in units for each in unit.budgets}
 
 
 def _differences(
@@ -221,22 +287,50 @@ def _differences(
 ) -> tuple[int, list[RowDifference]]:
     """Return how many rows are not as claimed, and each figure that differs."""
     differing, differences = 0, []
-    for key in sorted({*claimed, *found}):
+    for key in sorted({*claimed, *found}, key=repr):
         one, other = claimed.get(key, {}), found.get(key, {})
         columns = [
             name for name in sorted({*one, *other} - _NOT_COMPARED) if one.get(name) != other.get(name)
         ]
         differing += bool(columns)
-        row = dict(zip(_KEY, key, strict=True))
         differences += [
-            RowDifference(row=row, column=name, claimed=one.get(name), found=other.get(name))
+            RowDifference(row=_named(key), column=name, claimed=one.get(name), found=other.get(name))
             for name in columns
         ]
     return differing, differences
 
 
-def _mean(rows: Mapping[RowKey, dict[str, Any]], metric: str) -> float:
-    return float(sum(row.get(metric, 0.0) for row in rows.values()) / max(len(rows), 1))
+def _means(
+    claimed: Mapping[RowKey, dict[str, Any]],
+    found: Mapping[RowKey, dict[str, Any]],
+    names: set[tuple[str, str]],
+    metric: str,
+) -> list[ClaimedMean]:
+    groups = {
+        (row["policy"], row["track"], row["budget_bytes"])
+        for key, row in found.items()
+        if key[0] == "row" and (row["policy"], row["track"]) in names
+    }
+
+    def mean(rows: Mapping[RowKey, dict[str, Any]], group: tuple[Any, ...]) -> float:
+        own = [
+            row.get(metric)
+            for row in rows.values()
+            if (row.get("policy"), row.get("track"), row.get("budget_bytes")) == group
+        ]
+        figures = [float(one) for one in own if isinstance(one, int | float)]
+        return sum(figures) / max(len(figures), 1)
+
+    return [
+        ClaimedMean(
+            policy=group[0],
+            track=group[1],
+            budget_bytes=group[2],
+            claimed=mean(claimed, group),
+            found=mean(found, group),
+        )
+        for group in sorted(groups)
+    ]
 
 
 def _run(
@@ -246,13 +340,20 @@ def _run(
     progress(0, len(units))
     for done, (_, lines) in enumerate(engine(grid, units), 1):
         rows = [json.loads(line) for line in lines.splitlines()]
-        found |= {_key(row): row for row in rows if "curve" not in row}
+        found |= {_key(row): row for row in rows}
         progress(done, len(units))
     return found
 
 
 def _key(row: Mapping[str, Any]) -> RowKey:
-    return tuple(row.get(name) for name in _KEY)
+    """Return what makes a row or a record of curves unique."""
+    if "curve" in row:
+        return ("curve", *(row.get(name) for name in _CURVE_KEY))
+    return ("row", *(row.get(name) for name in _KEY))
+
+
+def _named(key: RowKey) -> dict[str, Any]:
+    return dict(zip(_CURVE_KEY if key[0] == "curve" else _KEY, key[1:], strict=True))
 
 
 def _spread(units: list[GridUnit], sample: int | None) -> list[GridUnit]:
@@ -296,26 +397,9 @@ def _check_environment(submission: PolicySubmission) -> None:
             raise BadFile(file=str(Path(submission.folder) / submission.lock), problem=problem)
 
 
-@contextmanager
-def _importable(submission: PolicySubmission) -> Iterator[None]:
-    """Make the submission's policies known by name, for this process and those that it starts, without
-    installing or importing it.
-    """
-    root = Path(submission.folder).absolute()
-    code = root / "src" if (root / "src").is_dir() else root
-    with TemporaryDirectory(prefix="standfast-submission-") as folder:
-        about = Path(folder) / f"{_folded(submission.name).replace('-', '_')}-{submission.version}.dist-info"
-        about.mkdir()
-        lines = "".join(f"{name} = {place}\n" for name, place in sorted(submission.policies.items()))
-        (about / "entry_points.txt").write_text(f"[{ENTRY_POINT_GROUP}]\n{lines}", encoding="utf-8")
-        metadata = f"Metadata-Version: 2.1\nName: {submission.name}\nVersion: {submission.version}\n"
-        (about / "METADATA").write_text(metadata, encoding="utf-8")
-        before = list(sys.path)
-        sys.path[:0] = [str(code), folder]
-        try:
-            yield
-        finally:
-            sys.path[:] = before
+def _code_folder(folder: str) -> str:
+    root = Path(folder).absolute()
+    return str(root / "src" if (root / "src").is_dir() else root)
 
 
 def _pinned(lock: Path) -> dict[str, str]:

@@ -85,6 +85,7 @@
     │   ├── EndlessPolicy         endless_policy         a policy does not stop yielding actions that have no effect
     │   ├── PolicyFailed          policy_failed          a policy raised an error, or returned something that is not an action
     │   ├── PolicyProcessFailed   policy_process_failed  a policy in a process of its own failed, or gave no answer
+    │   ├── NoIsolation           no_isolation           the kernel can't isolate the code of a submission
     │   └── OtherGrid             other_grid             the folder holds the results of another grid
     ├── MailboxError              mailbox                a mailbox operation failed
     │   ├── MailboxClosed         mailbox_closed         the mailbox object is closed

@@ -270,6 +270,13 @@ class PolicyProcessFailed(BenchError, code="policy_process_failed"):
     says = "{problem}"
 
 
+class NoIsolation(BenchError, code="no_isolation"):
+    says = (
+        "This machine can't isolate the code of a submission. Verify on Linux with bubblewrap installed, or with"
+        " a kernel that has Landlock and seccomp; or use --trusted if you trust the code."
+    )
+
+
 class OtherGrid(BenchError, code="other_grid"):
     says = (
         "{folder} holds results of another grid ({problem}); choose another --out, or use --fresh to discard"

@@ -1,30 +1,25 @@
-"""The process in which the benchmark runs a policy that is not shipped: ``python -m
-standfast.policies.policy_process``.
+"""The process in which the benchmark runs a policy that is not shipped.
 
 It is given a policy's name and then one step at a time, and answers each with the policy's actions. It knows
 no label and no later step. It has a store of its own for the policy to look at; the store that is graded is
 in the parent process, which applies the same actions and decides by its own prices what is accepted.
 
-An audit hook refuses files and folders that are not code, sockets and other processes, so that a policy can't
-read an episode file, guess a seed from its name, or leave notes for its next run. Such a hook is a fence and
-not a prison: native code can get past it. Grade entries that you have reason to distrust in a container that
-holds no episode files but those to be graded.
+Before any code of the policy is loaded, the process gives up everything but this exchange
+(``policies/lockdown.py``).
 """
 
-import importlib.machinery
 import importlib.util
 import os
 import sys
-import sysconfig
-from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Any, BinaryIO, Final, NoReturn
+from typing import Any, BinaryIO, Final
 
 import msgspec
 
-from standfast.errors import StandfastError
+from standfast.errors import StandfastError, UnknownPolicy
 from standfast.policies.byte_model import ByteModel, Compression, PriceList, frozen
 from standfast.policies.byte_store import ByteBudget, ByteMemoryStore
+from standfast.policies.lockdown import Isolation, lock_down
 from standfast.policies.write_policy import BanditPolicy, PolicySpec, WritePolicy, apply_policy
 from standfast.records.vocabulary import MemoryAction, Step
 
@@ -32,7 +27,14 @@ from standfast.records.vocabulary import MemoryAction, Step
 class StartPolicy(msgspec.Struct, frozen=True, kw_only=True, tag="start"):
     """The first message: which policy to build, and the store that it sees."""
 
-    policy: str
+    place: str
+    """The policy's class, as ``module:Class``."""
+    settings: dict[str, Any]
+    folder: str
+    """Where the policy's code is; empty if it is installed."""
+    readable: tuple[str, ...]
+    """The files and folders that can be read from now on."""
+    isolation: Isolation
     seed: int
     max_bytes: int
     byte_model: ByteModel
@@ -75,40 +77,6 @@ class PolicyAnswer(msgspec.Struct, frozen=True, kw_only=True):
 Message = StartPolicy | ShowStep | TellUtility
 
 _DESCRIPTORS: Final = (0, 1, 2)
-_WRITES: Final = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
-_REFUSED_EVENTS: Final = frozenset(
-    f"{module}.{name}"
-    for module, names in {
-        "os": (
-            "chmod chown exec fork forkpty kill link mkdir posix_spawn remove rename rmdir spawn startfile"
-            " symlink system truncate"
-        ),
-        "ctypes": "dlsym dlsym/handle",
-        "ftplib": "connect",
-        "http.client": "connect",
-        "imaplib": "open",
-        "pty": "spawn",
-        "shutil": "copyfile move rmtree",
-        "smtplib": "connect",
-        "socket": "__new__ bind connect",
-        "sqlite3": "connect",
-        "subprocess": "Popen",
-        "sys": "settrace setprofile",
-        "urllib": "Request",
-    }.items()
-    for name in names.split()
-)
-_LISTING: Final = frozenset(("os.listdir", "os.scandir"))
-# Native modules that open files, start programs or run code without an audit event; interpreters of their own
-# have no hook. A second import of ``_posixsubprocess`` would undo ``_disarm``.
-_REFUSED_MODULES: Final = frozenset(
-    module
-    for modules in (
-        "_posixsubprocess _interpreters _xxsubinterpreters _testcapi _testinternalcapi _testmultiphase",
-        "_tkinter readline _dbm _gdbm apsw psycopg_c psycopg_binary",
-    )
-    for module in modules.split()
-)
 
 
 def main() -> None:
@@ -127,6 +95,10 @@ def main() -> None:
                 answer = session.answer(message)
             encoded = msgspec.json.encode(answer)
         except Exception as error:  # noqa: BLE001  # A user's policy may raise anything.
+            if session is None and not isinstance(error, StandfastError):
+                # The process did not get as far as the policy; it must not go on half isolated.
+                answers.write(msgspec.json.encode(PolicyAnswer(problem=str(error))) + b"\n")
+                return
             problem = str(error) if isinstance(error, StandfastError) else repr(error)
             encoded = msgspec.json.encode(PolicyAnswer(problem=problem))
         answers.write(encoded + b"\n")
@@ -137,9 +109,10 @@ class PolicySession:
     """A policy and the store that it sees."""
 
     def __init__(self, start: StartPolicy) -> None:
-        spec = PolicySpec.read(start.policy)
-        install_fence(spec.module)
-        self.spec = PolicySpec.parse(start.policy)
+        lock_down(start.readable, start.isolation)
+        if start.folder:
+            _load_from(start.folder, start.place.partition(":")[0])
+        self.spec = PolicySpec(start.place, tuple(sorted(start.settings.items()))).checked()
         self._policy: WritePolicy = self.spec.build(seed=start.seed)
         prices = PriceList(start.byte_model, compression=start.compression)
         self._store = ByteMemoryStore(ByteBudget(start.max_bytes), prices=prices)
@@ -179,60 +152,27 @@ def _claim_channel() -> tuple[BinaryIO, BinaryIO]:
     return lines, answers
 
 
-def install_fence(module: str) -> None:
-    """Refuse files that are not code, sockets and other processes from now on.
+def _load_from(folder: str, module: str) -> None:
+    """Load the top package of a module from this folder and from nowhere else.
 
-    The policy's own package may be read.
+    Other modules of the folder can be imported, too, but none takes the place of an installed one.
     """
-    roots = {sys.prefix, sys.base_prefix, sysconfig.get_paths()["stdlib"]}
-    found = importlib.util.find_spec(module.partition(".")[0])
-    roots.update(found.submodule_search_locations or () if found is not None else ())
-    may_read = _readable(sorted(map(os.path.realpath, roots)))
-    listed = {os.path.realpath(entry) for entry in sys.path}
-    _disarm()
-
-    def hook(event: str, arguments: tuple[Any, ...]) -> None:
-        if event == "open":
-            path, mode, flags = arguments
-            writes = (flags or 0) & _WRITES or set(mode or "") & set("wax+")
-            if not isinstance(path, int) and (writes or not may_read(os.fsdecode(path))):
-                raise PermissionError(f"a policy in the benchmark can't open {os.fsdecode(path)}")
-        elif event in _LISTING:
-            path = os.curdir if arguments[0] is None else arguments[0]
-            if isinstance(path, int) or not (os.path.realpath(path) in listed or may_read(os.fsdecode(path))):
-                raise PermissionError(f"a policy in the benchmark can't list {path!r:.80}")
-        elif event == "import" and str(arguments[0]).rpartition(".")[2] in _REFUSED_MODULES:
-            raise ImportError(f"a policy in the benchmark can't import {arguments[0]}")
-        elif event in _REFUSED_EVENTS or (event == "ctypes.dlopen" and arguments[0] is not None):
-            raise PermissionError(f"a policy in the benchmark can't use {event}")
-
-    sys.addaudithook(hook)
-
-
-def _disarm() -> None:
-    """Take the function away that starts programs without an audit event.
-
-    Modules that only import it still can.
-    """
-    if os.name == "posix":
-        starter: Any = importlib.import_module("_posixsubprocess")
-        starter.fork_exec = _refuse_program
-
-
-def _refuse_program(*_: object) -> NoReturn:
-    raise PermissionError("a policy in the benchmark can't start programs")
-
-
-def _readable(roots: Iterable[str]) -> Callable[[str], bool]:
-    code = tuple(importlib.machinery.all_suffixes())
-    inside = tuple(root + os.sep for root in roots)
-
-    def may_read(path: str) -> bool:
-        real = os.path.realpath(path)
-        described = Path(real).parent.suffix in (".dist-info", ".egg-info")
-        return real.endswith(code) or described or (real + os.sep).startswith(inside)
-
-    return may_read
+    name = module.partition(".")[0]
+    if name in sys.modules or name in sys.stdlib_module_names:
+        raise UnknownPolicy(policy=module, problem="another module has its name; rename the policy's module")
+    package = Path(folder) / name / "__init__.py"
+    file = package if package.is_file() else Path(folder) / f"{name}.py"
+    inside = [str(package.parent)] if file is package else None
+    found = importlib.util.spec_from_file_location(name, file, submodule_search_locations=inside)
+    assert found is not None, "a file of Python has a loader"
+    assert found.loader is not None, "a file of Python has a loader"
+    sys.path.append(folder)
+    loaded = importlib.util.module_from_spec(found)
+    sys.modules[name] = loaded
+    try:
+        found.loader.exec_module(loaded)
+    except Exception as error:
+        raise UnknownPolicy(policy=module, problem=f"it can't be loaded: {error!r}") from error
 
 
 if __name__ == "__main__":

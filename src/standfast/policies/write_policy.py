@@ -196,8 +196,11 @@ class PolicySpec(msgspec.Struct, frozen=True, order=True):
         Raises:
             UnknownPolicy: No policy has this name, or it can't be built with these settings.
         """
-        spec = cls.read(text)
-        policy, track = spec.build(), spec.track
+        return cls.read(text).checked()
+
+    def checked(self) -> "PolicySpec":
+        """Return this if the policy can be built with these settings and has what its track needs."""
+        spec, policy, track = self, self.build(), self.track
         if (track is Track.BANDIT) != isinstance(policy, BanditPolicy):
             problem = "learn(step, utility) and the bandit track go together"
             raise UnknownPolicy(policy=spec.name, problem=problem)
@@ -207,14 +210,15 @@ class PolicySpec(msgspec.Struct, frozen=True, order=True):
         return spec
 
     @classmethod
-    def read(cls, text: str) -> "PolicySpec":
+    def read(cls, text: str, known: Iterable[str] = ()) -> "PolicySpec":
         """Read a name and settings as ``parse`` does, but import and check nothing of a policy that is not
-        shipped.
+        shipped. ``known`` are names of policies that are not installed.
         """
         match = _SPEC.fullmatch(text)
         if match is None:
             raise UnknownPolicy(policy=repr(text), problem="write Name, or Name(setting=value, …)")
-        return cls(_canonical_name(match[1]), _parse_settings(text, match[2] or ""))
+        name = match[1] if match[1] in known else _canonical_name(match[1])
+        return cls(name, _parse_settings(text, match[2] or ""))
 
     @property
     def shipped(self) -> bool:
@@ -222,14 +226,14 @@ class PolicySpec(msgspec.Struct, frozen=True, order=True):
         return self.name in BUILT_IN
 
     @property
-    def module(self) -> str:
-        """The name of the policy's module, which is not imported."""
+    def place(self) -> str:
+        """The policy's class as ``module:Class``. Nothing is imported."""
         if self.shipped:
-            return f"standfast.policies.{BUILT_IN[self.name]}"
+            return f"standfast.policies.{BUILT_IN[self.name]}:{self.name}"
         if ":" in self.name:
-            return self.name.partition(":")[0]
-        module: str = _installed()[self.name].module
-        return module
+            return self.name
+        place: str = _installed()[self.name].value
+        return place
 
     def __str__(self) -> str:
         if not self.settings:

@@ -302,9 +302,7 @@ class _Duel:
     def __init__(self, world: DriftingWorld, entrant: Entrant, max_bytes: int) -> None:
         self.world = world
         self.entrant = entrant
-        self.policy: WritePolicy = (
-            entrant.spec.build() if entrant.spec.shipped else IsolatedPolicy(entrant.spec, 0)
-        )
+        self.policy: WritePolicy = entrant.spec.build() if entrant.spec.shipped else entrant.isolated(0)
         self.store = ByteMemoryStore(ByteBudget(max_bytes))
         self.events: list[DriftEvent] = []
         self.offered = 0.0
