@@ -130,7 +130,7 @@ def test_what_the_development_half_taught_about_sections_and_messages() -> None:
     assert section_changes({"a": "`string`"}, {"b": words}) == {"b": ("section_added",), "a": ("edited",)}
     assert section_changes({"a": f"{words} [x](one)"}, {"a": f"{words} [x](two)"}) == {"a": ("formatted",)}
     assert section_changes({"a": "one two three four five"}, {"a": "six"}) == {"a": ("edited_major",)}
-    assert section_changes({"a": words}, {"a": words.upper()}) == {"a": ("rewritten",)}
+    assert section_changes({"a": f"{words} `run`"}, {"a": words.upper()}) == {"a": ("rewritten",)}
     assert kind("Can I get a large one?") == "stated"
     assert kind("Can I get your name?") == "asked"
     assert kind("We don't have that, would you like another?") == "stated"

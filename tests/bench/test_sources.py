@@ -494,8 +494,18 @@ def test_warnings_and_rewrites_are_detected() -> None:
     words = [f"word{n}" for n in range(20)]
     text = " ".join(words)
 
-    assert section_changes({"a": text}, {"a": text + " deprecated"}) == {"a": ("warning_added", "edited")}
-    assert section_changes({"a": text}, {"a": " ".join(words[:9] + ["x"] * 11)}) == {"a": ("rewritten",)}
+    assert section_changes({"a": text}, {"a": text + "\nIt is deprecated."}) == {
+        "a": ("warning_added", "edited")
+    }
+    half = " ".join(words[:9] + ["x"] * 11)
+    assert section_changes({"a": text}, {"a": half}) == {"a": ("edited_major",)}, "no name was lost"
+    assert section_changes({"a": f"{text} `run`"}, {"a": half}) == {"a": ("rewritten",)}
+    assert section_changes({"a": f"{text}\n```\nrun\n```"}, {"a": f"{half} `run`"}) == {
+        "a": ("edited_major",)
+    }
+    assert section_changes({"a": text}, {"a": f"{text}\nThe log warns of a warning"}) == {
+        "a": ("edited_major",)
+    }
     assert section_changes({"a": text}, {"a": " ".join(words[:15] + ["x"] * 5)}) == {"a": ("edited_major",)}
     assert section_changes({"a": text}, {"a": text}) == {}
 
@@ -526,3 +536,63 @@ def test_labels_follow_the_class_of_a_step() -> None:
 
         assert (step.t in labels.critical_steps) == (drift in CRITICAL)
         assert labels.utility_by_step[step.t] in (UTILITY[drift], UTILITY[drift] / 2)
+
+
+def test_a_bold_line_inside_a_note_is_no_heading() -> None:
+    """Only a paragraph of its own, outside of lists, is one."""
+    text = (
+        "## 1.1.0\n\n- Something is added\n\n  **Breaking**\n\n  It was long.\n- Another thing is added\n\n"
+        "**Deprecated**\n\n- The old way\n"
+    )
+    notes = list(read_notes(text))
+
+    assert [(note.section, kind_of_note(note)) for note in notes] == [
+        ("", "breaking"),
+        ("", "added"),
+        ("Deprecated", "deprecation"),
+    ]
+
+
+def test_headings_are_what_a_markdown_parser_says() -> None:
+    text = (
+        "---\ntitle: 9.9.9\n---\nNotes\n=====\n\n1.2.0 / 2024-01-02\n------------------\n\n* one\n  goes on\n\n"
+        "```\n## 3.0.0\n- no note\n```\n\n<!--\n## 4.0.0\n- no note\n-->\n\n1. two\n   - three\n"
+    )
+    notes = list(read_notes(text))
+
+    assert [(note.version, note.date, note.section, note.text) for note in notes] == [
+        ("1.2.0", "2024-01-02", "", "one goes on"),
+        ("1.2.0", "2024-01-02", "two", "three"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "kind"),
+    [
+        ("The server no longer crashes on an empty body", "other"),
+        ("Fix a panic when removing a file", "fix"),
+        ("Remove unused variable", "relaxed"),
+        ("core: remove `old()`", "removal"),
+        ("Drop support for Python 3.7", "removal"),
+        ("Python 3.7 is no longer supported", "removal"),
+        ("`x` has been removed", "removal"),
+        ("Improve security of cookies", "changed"),
+        ("Avoid a ReDoS in the parser", "security"),
+        ("Correct the error when a key was renamed twice", "fix"),
+    ],
+)
+def test_words_count_where_they_say_what_a_note_does(text: str, kind: str) -> None:
+    (note,) = read_notes(f"## 1.0.0\n\n- {text}\n")
+
+    assert kind_of_note(note) == kind
+
+
+def test_a_section_that_moved_to_any_page_is_not_removed() -> None:
+    words = " ".join(f"word{number}" for number in range(40))
+    longer = f"An introduction of some length stands before it. {words} And something follows."
+    other = " ".join(f"else{number}" for number in range(40))
+
+    assert section_changes({"d:a#x": words}, {"d:b#y": longer})["d:a#x"] == ("edited",)
+    assert section_changes({"d:a#x": words}, {"d:b#y": other})["d:a#x"] == ("section_removed",)
+    third = " ".join(f"word{number}" for number in range(12))
+    assert section_changes({"d:a#x": words}, {"d:b#y": third})["d:a#x"] == ("section_removed",)

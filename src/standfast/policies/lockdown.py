@@ -105,7 +105,7 @@ def lock_down(readable: Iterable[str], isolation: Isolation) -> None:
 
 def _set_limits() -> None:
     with suppress(ImportError):  # Windows has none.
-        import resource  # noqa: PLC0415
+        import resource  # noqa: PLC0415  # Not on every system.
 
         for name, most in (
             ("RLIMIT_AS", MEMORY_BYTES),

@@ -1,17 +1,21 @@
 """Episodes from Markdown: the notes of a changelog, or the sections of a documentation that change from
 version to version.
 
-In a changelog, a release is a heading with a version number. A section is a deeper heading, a line in bold,
-or a note that only introduces deeper ones. A note's kind is the first of these that applies:
+Headings, lists and paragraphs are what a CommonMark parser says they are (markdown-it-py).
+
+In a changelog, a release is a heading with a version number. A section is a deeper heading, a paragraph outside
+of lists that is all bold, or a note that only introduces deeper ones. A note is an item of a list. Its kind is the
+first of these that applies:
 
     breaking      it carries a mark: a warning sign, "**Breaking", "[BREAKING]", or "Breaking:" at its start
-    as headed     the nearest heading that names a kind decides: Breaking, Security, Deprecated, Removed, Fixed, Added, Internal, Docs
+    as headed     the nearest heading that names a kind decides: Breaking, Security, Deprecated, Removed, Fixed,
+                  Added, Internal, Docs
     breaking      it says that it is a breaking change
-    security      it names a CVE or a vulnerability
+    security      it names a CVE, a vulnerability or a kind of attack
     deprecation   it says that something is deprecated
-    relaxed       it says that a requirement, a restriction or something broken or unused is removed
+    relaxed       a requirement, a restriction or something broken or unused is removed
     behaviour     it changes a type, a format, a default or a behaviour, or requires something new
-    removal       it says that something is removed, dropped or no longer supported
+    removal       it begins with removing or dropping, or says that something was removed or is no longer supported
     fix, internal, docs, renamed, added, changed    by its words, in that order
     removal       it names only a thing, and its section says that something is removed
     other         anything else
@@ -24,12 +28,14 @@ In a documentation, a section is the text under a heading; its name is the page 
 kinds are:
 
     section_added      it is new
-    section_removed    it was removed
-    warning_added      it has more warnings than before
-    rewritten          fewer than 60 % of its words are the same, and it has twenty words or more
+    section_removed    it was removed, and no page of the new version has half of its text
+    warning_added      it has a line that warns or deprecates and that it did not have
+    rewritten          fewer than 60 % of its words are the same, it has twenty words or more, and it lost a name
+                       that stood in code: a command, a function, an option
     edited_major       fewer than 90 %
-    edited             fewer than all; text that only moved to another heading; a section of less than five words was removed, or one
-                       of twenty or more in a version that keeps fewer than 60 % of all sections: the pages were reorganised
+    edited             fewer than all; text that moved; a section of less than five words was removed, or one of
+                       twenty or more in a version that keeps fewer than 60 % of all sections: the pages were
+                       reorganised
     formatted          all, but for links and punctuation
 """
 
@@ -37,6 +43,8 @@ import json
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
+from functools import cache, lru_cache
+from importlib import import_module
 from pathlib import Path
 from typing import Any, Final
 
@@ -45,7 +53,7 @@ import msgspec
 from standfast.bench.episodes import Episode
 from standfast.bench.sources.git_history import SourceVersion
 from standfast.bench.sources.labelling import DriftEvent, ReportSkipped, ignore_skipped, label_episode
-from standfast.errors import BadFile, InvalidValue
+from standfast.errors import BadFile, InvalidValue, MissingExtra
 
 _VERSION: Final = re.compile(r"\bv?(\d+\.\d+(?:\.\d+)*(?:[-.]?[A-Za-z]+[\w.]*)?)")
 _ISO_DATE: Final = re.compile(r"\b(\d{4})-(\d{1,2})-(\d{1,2})\b")
@@ -53,9 +61,8 @@ _WORD_DATE: Final = re.compile(
     r"\b(Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)[a-z]*\.? (\d{1,2})(?:st|nd|rd|th)?,? (\d{4})\b"
 )
 _MONTHS: Final = "Jan Feb Mar Apr May Jun Jul Aug Sep Oct Nov Dec".split()  # noqa: SIM905  # Easier to read than a list.
-_HEADING: Final = re.compile(r"(#{1,6})\s+(.*?)\s*#*\s*$")
-_BULLET: Final = re.compile(r"(\s*)[-*+]\s+(.*)$")
-_BOLD: Final = re.compile(r"\s*\*\*([^*]+)\*\*:?\s*$")
+_BOLD: Final = re.compile(r"(\*\*|__)(?P<title>(?:(?!\1).)+)\1:?")
+_FRONT_MATTER: Final = re.compile(r"\A---[ \t]*\n.*?\n(?:---|\.\.\.)[ \t]*\n", re.DOTALL)
 _LINK: Final = re.compile(r"\[([^\]]*)\]\([^)]*\)")
 _THANKS: Final = re.compile(r"\(?(?:Thanks to|thanks|by)?\s*@[\w-]+[^)]*\)?[!.]?|\[?#\d+\]?")
 _RESOURCE: Final = re.compile(r"`(?:[a-z]\w*\.)?([A-Z]\w+)")
@@ -64,18 +71,27 @@ INTRODUCTION_CHARS: Final = 60
 _KIND_WORDS: Final = {
     "deprecation": r"\bdeprecat",
     "relaxed": (
-        r"\b(?:remov|drop)\w*\b[^.]{0,60}\b(?:requirements?|required|restrictions?|limitations?|beta|broken|unused|unnecessary|redundant)\b"
+        r"\b(?:remov|drop)\w*\b[^.]{0,60}\b(?:requirements?|required|restrictions?|limitations?|beta|broken"
+        r"|unused|unnecessary|unneeded|redundant|duplicate\w*|dead|leftover|stale|extra|extraneous|spurious"
+        r"|superfluous|trailing|dependency|dependencies|warnings?|workarounds?|hacks?)\b|\bno longer (?:requires?|needs?"
+        r"|necessary|depends?)\b"
     ),
     "behaviour": (
         r"\bchang(?:e|es|ed|ing)\b[^.]{0,40}\b(?:types?|formats?|defaults?|behaviou?rs?)\b|\bto be"
         r" required\b|\bnow requires?\b"
         r"|\bminimum\b[^.]{0,30}\bversions?\b"
     ),
-    "removal": r"\bremov(?:e|es|ed|al|ing)\b|\bdrop(?:s|ped|ping)?\b|\bno longer\b|\bdelet(?:e|ed|es)\b",
+    "removal": (
+        r"^(?:[\w./-]+(?:\([^)]*\))?!?: |\*\*[^*]+\*\* )?(?:completely |finally |also )?"
+        r"(?:remov(?:e|es|ed|al of|ing)|drop(?:s|ped|ping)?|delet(?:e|ed|es))\b"
+        r"|\b(?:(?:is|are|was|were|be|been|now|and|has|have) (?:now |been )?(?:removed|dropped|deleted)"
+        r"|(?:remov\w+|drop\w*) support)\b"
+        r"|\bno longer (?:\w+ )?(?:support|available|accept|allow|possible|export|expos|includ|provid|return|valid)"
+    ),
     "fix": r"\bfix(?:e[sd])?\b|\bbugs?\b|\bcorrect(?:ed|s)?\b",
     "internal": r"\brefactor|\bCI\b|\btest(?:s|ing)?\b|\bchore\b|\binternal|\blint|\bbump\b",
     "docs": r"\bdocs?\b|\bdocumentation\b|\bREADME\b|\btypos?\b",
-    "renamed": r"\brenam(?:e|es|ed|ing)\b",
+    "renamed": r"^(?:[\w./-]+: )?renam(?:e|es|ed|ing)\b|\b(?:is|are|was|were|been|now) renamed\b",
     "added": r"\badd(?:s|ed|ing)?\b|\bnew\b|\bintroduc|\bsupport\b|\ballow",
     "changed": r"\bchang(?:e|es|ed)\b|\bupdat|\bmov(?:e|ed)\b|\bimprov",
 }
@@ -84,7 +100,12 @@ _MARKED: Final = re.compile(
     r"⚠|\*\*\W*breaking|\[breaking\]|^\W*breaking(?: changes?)?\s*[:!)\]]", re.IGNORECASE
 )
 _BREAKING: Final = re.compile(r"\bbreaking changes?\b", re.IGNORECASE)
-_SECURITY: Final = re.compile(r"\bCVE-\d|\bvulnerabilit|\bsecurity\b", re.IGNORECASE)
+_SECURITY: Final = re.compile(
+    r"\bCVE-\d|\bGHSA-|\bvulnerab|\bXSS\b|\bCSRF\b|\bSSRF\b|\bReDoS\b|\bprototype pollution|\bdenial.of.service"
+    r"|\b(?:path|directory) traversal|\b(?:code|command|header|SQL|CRLF|log) injection|\bsecurity (?:fix|patch|release"
+    r"|issue|advisor|hole|bug|update|vuln|flaw|problem)|^security\b",
+    re.IGNORECASE,
+)
 _QUOTED: Final = re.compile(r"`[^`]*`|\"[^\"]*\"|“[^”]*”|‘[^’]*’|(?<!\w)'[^']*'(?!\w)")
 _NEGATED: Final = re.compile(
     r"(?:\bnot|\bnever|n['’]t|\bwithout|\bno"
@@ -112,9 +133,14 @@ SUFFIXES: Final = (".ipynb", ".markdown", ".md", ".mdx")
 CONTENT_CHARS: Final = 1_000
 _ANCHOR: Final = re.compile(r"\{(?:/\*)?#?([\w-]+)(?:\*/)?\}\s*$")
 _WARNS: Final = re.compile(
-    r"\bdeprecat|\bwarning\b|\bcaution\b|\bpitfall\b|\bdanger\b|\bwill be removed\b|\bno longer\b",
-    re.IGNORECASE,
+    r"^\s*(?:>\s*)?(?:!!!|:::+|\?\?\?\+?)\s*\{?\s*(?:warning|danger|caution|deprecated)|\[!(?:warning|caution)\]|<pitfall"
+    r"|^\W*(?:warning|caution|danger|deprecated|deprecation)\b\W*[:*_]|\b(?:is|are|was|were|been|now) deprecated\b"
+    r"|\bdeprecated (?:since|in|and|as of|from)\b|\bwill be removed\b"
+    r"|\b(?:is|are) no longer (?:supported|available|recommended|maintained)\b",
+    re.IGNORECASE | re.MULTILINE,
 )
+_IN_CODE: Final = re.compile(r"`([^`\n]+)`")
+_NAME: Final = re.compile(r"[A-Za-z_][\w.-]{2,}")
 _ADDRESS: Final = re.compile(r"\]\([^)]*\)|^\[[^\]]+\]: \S+|https?://\S+", re.MULTILINE)
 SECTION_WORDS: Final = 5
 REWRITTEN_WORDS: Final = 20
@@ -123,6 +149,8 @@ MAJOR: Final = 0.9
 REORGANISED_SHARE: Final = 0.6
 REORGANISED_SECTIONS: Final = 20
 BASELINE_SHARE: Final = 0.2
+SHINGLE_WORDS: Final = 5
+MOVED_SHARE: Final = 0.5
 
 
 class ChangelogNote(msgspec.Struct, frozen=True, kw_only=True):
@@ -210,67 +238,101 @@ def kind_of_note(note: ChangelogNote) -> str:
     return own or next((kind for kind in ("removal", "renamed") if _KINDS[kind].search(section)), "other")
 
 
+@cache
+def _parser() -> Any:
+    """Return the CommonMark parser. It is loaded when Markdown is read."""
+    try:
+        return import_module("markdown_it").MarkdownIt("commonmark")
+    except ImportError:
+        raise MissingExtra(feature="Reading Markdown", extra="bench") from None
+
+
 def read_notes(content: str) -> Iterator[ChangelogNote]:
     """Yield the notes of a changelog in the order of the text.
 
     Notes before the first release have an empty version.
     """
-    lines = content.splitlines()
-    release_level = _release_level(lines)
-    version, date, sections = "", None, ""
-    bullets: list[tuple[int, str]] = []
-    for number, line in enumerate(lines):
-        under = lines[number + 1] if number + 1 < len(lines) else ""
-        heading = _HEADING.match(line)
-        setext = bool(line.strip()) and re.fullmatch(r"\s*(?:-{3,}|={3,})\s*", under) is not None
-        if heading is not None or setext:
-            title = heading[2] if heading is not None else line.strip()
-            found = _VERSION.search(_ISO_DATE.sub("", title))
-            yield from _notes(bullets, version, date, sections)
-            bullets = []
-            if found is not None and (heading is None or len(heading[1]) <= release_level):
-                version, date, sections = found[1], _date(title), ""
+    tokens = _parser().parse(_FRONT_MATTER.sub("", content))
+    titles = [
+        (int(token.tag[1]), tokens[place + 1].content)
+        for place, token in enumerate(tokens)
+        if token.type == "heading_open" and token.level == 0
+    ]
+    release_level = _release_level(titles)
+    version, date, section = "", None, ""
+    place = 0
+    noted = False
+    while place < len(tokens):
+        token = tokens[place]
+        if token.type == "heading_open" and token.level == 0:
+            title = tokens[place + 1].content
+            found = _VERSION.search(_ISO_DATE.sub("", _LINK.sub(r"\1", title)))
+            if found is not None and int(token.tag[1]) <= release_level:
+                version, date, section, noted = found[1], _date(title), "", False
             elif version:
-                sections = _clean(title)
-        elif (bold := _BOLD.match(line)) is not None and not _BULLET.match(line):
-            yield from _notes(bullets, version, date, sections)
-            bullets, sections = [], bold[1].strip()
-        elif (bullet := _BULLET.match(line)) is not None:
-            bullets.append((len(bullet[1].expandtabs(4)), bullet[2].strip()))
-        elif version and date is None and not bullets and re.match(r"\s*Released\b", line):
-            date = _date(line)
-        elif bullets and line.strip() and line[:1].isspace():
-            indent, text = bullets[-1]
-            bullets[-1] = (indent, f"{text} {line.strip()}")
-    yield from _notes(bullets, version, date, sections)
+                section = _clean(title)
+        elif token.type == "paragraph_open" and token.level == 0:
+            text = tokens[place + 1].content.strip()
+            if (bold := _BOLD.fullmatch(text)) is not None:
+                section = bold["title"].strip().rstrip(":")
+            elif version and date is None and not noted and text.startswith("Released"):
+                date = _date(text)
+        elif token.type in ("bullet_list_open", "ordered_list_open") and token.level == 0:
+            end = _closing(tokens, place)
+            for path, raw in _items(tokens[place + 1 : end], ()):
+                noted = True
+                where = " > ".join(filter(None, [section, *path]))
+                yield ChangelogNote(
+                    version=version, date=date, heading=section, section=where, text=_clean(raw), raw=raw
+                )
+            place = end
+        place += 1
 
 
-def _release_level(lines: Sequence[str]) -> int:
-    """Return the deepest level of a heading that is a release: 2, or the first level at which headings name
-    versions.
-    """
-    headings = [heading for line in lines if (heading := _HEADING.match(line)) is not None]
-    return max(
-        2, min((len(one[1]) for one in headings if _VERSION.search(_ISO_DATE.sub("", one[2]))), default=2)
+def _closing(tokens: Sequence[Any], start: int) -> int:
+    """Return the place of the token that closes the one at ``start``."""
+    level = tokens[start].level
+    return next(
+        place
+        for place in range(start + 1, len(tokens))
+        if tokens[place].level == level and tokens[place].nesting == -1
     )
 
 
-def _notes(
-    bullets: list[tuple[int, str]], version: str, date: str | None, section: str
-) -> Iterator[ChangelogNote]:
-    """Yield bullets as notes. A bullet that only introduces deeper ones becomes part of their section."""
-    path: list[tuple[int, str]] = []
-    for place, (indent, raw) in enumerate(bullets):
-        path = [(depth, text) for depth, text in path if depth < indent]
-        deeper = place + 1 < len(bullets) and bullets[place + 1][0] > indent
+def _items(tokens: Sequence[Any], path: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], str]]:
+    """Yield the items of a list, each with the introductions above it.
+
+    An item that only introduces deeper ones becomes part of their section.
+    """
+    place = 0
+    while place < len(tokens):
+        end = _closing(tokens, place)
+        texts, inner = [], []
+        at = place + 1
+        while at < end:
+            if tokens[at].type in ("bullet_list_open", "ordered_list_open"):
+                closing = _closing(tokens, at)
+                inner.append(tokens[at + 1 : closing])
+                at = closing
+            elif tokens[at].type == "inline":
+                texts.append(" ".join(tokens[at].content.split()))
+            at += 1
+        raw = " ".join(texts)
         text = _clean(raw)
-        if deeper and (len(text) <= INTRODUCTION_CHARS or raw.endswith(":")):
-            path.append((indent, text.rstrip(":")))
-        elif text and not raw.startswith("#") and not _BOLD.match(raw):
-            where = " > ".join(filter(None, [section, *(step for _, step in path)]))
-            yield ChangelogNote(
-                version=version, date=date, heading=section, section=where, text=text, raw=raw
-            )
+        introduces = bool(inner) and (len(text) <= INTRODUCTION_CHARS or raw.endswith(":"))
+        if text and not introduces and not _BOLD.fullmatch(raw):
+            yield path, raw
+        for one in inner:
+            yield from _items(one, (*path, text.rstrip(":")) if introduces and text else path)
+        place = end + 1
+
+
+def _release_level(titles: Sequence[tuple[int, str]]) -> int:
+    """Return the deepest level of a heading that is a release: 2, or the first level at which headings name
+    versions.
+    """
+    named = [level for level, title in titles if _VERSION.search(_ISO_DATE.sub("", title))]
+    return max(2, min(named, default=2))
 
 
 def _area(note: ChangelogNote) -> str:
@@ -359,8 +421,14 @@ def section_changes(old: dict[str, str], new: dict[str, str]) -> dict[str, tuple
     removed = sorted(set(old) - set(new))
     left = len(old) - len(removed)
     reorganised = len(removed) >= REORGANISED_SECTIONS and left < REORGANISED_SHARE * len(old)
+    everywhere = frozenset[int]().union(*map(_shingles, new.values())) if removed else frozenset[int]()
     for api in removed:
-        moved = reorganised or old[api] in new_texts or len(_plain_words(old[api])) < SECTION_WORDS
+        moved = (
+            reorganised
+            or old[api] in new_texts
+            or len(_plain_words(old[api])) < SECTION_WORDS
+            or _share_in(old[api], everywhere) >= MOVED_SHARE
+        )
         found[api] = ("edited",) if moved else ("section_removed",)
     return found
 
@@ -370,16 +438,45 @@ def _section_kinds(old: str | None, new: str, *, moved: bool) -> tuple[str, ...]
         return ("edited",) if moved else ("section_added",)
     if old == new:
         return ()
-    kinds = ["warning_added"] if len(_WARNS.findall(new)) > len(_WARNS.findall(old)) else []
+    kinds = ["warning_added"] if _warns_anew(old, new) else []
     before, after = _plain_words(old), _plain_words(new)
     if before == after:
         return ("formatted",)
     overlap = _same_words(old, new)
-    if overlap < REWRITTEN and max(len(before), len(after)) >= REWRITTEN_WORDS:
+    lost = _names_in_code(old) - _names_in_code(new)
+    if overlap < REWRITTEN and max(len(before), len(after)) >= REWRITTEN_WORDS and lost:
         kinds.append("rewritten")
     else:
         kinds.append("edited_major" if overlap < MAJOR else "edited")
     return tuple(kinds)
+
+
+@lru_cache(maxsize=1 << 16)
+def _shingles(text: str) -> frozenset[int]:
+    """Return hashes of all runs of five words of a text; of a shorter one, of all its words."""
+    words = _plain_words(text.casefold())
+    starts = range(max(1, len(words) - SHINGLE_WORDS + 1))
+    return frozenset(hash(tuple(words[start : start + SHINGLE_WORDS])) for start in starts)
+
+
+def _share_in(text: str, everywhere: frozenset[int]) -> float:
+    """Return the share of a text that the new version has somewhere."""
+    own = _shingles(text)
+    return len(own & everywhere) / len(own)
+
+
+def _warns_anew(old: str, new: str) -> bool:
+    """Return whether a text has more warnings than before, in lines that it did not have."""
+    known = set(old.splitlines())
+    added = "\n".join(line for line in new.splitlines() if line not in known)
+    return _WARNS.search(added) is not None and len(_WARNS.findall(new)) > len(_WARNS.findall(old))
+
+
+def _names_in_code(text: str) -> set[str]:
+    """Return the names in the code of a text: in fences and between backquotes."""
+    parts = re.split(r"^\s*(?:```|~~~).*$", text, flags=re.MULTILINE)
+    code = parts[1::2] + _IN_CODE.findall("\n".join(parts[::2]))
+    return {name for one in code for name in _NAME.findall(one)}
 
 
 def _plain_words(text: str) -> list[str]:
@@ -443,23 +540,30 @@ def _page_text(name: str, content: bytes) -> str:
 
 
 def _sections(text: str) -> dict[str, str]:
-    parts: dict[str, list[str]] = {"top": []}
-    anchor, fenced = "top", False
-    for line in text.splitlines():
-        if line.lstrip().startswith(("```", "~~~")):
-            fenced = not fenced
-        heading = None if fenced else _HEADING.match(line)
-        if heading is None:
-            parts[anchor].append(line)
+    """Return the text under each heading of a page by its anchor; what stands above all of them is ``top``."""
+    text = _FRONT_MATTER.sub("", text)
+    lines = text.splitlines()
+    tokens = _parser().parse("\n".join(lines))
+    begins = [("top", 0)]
+    anchors = {"top"}
+    ends = []
+    for place, token in enumerate(tokens):
+        if token.type != "heading_open" or token.level:
             continue
-        marked = _ANCHOR.search(heading[2])
-        name = marked[1] if marked is not None else re.sub(r"[\W_]+", "-", heading[2].casefold()).strip("-")
+        title = tokens[place + 1].content
+        marked = _ANCHOR.search(title)
+        name = marked[1] if marked is not None else re.sub(r"[\W_]+", "-", title.casefold()).strip("-")
         anchor, number = name, 2
-        while anchor in parts:
+        while anchor in anchors:
             anchor, number = f"{name}-{number}", number + 1
-        parts[anchor] = []
-    joined = {name: "\n".join(lines).strip() for name, lines in parts.items()}
-    return {name: content for name, content in joined.items() if content}
+        anchors.add(anchor)
+        ends.append(token.map[0])
+        begins.append((anchor, token.map[1]))
+    found = {
+        anchor: "\n".join(lines[start:end]).strip()
+        for (anchor, start), end in zip(begins, [*ends, len(lines)], strict=True)
+    }
+    return {anchor: content for anchor, content in found.items() if content}
 
 
 def _section_observation(api: str, content: str | None, label: str) -> dict[str, Any]:
