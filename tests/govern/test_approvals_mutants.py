@@ -8,13 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from standfast.errors import (
-    BadSignature,
-    StandfastError,
-    UnknownSigner,
-    UnusableKey,
-    WrongNamespace,
-)
+from standfast.errors import ApprovalError, StandfastError
 from standfast.govern.approvals.approvals import (
     Approval,
     Proposal,
@@ -63,8 +57,9 @@ def _refuse_mutants(seed: int, figures: Figures) -> None:
         if mutant == APPROVAL:
             continue
         tried, verified = tried + 1, verified + 1
-        with pytest.raises((BadSignature, UnusableKey, UnknownSigner, WrongNamespace)):
+        with pytest.raises(ApprovalError) as refused:
             check(mutant)
+        assert refused.value.code in {"bad_signature", "unusable_key", "unknown_signer", "wrong_namespace"}
     figures("approvals", mutants=tried, of_them_well_formed=verified)
 
 

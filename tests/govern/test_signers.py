@@ -11,22 +11,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from standfast.errors import (
-    InvalidSigners,
-    InvalidValue,
-    NaiveDatetime,
-    SignerExpired,
-    SignerNotYetValid,
-    SignerRevoked,
-    StandfastError,
-    UnknownSigner,
-    WrongNamespace,
-)
+from standfast.errors import ApprovalError, InvalidValue, StandfastError
 from standfast.govern.approvals import signers as signers_module
 from standfast.govern.approvals.signers import Signer, Signers
 from standfast.govern.approvals.sshsig import sign
 from standfast.limits import MAX_LIST_CHARS
 from tests.govern import openssh
+from tests.raising import raises_code
 
 ALICE = openssh.public_key("alice")
 BOB = openssh.public_key("bob")
@@ -52,15 +43,15 @@ def test_the_holder_of_a_listed_key_is_named() -> None:
 def test_each_refusal_has_its_own_error() -> None:
     listed = Signers.parse(LISTED, f"# Lost in a train.\n{CAROL.text} carol\n")
 
-    with pytest.raises(UnknownSigner) as unknown:
+    with raises_code("unknown_signer") as unknown:
         listed.who_signed(openssh.public_key("mallory"), MID_2026)
-    with pytest.raises(SignerNotYetValid) as early:
+    with raises_code("signer_not_yet_valid") as early:
         listed.who_signed(ALICE, datetime(2025, 12, 31, 23, 59, 59, 999_999, tzinfo=UTC))
-    with pytest.raises(SignerExpired) as late:
+    with raises_code("signer_expired") as late:
         listed.who_signed(ALICE, datetime(2027, 1, 1, 12, 0, 1, tzinfo=UTC))
-    with pytest.raises(SignerRevoked):
+    with raises_code("signer_revoked"):
         listed.who_signed(CAROL, datetime(2026, 1, 1, tzinfo=UTC))
-    with pytest.raises(WrongNamespace) as elsewhere:
+    with raises_code("wrong_namespace") as elsewhere:
         listed.who_signed(BOB, MID_2026)
 
     assert unknown.value.facts["key_fingerprint"] == openssh.public_key("mallory").fingerprint
@@ -70,7 +61,7 @@ def test_each_refusal_has_its_own_error() -> None:
 
 
 def test_a_revoked_key_is_revoked_even_where_it_is_not_listed() -> None:
-    with pytest.raises(SignerRevoked):
+    with raises_code("signer_revoked"):
         Signers.parse("", ALICE.text).who_signed(ALICE, MID_2026)
 
 
@@ -80,9 +71,9 @@ def test_both_ends_of_the_time_belong_to_it_in_any_time_zone() -> None:
 
     assert listed.who_signed(ALICE, datetime(2026, 1, 1, 9, tzinfo=tokyo)) == "alice@example.com"
     assert listed.who_signed(ALICE, datetime(2027, 1, 1, 12, 0, 0, 999_999, tzinfo=UTC))
-    with pytest.raises(SignerNotYetValid):
+    with raises_code("signer_not_yet_valid"):
         listed.who_signed(ALICE, datetime(2026, 1, 1, 8, 59, 59, tzinfo=tokyo))
-    with pytest.raises(NaiveDatetime):
+    with raises_code("canon_datetime"):
         listed.who_signed(ALICE, datetime(2026, 7, 1))  # noqa: DTZ001
 
 
@@ -187,14 +178,14 @@ REFUSED = {
 
 @pytest.mark.parametrize("text", REFUSED.values(), ids=REFUSED)
 def test_a_list_that_leaves_anything_open_is_refused_whole(text: str) -> None:
-    with pytest.raises(InvalidSigners) as refusal:
+    with raises_code("invalid_signers") as refusal:
         Signers.parse(text)
 
     assert refusal.value.facts["which"] == "allowed signers"
 
 
 def test_the_refused_line_is_named() -> None:
-    with pytest.raises(InvalidSigners, match="Line 6 of the allowed signers is invalid") as refusal:
+    with raises_code("invalid_signers", match="Line 6 of the allowed signers is invalid") as refusal:
         Signers.parse(f"{LISTED}mallory {SEAL} {ALICE.text}\n")
 
     assert refusal.value.facts["line"] == 6
@@ -203,7 +194,7 @@ def test_the_refused_line_is_named() -> None:
 @pytest.mark.parametrize("text", ["ssh-ed25519", f"alice {ALICE.text}", "serial: 1", f"{ALICE.text}\n\x07"])
 def test_a_list_of_revoked_keys_that_is_no_such_list_is_refused(text: str) -> None:
     """Passing over a line could mean passing over a revocation."""
-    with pytest.raises(InvalidSigners) as refusal:
+    with raises_code("invalid_signers") as refusal:
         Signers.parse(LISTED, text)
 
     assert refusal.value.facts["which"] == "revoked keys"
@@ -212,7 +203,7 @@ def test_a_list_of_revoked_keys_that_is_no_such_list_is_refused(text: str) -> No
 def test_too_many_keys_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(signers_module, "MAX_LIST_KEYS", 2)
 
-    with pytest.raises(InvalidSigners, match="at most 2"):
+    with raises_code("invalid_signers", match="at most 2"):
         Signers.parse(LISTED)
 
 
@@ -337,6 +328,8 @@ _PIECES = st.sampled_from(
 def test_a_hostile_list_is_read_or_refused(allowed: str, revoked: str) -> None:
     try:
         listed = Signers.parse(allowed, revoked)
-    except InvalidSigners:
+    except ApprovalError as error:
+        if error.code != "invalid_signers":
+            raise
         return
     assert Signers.parse(listed.allowed_text, listed.revoked_text) == listed

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 
-from standfast.errors import ApprovalError, BadSignature, SigningFailed, UnusableKey
+from standfast.errors import ApprovalError, UnusableKey
 from standfast.govern.approvals import sshsig
 from standfast.govern.approvals.sshsig import (
     PublicKey,
@@ -22,6 +22,7 @@ from standfast.govern.approvals.sshsig import (
 )
 from tests.govern import openssh
 from tests.govern.mutation import armor, blob_of
+from tests.raising import raises_code
 
 NAMESPACE = "standfast-seal"
 MESSAGE = b'{"decision":"approve"}'
@@ -133,12 +134,12 @@ def test_a_private_key_file_opens(tmp_path: Path) -> None:
 def test_an_encrypted_key_opens_with_its_passphrase_and_no_other(tmp_path: Path) -> None:
     path = _encrypted(tmp_path)
 
-    with pytest.raises(SigningFailed, match="give its passphrase"):
+    with raises_code("signing_failed", match="give its passphrase"):
         load_private_key(path.read_bytes())
     opened = load_private_key(path.read_bytes(), lambda: "open sesame")
     assert PublicKey.of(opened) == openssh.public_key("alice")
     for wrong in ("", "close sesame", "\ud800"):
-        with pytest.raises(SigningFailed, match="passphrase is wrong"):
+        with raises_code("signing_failed", match="passphrase is wrong"):
             load_private_key(path.read_bytes(), wrong.__str__)
 
 
@@ -216,22 +217,22 @@ def test_a_weak_key_signs_anything_so_it_is_no_key() -> None:
 
 def test_signing_is_refused_for_what_is_no_namespace_or_hash() -> None:
     for namespace in ("", "*", "a,b", "a b", "x" * 200):
-        with pytest.raises(BadSignature):
+        with raises_code("bad_signature"):
             sign(KEY, MESSAGE, namespace)
-    with pytest.raises(SigningFailed):
+    with raises_code("signing_failed"):
         sign(KEY, MESSAGE, NAMESPACE, hash_algorithm="sha1")
 
 
 def test_a_machine_without_ssh_keygen_is_told_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
 
-    with pytest.raises(SigningFailed, match="install OpenSSH"):
+    with raises_code("signing_failed", match="install OpenSSH"):
         sign_with_ssh_keygen(tmp_path / "key", MESSAGE, NAMESPACE)
 
 
 @pytest.mark.parametrize("name", ["missing", "nul\0", "-"])
 def test_a_key_that_is_not_there_is_a_typed_error(name: str, tmp_path: Path) -> None:
-    with pytest.raises(SigningFailed):
+    with raises_code("signing_failed"):
         sign_with_ssh_keygen(tmp_path / name, MESSAGE, NAMESPACE)
 
 
@@ -241,7 +242,7 @@ def test_a_locked_key_fails_at_once_where_nobody_can_be_asked(
     monkeypatch.delenv("SSH_AUTH_SOCK", raising=False)
     monkeypatch.setenv("SSH_ASKPASS_REQUIRE", "never")
 
-    with pytest.raises(SigningFailed, match="passphrase"):
+    with raises_code("signing_failed", match="passphrase"):
         sign_with_ssh_keygen(_encrypted(tmp_path), MESSAGE, NAMESPACE)
 
 
@@ -257,16 +258,16 @@ def test_ssh_keygen_may_ask_for_the_passphrase_itself(
 
 
 @pytest.mark.parametrize(
-    ("does", "error"),
-    [("exec sleep 60", SigningFailed), ("exit 3", SigningFailed), ("echo nonsense", BadSignature)],
+    ("does", "code"),
+    [("exec sleep 60", "signing_failed"), ("exit 3", "signing_failed"), ("echo nonsense", "bad_signature")],
 )
 def test_an_ssh_keygen_that_misbehaves_is_bounded(
-    does: str, error: type[ApprovalError], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    does: str, code: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     _program(tmp_path / "ssh-keygen", f"PATH={Path(shutil.which('sleep') or '').parent}\n{does}")
     monkeypatch.setenv("PATH", str(tmp_path))
 
-    with pytest.raises(error):
+    with raises_code(code):
         sign_with_ssh_keygen(tmp_path / "key", MESSAGE, NAMESPACE, limit_seconds=0.3)
 
 
@@ -278,7 +279,7 @@ def test_a_signature_for_something_else_is_not_handed_on(
     _program(tmp_path / "ssh-keygen", f"while read line; do echo $line; done < {other}")
     monkeypatch.setenv("PATH", str(tmp_path))
 
-    with pytest.raises(BadSignature):
+    with raises_code("bad_signature"):
         sign_with_ssh_keygen(tmp_path / "key", MESSAGE, NAMESPACE)
 
 

@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from standfast.errors import CheckpointFileFailed, MalformedCheckpoint, MalformedNote
 from standfast.ledger.checkpoint import CheckpointFile
 from standfast.ledger.note import sign
 from tests.ledger.builders import LOG_KEY, TEXT, signed
+from tests.raising import raises_code
 
 NOTES = tuple(signed(size, 9) for size in (1, 4, 9))
 
@@ -34,9 +34,9 @@ def test_what_is_appended_is_read_in_order(mirror: CheckpointFile) -> None:
 
 
 def test_only_signed_checkpoints_are_taken(mirror: CheckpointFile) -> None:
-    with pytest.raises(MalformedNote):
+    with raises_code("malformed_note"):
         mirror.append(TEXT)
-    with pytest.raises(MalformedCheckpoint):
+    with raises_code("malformed_checkpoint"):
         mirror.append(sign(TEXT, [LOG_KEY]))
 
     assert not mirror.path.exists()
@@ -107,7 +107,7 @@ def test_a_full_disk_is_an_error_and_its_rest_is_torn(
     write = os.write
     with monkeypatch.context() as patched:
         patched.setattr(os, "write", lambda descriptor, data: write(descriptor, data[:20]))
-        with pytest.raises(CheckpointFileFailed, match="only a part"):
+        with raises_code("checkpoint_file_failed", match="only a part"):
             mirror.append(NOTES[1])
     torn = mirror.read()
     mirror.append(NOTES[1])
@@ -121,15 +121,15 @@ def test_a_disk_that_can_t_sync_is_an_error(mirror: CheckpointFile, monkeypatch:
         raise OSError(errno.EIO, "Input/output error")
 
     monkeypatch.setattr(os, "fsync", fails)
-    with pytest.raises(CheckpointFileFailed, match="Input/output error"):
+    with raises_code("checkpoint_file_failed", match="Input/output error"):
         mirror.append(NOTES[0])
 
 
 def test_a_file_that_can_t_be_opened_is_an_error(tmp_path: Path) -> None:
-    with pytest.raises(CheckpointFileFailed, match="No such file"):
+    with raises_code("checkpoint_file_failed", match="No such file"):
         CheckpointFile(tmp_path / "nowhere" / "checkpoints.jsonl").append(NOTES[0])
     for use in (lambda: CheckpointFile(tmp_path).append(NOTES[0]), lambda: CheckpointFile(tmp_path).read()):
-        with pytest.raises(CheckpointFileFailed, match="directory"):
+        with raises_code("checkpoint_file_failed", match="directory"):
             use()
 
 

@@ -12,7 +12,7 @@ from collections.abc import Callable
 import pytest
 
 from standfast.clock import seeded
-from standfast.errors import MalformedNote, StandfastError
+from standfast.errors import NotProven, StandfastError
 from standfast.ledger.checkpoint import Checkpoint, InclusionReceipt, _parse_file, verify_receipt
 from standfast.ledger.note import verify
 from standfast.ledger.tree import Tree, verify_consistency, verify_inclusion
@@ -183,7 +183,7 @@ def _line_of_the_mirror(dice: random.Random) -> None:
     while any(one == note or _says_the_same(one, note) for one in found):
         found = _parse_file(mutated(dice, json.dumps(note).encode()) + b"\n").notes
     if not found:
-        raise MalformedNote(problem="the line is torn")
+        raise NotProven("malformed_note", problem="the line is torn")
     for one in found:
         Checkpoint.verify(one, [KEY])
 

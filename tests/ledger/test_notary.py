@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from standfast.errors import BrokenChain, InvalidValue, LogKeyFailed, NotProven
+from standfast.errors import BrokenChain, InvalidValue, NotProven
 from standfast.ledger.chain import Entry, extend
 from standfast.ledger.checkpoint import Checkpoint, CheckpointFile, verify_receipt
 from standfast.ledger.notary import Notary
@@ -22,6 +22,7 @@ from standfast.store.commit import Fact
 from tests.figures import Figures
 from tests.ledger import independent
 from tests.ledger.builders import LOG_KEY, entries
+from tests.raising import raises_code
 
 ROOT = Path(__file__).parents[2]
 LEDGER = entries(60)
@@ -149,7 +150,7 @@ def test_a_key_that_can_t_be_used_is_an_error_in_words(tmp_path: Path) -> None:
     (tmp_path / "binary").write_bytes(b"\xff\xfe")
     (tmp_path / "other").write_text("no key", encoding="ascii")
     for name in ("folder", "binary", "nowhere/key"):
-        with pytest.raises(LogKeyFailed):
+        with raises_code("log_key_failed"):
             KeyFile(tmp_path / name, name="test/log").load()
     with pytest.raises(InvalidValue):
         KeyFile(tmp_path / "other", name="test/log").load()

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from standfast.errors import ForgedNote, InvalidValue, MalformedNote, UnsignedNote
+from standfast.errors import InvalidValue
 from standfast.ledger.note import (
     SigningKey,
     VerifyingKey,
@@ -26,6 +26,7 @@ from tests.ledger.builders import (
     PETER_PUBLIC,
     TEXT,
 )
+from tests.raising import raises_code
 
 PETER = VerifyingKey.parse(PETER_PUBLIC)
 ENOCH = VerifyingKey.parse(ENOCH_PUBLIC)
@@ -125,7 +126,7 @@ def test_signatures_of_unknown_keys_are_passed_over() -> None:
 def test_a_note_without_a_known_signature_is_unsigned() -> None:
     namesake = SigningKey(name="PeterNeumann", seed=bytes(32)).verifying_key
     for keys in ([], [ENOCH], [namesake]):
-        with pytest.raises(UnsignedNote, match=r"PeterNeumann\+c74f20a3"):
+        with raises_code("unsigned_note", match=r"PeterNeumann\+c74f20a3"):
             verify(NOTE, keys)
 
 
@@ -136,12 +137,12 @@ def test_one_wrong_signature_of_a_known_key_spoils_the_note() -> None:
 
     assert verify(good, known) == TEXT
     for spoilt in (good + bad, TEXT + "\n" + bad + good.partition("\n\n")[2]):
-        with pytest.raises(ForgedNote, match=LOG_KEY.verifying_key.key_id):
+        with raises_code("forged_note", match=LOG_KEY.verifying_key.key_id):
             verify(spoilt, known)
 
 
 def test_a_signature_of_another_length_is_forged() -> None:
-    with pytest.raises(ForgedNote):
+    with raises_code("forged_note"):
         verify(TEXT + "\n" + PETER_LINE[:60] + "ABCD" + PETER_LINE[60:], [PETER])
 
 
@@ -193,7 +194,7 @@ def test_two_different_keys_of_one_name_and_id_can_t_be_told_apart(monkeypatch: 
 )
 def test_what_is_no_note_is_refused_whatever_keys_are_known(malformed: Any) -> None:
     for keys in ([PETER], []):
-        with pytest.raises(MalformedNote):
+        with raises_code("malformed_note"):
             verify(malformed, keys)
 
 
@@ -205,19 +206,19 @@ def test_a_hundred_signatures_are_not_too_many() -> None:
     "text", ["", "abc", "a\n\nb", "a\tb\n", "\ud800\n", "a\r\n", None, 3, b"a\n", "x" * 10**6 + "\n"]
 )
 def test_a_text_that_no_note_can_hold_is_not_signed(text: Any) -> None:
-    with pytest.raises(MalformedNote):
+    with raises_code("malformed_note"):
         sign(text, [LOG_KEY])
 
 
 def test_a_text_that_ends_like_a_note_is_not_signed_as_another_text() -> None:
-    with pytest.raises(MalformedNote):
+    with raises_code("malformed_note"):
         sign(NOTE[:-1], [LOG_KEY])
 
     assert verify(sign(NOTE, [LOG_KEY]), [LOG_KEY.verifying_key]) == NOTE
 
 
 def test_nobody_signs_nothing() -> None:
-    with pytest.raises(MalformedNote):
+    with raises_code("malformed_note"):
         sign(TEXT, [])
 
 

@@ -7,12 +7,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from standfast.errors import BadConsistency, BadInclusion, InvalidValue
+from standfast.errors import InvalidValue
 from standfast.ledger.chain import leaf_hash
 from standfast.ledger.tree import EMPTY_ROOT, Tree, verify_consistency, verify_inclusion
 from standfast.limits import MAX_TREE_SIZE
 from tests.ledger import independent
 from tests.ledger.builders import leaves
+from tests.raising import raises_code
 
 # The reference vectors of Certificate Transparency. Leaves are numbered from 0 on.
 CT_INPUTS = (
@@ -178,7 +179,7 @@ def test_every_tree_extends_the_empty_one_if_that_has_the_empty_root() -> None:
         (EMPTY_ROOT, 0, root, ()),
         (EMPTY_ROOT, 5, root, (root,)),
     ):
-        with pytest.raises(BadConsistency):
+        with raises_code("bad_consistency"):
             verify_consistency(
                 old_size=0, old_root=old_root, new_size=new_size, new_root=new_root, proof=proof
             )
@@ -190,7 +191,7 @@ def test_bad_input_to_an_inclusion_proof_is_a_typed_error(field: str, hostile: A
     tree = Tree(leaves(8))
     good: dict[str, Any] = {"leaf_hash": leaves(8)[3], "index": 3, "size": 8, "root": tree.root()}
     good["proof"] = tree.inclusion_proof(3, 8)
-    with pytest.raises(BadInclusion) as refusal:
+    with raises_code("bad_inclusion") as refusal:
         verify_inclusion(**good | {field: hostile})
 
     assert str(refusal.value)
@@ -202,7 +203,7 @@ def test_bad_input_to_a_consistency_proof_is_a_typed_error(field: str, hostile: 
     tree = Tree(leaves(8))
     good: dict[str, Any] = {"old_size": 3, "old_root": tree.root(3), "new_size": 8, "new_root": tree.root()}
     good["proof"] = tree.consistency_proof(3, 8)
-    with pytest.raises(BadConsistency) as refusal:
+    with raises_code("bad_consistency") as refusal:
         verify_consistency(**good | {field: hostile})
 
     assert str(refusal.value)
@@ -211,7 +212,7 @@ def test_bad_input_to_a_consistency_proof_is_a_typed_error(field: str, hostile: 
 def test_trees_of_one_size_have_one_root() -> None:
     verify_consistency(old_size=3, old_root=CT_ROOTS[2], new_size=3, new_root=CT_ROOTS[2], proof=())
 
-    with pytest.raises(BadConsistency, match="two roots"):
+    with raises_code("bad_consistency", match="two roots"):
         verify_consistency(old_size=3, old_root=CT_ROOTS[2], new_size=3, new_root=CT_ROOTS[3], proof=())
 
 
@@ -219,16 +220,16 @@ def test_a_proof_that_is_too_long_for_its_size_is_refused_though_it_leads_to_the
     """The last leaf of a complete tree is joined from the left only, wherever it is said to stand."""
     proof = Tree(CT_LEAVES).inclusion_proof(7, 8)
     for index, size in ((0, 1), (1, 2), (3, 4)):
-        with pytest.raises(BadInclusion, match="too long"):
+        with raises_code("bad_inclusion", match="too long"):
             verify_inclusion(leaf_hash=CT_LEAVES[7], index=index, size=size, root=CT_ROOTS[7], proof=proof)
 
 
 def test_a_proof_of_absurd_length_is_refused_before_it_is_hashed() -> None:
-    with pytest.raises(BadInclusion, match="at most 64"):
+    with raises_code("bad_inclusion", match="at most 64"):
         verify_inclusion(
             leaf_hash=leaves(1)[0], index=0, size=MAX_TREE_SIZE, root=leaves(1)[0], proof=leaves(65)
         )
-    with pytest.raises(BadInclusion, match="the proof is too long"):
+    with raises_code("bad_inclusion", match="the proof is too long"):
         verify_inclusion(
             leaf_hash=leaves(1)[0], index=0, size=MAX_TREE_SIZE, root=leaves(1)[0], proof=leaves(64)
         )
@@ -269,7 +270,7 @@ def test_a_proof_that_fits_the_new_root_alone_is_refused(old: int) -> None:
         "proof": tree.consistency_proof(old, 7),
     }
     verify_consistency(**good)
-    with pytest.raises(BadConsistency, match="another old root"):
+    with raises_code("bad_consistency", match="another old root"):
         verify_consistency(**good | {"old_root": tree.root(2)})
-    with pytest.raises(BadConsistency, match="another new root"):
+    with raises_code("bad_consistency", match="another new root"):
         verify_consistency(**good | {"new_root": tree.root(2)})

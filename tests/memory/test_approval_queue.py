@@ -7,18 +7,7 @@ import pytest
 from msgspec.structs import replace
 
 from standfast.clock import ManualClock
-from standfast.errors import (
-    ApprovalExpired,
-    ApprovalReplayed,
-    BadSignature,
-    InvalidValue,
-    NoSuchProposal,
-    NotPending,
-    SelfApproval,
-    SignerRevoked,
-    UnknownSigner,
-    WrongPayload,
-)
+from standfast.errors import ApprovalError, InvalidValue
 from standfast.govern.approvals.approvals import Approval, Decision, Statement, list_bytes, signed_list_of
 from standfast.govern.approvals.queue import DecidedProposal, WaitingProposal
 from standfast.govern.approvals.sshsig import sign
@@ -28,6 +17,7 @@ from standfast.records.vocabulary import Band, Verdict
 from standfast.store.store import Store
 from tests.govern import openssh
 from tests.memory.conftest import HANDBOOK, SIGNERS, days, decision, signed
+from tests.raising import raises_code
 
 LAW = "Refunds above 500 EUR need two people."
 
@@ -112,25 +102,25 @@ def test_every_reason_to_refuse_is_an_error_of_its_own(memory: Memory, clock: Ma
     queue = memory.approvals()
     first, second = proposed(memory), proposed(memory, "law/2", source={"kind": "doc", "id": "other"})
     tampered = replace(decision(memory, first), signature=decision(memory, second).signature)
-    for approval, error in (
-        (decision(memory, first, by="mallory"), UnknownSigner),
-        (decision(memory, first, by="lost"), SignerRevoked),
-        (tampered, BadSignature),
+    for approval, code in (
+        (decision(memory, first, by="mallory"), "unknown_signer"),
+        (decision(memory, first, by="lost"), "signer_revoked"),
+        (tampered, "bad_signature"),
     ):
-        with pytest.raises(error):
+        with raises_code(code):
             queue.decide(approval, signers=SIGNERS)
-    with pytest.raises(SelfApproval):
+    with raises_code("self_approval"):
         queue.decide(decision(memory, first, by="bot"), signers=SIGNERS, agents={"bot@example.com"})
     late = decision(memory, first, nonce="1" * 32)
     clock.advance(3_600)
-    with pytest.raises(ApprovalExpired):
+    with raises_code("approval_expired"):
         queue.decide(late, signers=SIGNERS)
     queue.decide(decision(memory, first, nonce="2" * 32), signers=SIGNERS)
-    with pytest.raises(NotPending):
+    with raises_code("not_pending"):
         queue.decide(decision(memory, first, nonce="3" * 32), signers=SIGNERS)
-    with pytest.raises(ApprovalReplayed):
+    with raises_code("approval_replayed"):
         queue.decide(decision(memory, second, nonce="2" * 32), signers=SIGNERS)
-    with pytest.raises(NoSuchProposal):
+    with raises_code("no_such_proposal"):
         queue.find("f" * 64)
 
     assert [law.subject for law in memory.records(band=Band.VAULT)] == ["law/1"]
@@ -142,7 +132,7 @@ def test_a_signature_over_another_payload_seals_nothing(memory: Memory) -> None:
     crossed = decision(memory, first).statement.as_json() | {"proposal_id": second.proposal.proposal_id}
     assert first.proposal.payload_fingerprint != second.proposal.payload_fingerprint
 
-    with pytest.raises(WrongPayload, match="another content was signed"):
+    with raises_code("wrong_payload", match="another content was signed"):
         memory.approvals().decide(signed(Statement.from_json(crossed)), signers=SIGNERS)
 
 
@@ -156,8 +146,8 @@ def test_of_two_who_decide_at_once_one_is_told(memory: Memory) -> None:
     def decide(number: int) -> None:
         try:
             memory.approvals().decide(approvals[number], signers=SIGNERS)
-        except NotPending:
-            answers.append("too late")
+        except ApprovalError as error:
+            answers.append(error.code)
         else:
             answers.append("done")
 
@@ -167,7 +157,7 @@ def test_of_two_who_decide_at_once_one_is_told(memory: Memory) -> None:
     for thread in threads:
         thread.join()
 
-    assert sorted(answers) == ["done", "too late"]
+    assert sorted(answers) == ["done", "not_pending"]
     assert list(memory.verify()) == []
 
 
@@ -210,7 +200,7 @@ def test_a_signature_does_not_fit_if_what_it_replaces_changed_since(memory: Memo
     (other,) = [one for one in memory.approvals().waiting() if one.record.text != LAW]
     memory.approvals().decide(decision(memory, other, nonce="1" * 32), signers=SIGNERS)
 
-    with pytest.raises(WrongPayload, match="what it would replace has changed since it was signed"):
+    with raises_code("wrong_payload", match="what it would replace has changed since it was signed"):
         memory.approvals().decide(approval, signers=SIGNERS)
     assert [law.text for law in memory.records(band=Band.VAULT)] == [
         "Refunds above 900 EUR need three people."
@@ -265,7 +255,7 @@ def test_a_signature_over_a_list_decides_nothing_that_is_not_in_it(memory: Memor
 
     with pytest.raises(InvalidValue, match="must name the statement"):
         replace(approval, statement=other)
-    with pytest.raises(BadSignature):
+    with raises_code("bad_signature"):
         memory.approvals().decide(
             replace(approval, statement=other, signed_list=signed_list_of([other])), signers=SIGNERS
         )
@@ -282,7 +272,7 @@ def test_an_author_and_a_signer_with_one_address_are_one_person(author: str) -> 
             run.remember(LAW, source=HANDBOOK, propose=True)
         (waiting,) = memory.approvals().waiting()
 
-        with pytest.raises(SelfApproval, match="author"):
+        with raises_code("self_approval", match="author"):
             memory.approvals().decide(decision(memory, waiting), signers=SIGNERS)
 
 

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from standfast.clock import ManualClock
-from standfast.errors import AboveCeiling, InvalidValue, MessageConflict, RequestReused
+from standfast.errors import InvalidValue, MessageConflict, RequestReused
 from standfast.limits import MAX_PASSAGE_CHARS, MESSAGES_PER_COMMIT
 from standfast.memory import AddedMessages, Memory
 from standfast.memory.messages import cut_text, read_messages
@@ -17,6 +17,7 @@ from standfast.records.origins import Origin
 from standfast.records.vocabulary import Band, Verdict
 from standfast.store.store import Store
 from tests.memory.conftest import SECRET
+from tests.raising import raises_code
 
 ADA = "user/ada"
 CHAT: list[dict[str, Any]] = [
@@ -263,7 +264,7 @@ def test_sessions_of_a_scope_and_those_without_a_name(memory: Memory) -> None:
 
 
 def test_a_memory_that_may_not_write_adds_nothing(store: Store) -> None:
-    with pytest.raises(AboveCeiling):
+    with raises_code("above_ceiling"):
         Memory(store, ceiling="read_only").add(CHAT)
 
 

@@ -15,7 +15,7 @@ import msgspec
 import pytest
 
 from standfast.clock import ManualClock, RandomIds
-from standfast.errors import AboveCeiling, InvalidValue, NotAuthorised
+from standfast.errors import InvalidValue, NotAuthorised
 from standfast.govern.approvals.approvals import Decision
 from standfast.limits import (
     COMMIT_OWN_ROWS,
@@ -29,6 +29,7 @@ from standfast.records.vocabulary import Band, Verdict
 from standfast.store.store import Store
 from standfast.traces.folder import TraceFolder
 from tests.memory.conftest import HANDBOOK, SECRET, SIGNERS, decision
+from tests.raising import raises_code
 
 ADA = "user/ada"
 WORD = "swordfish"
@@ -376,6 +377,7 @@ def test_two_processes_that_are_at_the_same_step_erase_everything_once(
 _CHILD = """
 import sys
 from standfast.memory import Memory, erasing
+from tests.raising import raises_code
 erasing.ERASED_ROWS_PER_COMMIT = 200
 memory = Memory.open(sys.argv[1], notary=None)
 commit, commits = memory.store.commit, []
@@ -474,7 +476,7 @@ def test_arguments_that_name_nothing_or_too_much_are_refused(memory: Memory) -> 
         memory.forget(scope="*", reason="x")
     with pytest.raises(InvalidValue, match="reason"):
         memory.forget(scope=ADA, reason=" ")
-    with pytest.raises(AboveCeiling):
+    with raises_code("above_ceiling"):
         Memory(memory.store, ceiling="read_only").forget(scope=ADA, reason="x")
 
 

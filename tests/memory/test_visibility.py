@@ -7,13 +7,14 @@ import pytest
 from click.testing import CliRunner
 
 from standfast.cli import main
-from standfast.errors import AboveCeiling, InvalidSettings, InvalidValue, NotAllowed
+from standfast.errors import InvalidSettings, InvalidValue, NotAllowed
 from standfast.memory import Memory
 from standfast.records.vocabulary import VisibilityMode
 from standfast.settings import Settings
 from standfast.store.store import Store
 from standfast.wiring import memory_in
 from tests.memory.conftest import HANDBOOK
+from tests.raising import raises_code
 
 READS: dict[str, Callable[[Memory], object]] = {
     "recall": lambda memory: memory.recall("refunds"),
@@ -47,7 +48,7 @@ def bounded(store: Store, ceiling: str) -> Memory:
 @pytest.mark.parametrize("verb", READS)
 def test_off_refuses_reads(store: Store, verb: str) -> None:
     memory = bounded(store, "off")
-    with pytest.raises(AboveCeiling, match=r"Memory is off in this deployment.* visibility_ceiling"):
+    with raises_code("above_ceiling", match=r"Memory is off in this deployment.* visibility_ceiling"):
         READS[verb](memory)
 
     READS[verb](Memory(store, ceiling="read_only"))
@@ -57,7 +58,7 @@ def test_off_refuses_reads(store: Store, verb: str) -> None:
 @pytest.mark.parametrize("verb", WRITES)
 def test_off_and_read_only_refuse_writes(store: Store, verb: str, ceiling: str) -> None:
     memory = bounded(store, ceiling)
-    with pytest.raises(AboveCeiling):
+    with raises_code("above_ceiling"):
         WRITES[verb](memory)
 
     assert store.head() == 1

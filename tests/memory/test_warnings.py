@@ -8,11 +8,11 @@ from click.testing import CliRunner, Result
 
 from standfast.cli import main
 from standfast.clock import CountedIds
-from standfast.errors import CheckpointFileFailed
 from standfast.limits import MAX_WARNINGS
 from standfast.memory import Memory
 from standfast.traces.folder import TraceFolder
 from tests.memory.conftest import HANDBOOK
+from tests.raising import raises_code
 
 
 @pytest.fixture
@@ -58,7 +58,7 @@ def test_a_checkpoint_that_cannot_be_synced_is_a_warning(
 def test_signing_on_request_still_fails_aloud(tmp_path: Path) -> None:
     memory = Memory.open(str(tmp_path / "agent.db"))
     memory.remember("EU refunds take 14 days.", source=HANDBOOK)
-    with pytest.raises(CheckpointFileFailed):
+    with raises_code("checkpoint_file_failed"):
         memory.checkpoint()
     memory.close()
 

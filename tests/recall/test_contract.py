@@ -12,15 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from standfast.errors import (
-    EmptyQuery,
-    InvalidBudget,
-    InvalidRequest,
-    InvalidTrustSnapshot,
-    InvalidValue,
-    NoStores,
-    RecallError,
-)
+from standfast.errors import InvalidValue, RecallError
 from standfast.recall.answers import Ceiling
 from standfast.recall.package import PackageBudget, SelectedItem, render
 from standfast.recall.phase6 import explain, read
@@ -28,6 +20,7 @@ from standfast.recall.request import MemoryControllerInput
 from standfast.recall.selection import ESTIMATOR, excerpt_of
 from standfast.recall.tokens import BpeCounter
 from standfast.records.canon import canonical_bytes
+from tests.raising import raises_code
 from tests.recall.stores import FEW, contents, requests, written
 
 SECRET = "x9-never-in-a-receipt"
@@ -193,44 +186,42 @@ def test_an_explanation_tells_what_scores_are_made_of_and_has_room_for_ceilings(
 
 
 @pytest.mark.parametrize(
-    ("change", "kind"),
+    ("change", "code"),
     [
-        ({"query": None}, EmptyQuery),
-        ({"query": "\u2003"}, EmptyQuery),
-        ({"query": "", "store_paths": [], "budget": None}, EmptyQuery),
-        ({"query": "\ud800"}, InvalidRequest),
-        ({"store_paths": None}, NoStores),
-        ({"store_paths": "s"}, NoStores),
-        ({"store_paths": [], "budget": None}, NoStores),
-        ({"store_paths": [""]}, InvalidRequest),
-        ({"store_paths": ["a\0b"]}, InvalidRequest),
-        ({"store_paths": [5]}, InvalidRequest),
-        ({"budget": None}, InvalidBudget),
-        ({"budget": {}}, InvalidBudget),
-        ({"budget": {"max_excerpt_tokens": -1}}, InvalidBudget),
-        ({"budget": {"max_excerpt_tokens": 1.5}}, InvalidBudget),
-        ({"budget": {"max_excerpt_tokens": 1, "max_items": 0}}, InvalidBudget),
-        ({"scoring": {"recency_half_life_days": 0}}, InvalidRequest),
-        ({"scoring": {"query_terms": "refund"}}, InvalidRequest),
-        ({"scoring": {"enable_tag_overlap": 1}}, InvalidRequest),
-        ({"trust_filter": {"trust_snapshot_path": ""}}, InvalidRequest),
-        ({"now_utc": 5}, InvalidRequest),
-        ({"now_utc": "2026-13-01"}, InvalidRequest),
-        ({"dropped": "some"}, InvalidRequest),
-        ({"embedding": True}, InvalidRequest),
+        ({"query": None}, "recall_empty_query"),
+        ({"query": "\u2003"}, "recall_empty_query"),
+        ({"query": "", "store_paths": [], "budget": None}, "recall_empty_query"),
+        ({"query": "\ud800"}, "recall_request"),
+        ({"store_paths": None}, "recall_no_stores"),
+        ({"store_paths": "s"}, "recall_no_stores"),
+        ({"store_paths": [], "budget": None}, "recall_no_stores"),
+        ({"store_paths": [""]}, "recall_request"),
+        ({"store_paths": ["a\0b"]}, "recall_request"),
+        ({"store_paths": [5]}, "recall_request"),
+        ({"budget": None}, "recall_budget"),
+        ({"budget": {}}, "recall_budget"),
+        ({"budget": {"max_excerpt_tokens": -1}}, "recall_budget"),
+        ({"budget": {"max_excerpt_tokens": 1.5}}, "recall_budget"),
+        ({"budget": {"max_excerpt_tokens": 1, "max_items": 0}}, "recall_budget"),
+        ({"scoring": {"recency_half_life_days": 0}}, "recall_request"),
+        ({"scoring": {"query_terms": "refund"}}, "recall_request"),
+        ({"scoring": {"enable_tag_overlap": 1}}, "recall_request"),
+        ({"trust_filter": {"trust_snapshot_path": ""}}, "recall_request"),
+        ({"now_utc": 5}, "recall_request"),
+        ({"now_utc": "2026-13-01"}, "recall_request"),
+        ({"dropped": "some"}, "recall_request"),
+        ({"embedding": True}, "recall_request"),
     ],
     ids=str,
 )
-def test_the_same_bad_request_always_gets_the_same_error(
-    change: dict[str, Any], kind: type[RecallError]
-) -> None:
+def test_the_same_bad_request_always_gets_the_same_error(change: dict[str, Any], code: str) -> None:
     told = []
     for _ in range(2):
         with pytest.raises(RecallError) as caught:
             MemoryControllerInput.from_json(VALID | change)
         told.append(caught.value.as_json())
 
-    assert type(caught.value) is kind
+    assert caught.value.code == code
     assert told[0] == told[1]
 
 
@@ -243,6 +234,6 @@ def test_a_trust_snapshot_is_read_in_full_or_not_at_all(line: str) -> None:
     good = b'{"memory_id":"m","classification":"malicious"}\n'
     with (
         written(b"", good + line.encode()) as (store, trust),
-        pytest.raises(InvalidTrustSnapshot, match="line 2"),
+        raises_code("recall_trust_snapshot", match="line 2"),
     ):
         read(_asked(VALID | {"trust_filter": {"trust_snapshot_path": trust}}, store))

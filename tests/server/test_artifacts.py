@@ -9,12 +9,13 @@ from starlette.testclient import TestClient
 
 from standfast.client import Client
 from standfast.clock import RandomIds
-from standfast.errors import NoRollback, NotConfigured, NotFound, VersionConflict
+from standfast.errors import NoRollback, NotFound, VersionConflict
 from standfast.optimize.prompts.backends import LocalPromptOverridesStore
 from standfast.optimize.prompts.overrides import PromptOverride
 from standfast.server.app import build_app
 from standfast.traces.artifact import Trace
 from standfast.traces.folder import TraceFolder
+from tests.raising import raises_code
 from tests.server.artifacts import PROMPT, TEMPLATE, artifact_harness, put_body, shorter
 from tests.server.harness import Harness, Served
 from tests.traces.scripted import Script, a_run, recorded
@@ -239,7 +240,7 @@ def test_the_client_reads_traces_and_changes_prompts(tmp_path: Path) -> None:
 
 def test_the_client_raises_what_the_server_raised(served: Served) -> None:
     with Client(served.address, key=served.key) as client:
-        with pytest.raises(NotConfigured, match="traces = "):
+        with raises_code("not_configured", match="traces = "):
             list(client.traces().list())
         with pytest.raises(NoRollback):
             client.prompts().rollback(TEMPLATE, if_version=0, tag="never-changed")

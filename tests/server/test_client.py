@@ -34,7 +34,6 @@ from standfast.errors import (
     InvalidValue,
     NotAllowed,
     NotFound,
-    NotPending,
     ServerFailed,
     StandfastError,
     Unauthenticated,
@@ -44,6 +43,7 @@ from standfast.govern.approvals.sshsig import sign
 from standfast.memory import Memory
 from standfast.records.vocabulary import ActionType, Band, Verdict
 from tests.govern import openssh
+from tests.raising import raises_code
 from tests.server.cutting_proxy import CuttingProxy
 from tests.server.harness import HANDBOOK, Served
 
@@ -149,7 +149,7 @@ def test_a_human_decides_through_the_client(client: Client, served: Served) -> N
     approve = shown.to_sign[0]
     signature = sign(openssh.private_key("alice"), approve.text.encode(), "standfast-seal")
     receipt = client.approvals().decide(approve.statement, signature)
-    with pytest.raises(NotPending):
+    with raises_code("not_pending"):
         client.approvals().decide(approve.statement, signature)
 
     assert waiting == shown.proposal

@@ -11,9 +11,10 @@ from click.testing import CliRunner
 
 from standfast.cli import main
 from standfast.client import Client
-from standfast.errors import StandfastError, UnsafeBind
+from standfast.errors import StandfastError
 from standfast.memory import Memory
 from standfast.server.app import check_bind, is_loopback
+from tests.raising import raises_code
 from tests.server.harness import HANDBOOK, Served
 
 
@@ -25,16 +26,16 @@ def test_this_machine_alone_needs_nothing(host: str) -> None:
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.168.1.7", "memory.example.com"])
 def test_elsewhere_needs_tls_in_front(host: str) -> None:
-    with pytest.raises(UnsafeBind, match="--behind-tls"):
+    with raises_code("unsafe_bind", match="--behind-tls"):
         check_bind(host, behind_tls=False, has_keys=True, host_names=["memory.example.com"])
 
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "127.0.0.1", "localhost"])
 def test_behind_tls_needs_keys_and_host_names_wherever_it_listens(host: str) -> None:
     """A proxy on this machine makes a loopback address public, and its log may hold what is printed."""
-    with pytest.raises(UnsafeBind, match="standfast keys create"):
+    with raises_code("unsafe_bind", match="standfast keys create"):
         check_bind(host, behind_tls=True, has_keys=False, host_names=["memory.example.com"])
-    with pytest.raises(UnsafeBind, match="--host-name"):
+    with raises_code("unsafe_bind", match="--host-name"):
         check_bind(host, behind_tls=True, has_keys=True)
     check_bind(host, behind_tls=True, has_keys=True, host_names=["memory.example.com"])
 

@@ -2,11 +2,12 @@
 
 import pytest
 
-from standfast.errors import CommitAborted, InvalidValue, PayloadMismatch, TooDeep
+from standfast.errors import CommitAborted, InvalidValue, PayloadMismatch
 from standfast.limits import MAX_DEPTH_LEVELS
 from standfast.store.audit import _fact_in
 from standfast.store.commit import Commit, Fact
 from standfast.store.store import Store
+from tests.raising import raises_code
 from tests.store.builders import commit, memory_store, merge, write
 
 JUDGED = Fact.of("judgement", {"verdict": "SEAL", "score": 1.0})
@@ -78,7 +79,7 @@ def test_a_fact_that_its_entry_could_not_hold_is_refused_at_once() -> None:
     for _ in range(MAX_DEPTH_LEVELS - 2):
         body = {"in": body}
 
-    with pytest.raises(TooDeep):
+    with raises_code("canon_depth"):
         Fact.of("judgement", body)
 
 

@@ -9,9 +9,10 @@ from click.testing import CliRunner
 
 from standfast.cli import main
 from standfast.clock import CountedIds, ManualClock
-from standfast.errors import InvalidSettings, RetentionTooShort
+from standfast.errors import InvalidSettings
 from standfast.settings import Settings
 from standfast.traces.folder import TraceFolder
+from tests.raising import raises_code
 from tests.traces.scripted import a_run, recorded
 
 DAY = 86_400
@@ -57,7 +58,7 @@ def test_the_settings_say_how_long_traces_are_kept(old_trace: Path, monkeypatch:
 def test_less_than_fourteen_days_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InvalidSettings, match="at least 14 days"):
         Settings(trace_retention_days=13)
-    with pytest.raises(RetentionTooShort):
+    with raises_code("retention_too_short"):
         TraceFolder(tmp_path, ids=CountedIds(), retention_days=13.9)
 
     assert Settings(trace_retention_days=14).trace_retention_days == 14

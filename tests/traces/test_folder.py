@@ -8,9 +8,10 @@ from pathlib import Path
 import pytest
 
 from standfast.clock import CountedIds, ManualClock, RandomIds
-from standfast.errors import DamagedTrace, InvalidTrace, RetentionTooShort, TraceExists, TraceFolderFailed
+from standfast.errors import InvalidTrace, TraceFolderFailed
 from standfast.traces.artifact import Trace
 from standfast.traces.folder import TraceFolder
+from tests.raising import raises_code
 from tests.traces.scripted import Script, a_run, recorded
 
 NOW = datetime(2026, 3, 1, tzinfo=UTC)
@@ -43,7 +44,7 @@ def test_putting_again_changes_nothing_and_another_trace_of_the_run_is_refused(t
     folder.put(recorded())
     folder.put(recorded())
 
-    with pytest.raises(TraceExists):
+    with raises_code("trace_exists"):
         folder.put(recorded(Script(sections=())))
     assert folder.get("run-1") == recorded()
     assert [file.name for file in folder.path.iterdir()] == ["run-1.json"]
@@ -104,7 +105,7 @@ def test_a_damaged_or_missing_file_is_told(tmp_path: Path) -> None:
     text = file.read_bytes()
 
     file.write_bytes(text.replace(b"parcel status", b"parcel states"))
-    with pytest.raises(DamagedTrace):
+    with raises_code("damaged_trace"):
         folder.get("run-1")
     file.write_bytes(text[:-100])
     with pytest.raises(InvalidTrace):
@@ -147,7 +148,7 @@ def test_a_sweep_takes_what_crashed_writers_left_and_files_that_cant_be_read(tmp
 
 @pytest.mark.parametrize("days", [13.999, 0, -1, float("nan")])
 def test_nothing_younger_than_fourteen_days_is_ever_swept(tmp_path: Path, days: float) -> None:
-    with pytest.raises(RetentionTooShort):
+    with raises_code("retention_too_short"):
         a_folder(tmp_path).sweep(now=NOW, older_than_days=days)
 
 

@@ -14,14 +14,15 @@ import pytest
 
 from standfast import Memory
 from standfast.clock import RandomIds
-from standfast.errors import TraceFolderFull
 from standfast.memory.run import Run
 from standfast.traces import Trace, TraceFolder
 from standfast.traces.equivalence import shortfalls
+from tests.raising import raises_code
 
 KILLED_RUN = """
 import os, signal, sys
 from standfast import Memory
+from tests.raising import raises_code
 memory = Memory.open(sys.argv[1])
 run = memory.run(workflow="triage", mode="buffered_write", run_id="r1")
 @run.tool()
@@ -227,7 +228,7 @@ def test_a_full_folder_makes_room_for_new_traces_only_from_old_ones(tmp_path: Pa
     folder = TraceFolder(tmp_path, ids=RandomIds(), max_bytes=size + size // 2)
     file = folder.put(first)
 
-    with pytest.raises(TraceFolderFull, match="traces_max_bytes"):
+    with raises_code("trace_folder_full", match="traces_max_bytes"):
         folder.put(second)
 
     os.utime(file, (0, 0))

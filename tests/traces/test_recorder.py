@@ -16,7 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from standfast.clock import ManualClock
-from standfast.errors import InvalidValue, ProfileConflict, RecorderFinished
+from standfast.errors import InvalidValue
 from standfast.records.canon import canonical_bytes, fingerprint
 from standfast.traces.artifact import (
     ModelConfig,
@@ -29,6 +29,7 @@ from standfast.traces.artifact import (
 from standfast.traces.equivalence import ShortfallCode, compare, shortfalls
 from standfast.traces.recorder import Recorder
 from standfast.traces.shapes import TextShape
+from tests.raising import raises_code
 from tests.traces.scripted import MODEL, SEARCH, SEND, Script, a_recorder, a_run, recorded
 
 
@@ -370,7 +371,7 @@ def test_a_call_that_comes_back_too_late_still_gets_its_result() -> None:
 
     assert result == "late"
     assert gap_codes(recorder.finish()) == ["unfinished_call"]
-    with pytest.raises(RecorderFinished):
+    with raises_code("recorder_finished"):
         recorder.guardrail("too late")
 
 
@@ -407,7 +408,7 @@ def test_a_tool_has_one_profile_in_a_run() -> None:
     recorder = a_recorder(profiles=[SEARCH])
     recorder.register(ToolProfile.from_json(SEARCH.as_json()))
 
-    with pytest.raises(ProfileConflict):
+    with raises_code("profile_conflict"):
         recorder.register(ToolProfile(tool_name="search", tool_profile_version="search-v2"))
 
 

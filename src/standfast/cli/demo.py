@@ -14,7 +14,7 @@ from rich.console import Console
 from rich.padding import Padding
 
 from standfast.cli.output import ANSWER_IS_NO, json_option, print_json
-from standfast.errors import CommitAborted, SelfApproval, StandfastError
+from standfast.errors import StandfastError
 from standfast.govern.approvals.approvals import Approval, Decision, Statement
 from standfast.govern.approvals.signers import Signers
 from standfast.govern.approvals.sshsig import SEAL_NAMESPACE, PublicKey, sign
@@ -68,12 +68,12 @@ class Tour:
         mark = "[green]✓[/green]" if holds else "[red]✗[/red]"
         self.console.print(f"  {mark} {text}", highlight=False)
 
-    def refusal(self, text: str, kind: type[StandfastError], attempt: Callable[[], object]) -> None:
-        """Claim that an attempt raises an error of this class, and print its message."""
+    def refusal(self, text: str, code: str, attempt: Callable[[], object]) -> None:
+        """Claim that an attempt raises an error with this code, and print its message."""
         try:
             attempt()
         except StandfastError as error:
-            self.claim(text, isinstance(error, kind))
+            self.claim(text, error.code == code)
             self.show(str(error))
         else:
             self.claim(text, holds=False)
@@ -101,7 +101,7 @@ def learning(tour: Tour, memory: Memory) -> None:
     right.remember("The orders API takes 90 requests a minute.", subject="api/orders", source=DOCS)
     left.commit()
     tour.refusal(
-        "if two runs change the same subject, the second commit is refused", CommitAborted, right.commit
+        "if two runs change the same subject, the second commit is refused", "commit_aborted", right.commit
     )
 
 
@@ -152,7 +152,7 @@ def sealing(tour: Tour, memory: Memory) -> None:
     tour.claim("the rule is waiting, and not law yet", list(memory.records(band=Band.VAULT)) == [])
     tour.refusal(
         "the agent can't approve its own proposal",
-        SelfApproval,
+        "self_approval",
         lambda: queue.decide(signed("triage-bot"), signers=signers),
     )
     receipt = queue.decide(signed("alice@example.com"), signers=signers)

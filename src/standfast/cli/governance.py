@@ -22,7 +22,7 @@ from standfast.cli.options import (
     store_option,
 )
 from standfast.cli.output import ANSWER_IS_NO, json_option, print_json
-from standfast.errors import NotPending, StandfastError
+from standfast.errors import ApprovalError, StandfastError
 from standfast.govern.admission import lenient_judgement
 from standfast.govern.approvals.approvals import (
     Approval,
@@ -249,7 +249,9 @@ def _to_decide(
     for proposal_id in proposal_ids:
         found = memory.approvals().find(proposal_id)
         if isinstance(found, DecidedProposal):
-            raise NotPending(proposal_id=found.proposal.proposal_id, state=found.proposal.state.value)
+            raise ApprovalError(
+                "not_pending", proposal_id=found.proposal.proposal_id, state=found.proposal.state.value
+            )
         if found.proposal.proposal_id not in waiting and not options.as_json:
             _print_proposal(found, _replaced(memory, found))
         waiting[found.proposal.proposal_id] = found

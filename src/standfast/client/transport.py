@@ -24,9 +24,10 @@ PAUSE_SECONDS: Final = 0.2
 _RETRYABLE: Final = (429, 502, 503, 504)
 MAX_PAUSE_SECONDS: Final = 5.0
 _ERROR_CLASSES: Final[dict[str, type[StandfastError]]] = {
-    kind.code: kind
+    code: kind
     for kind in vars(errors).values()
     if isinstance(kind, type) and issubclass(kind, StandfastError)
+    for code in (kind.code, *kind.cases)
 }
 _Response = TypeVar("_Response", bound=Value)
 
@@ -252,9 +253,13 @@ def _error_of(address: str, problem: object) -> StandfastError:
     fields = problem if isinstance(problem, dict) else {}
     code, facts, detail = fields.get("code"), fields.get("facts"), str(fields.get("detail", ""))
     kind = _ERROR_CLASSES.get(code) if isinstance(code, str) else None
-    if kind is not None and isinstance(facts, dict) and all(isinstance(name, str) for name in facts):
-        error = kind.__new__(kind)
-        StandfastError.__init__(error, **facts)
+    if (
+        isinstance(code, str)
+        and kind is not None
+        and isinstance(facts, dict)
+        and all(isinstance(name, str) for name in facts)
+    ):
+        error = errors.rebuilt(kind, code, facts)
         try:
             if str(error) == detail:
                 return error

@@ -12,12 +12,9 @@
     │   ├── Forbidden             forbidden              the API key is valid, but lacks the permission
     │   ├── RateLimited           rate_limited           too many calls in too short a time
     │   ├── Overloaded            overloaded             the server has reached one of its limits on concurrent work
-    │   ├── TooManyRuns           too_many_runs          the API key holds as many open runs as one key may
     │   ├── NotFound              not_found              the thing does not exist, or it is not the caller's
-    │   │   └── NotConfigured     not_configured         the server's settings do not name a place for this
     │   ├── RequestReused         request_reused         the idempotency key was used for another request
     │   ├── BadRequest            bad_request            the request is malformed
-    │   ├── UnsafeBind            unsafe_bind            the server cannot listen at this address, or must not
     │   ├── Unreachable           unreachable            the server did not respond
     │   └── ServerFailed          server_failed          the server failed, or it is not a Standfast server
     ├── StoreError                store                  the store can't do this, or can't do it now
@@ -26,7 +23,6 @@
     │   ├── BrokenChain           broken_chain           an entry of the ledger is missing or was changed
     │   ├── NoSuchSnapshot        no_such_snapshot       there is no snapshot of that number
     │   ├── NotAllowed            not_allowed            the run's visibility mode forbids this
-    │   ├── AboveCeiling          above_ceiling          the deployment's visibility ceiling forbids this
     │   ├── RunOver               run_over               the run was committed or discarded already
     │   ├── CommitAborted         commit_aborted         the commit was refused
     │   ├── PayloadMismatch       payload_mismatch       the commit id was used for another payload before
@@ -35,46 +31,13 @@
     │   ├── StoreBusy             store_busy             other writers blocked the store for too long
     │   ├── ReadOnlyStore         read_only_store        the store is on media that can only be read
     │   ├── StoreFailed           store_failed           the disk or the server failed, and nothing was changed
-    │   ├── OutcomeUnknown        outcome_unknown        it is unknown whether the commit was applied
-    │   ├── CheckpointFileFailed  checkpoint_file_failed  the file of checkpoints can't be read or written
-    │   └── LogKeyFailed          log_key_failed         the file of the log's signing key can't be read or created
+    │   └── OutcomeUnknown        outcome_unknown        it is unknown whether the commit was applied
     ├── ApprovalError             approval               an approval was refused or could not be made
-    │   ├── BadSignature          bad_signature          the signature cannot be read, or does not match the statement
-    │   ├── UnusableKey           unusable_key           the key may not sign: it is not Ed25519, malformed, or weak
-    │   ├── WrongNamespace        wrong_namespace        the signature, or the key, is for another purpose
-    │   ├── InvalidSigners        invalid_signers        a list of signers is invalid
-    │   ├── UnknownSigner         unknown_signer         the key is not on the list of allowed signers
-    │   ├── SignerNotYetValid     signer_not_yet_valid   the signer's key is not valid yet
-    │   ├── SignerExpired         signer_expired         the signer's key is no longer valid
-    │   ├── SignerRevoked         signer_revoked         the signer's key is revoked
-    │   ├── SelfApproval          self_approval          the proposal was signed by its author, or by an agent
-    │   ├── WrongPayload          wrong_payload          the signed statement is about something else than the proposal
-    │   ├── ApprovalReplayed      approval_replayed      the nonce of the statement was used before
-    │   ├── ApprovalExpired       approval_expired       the signed statement has expired
-    │   ├── NoSuchProposal        no_such_proposal       no proposal has this id, or more than one begins with it
-    │   ├── NotPending            not_pending            the proposal is already decided, or has expired
-    │   └── SigningFailed         signing_failed         no signature could be made
+    │   └── UnusableKey           unusable_key           the key may not sign: it is not Ed25519, malformed, or weak
     ├── NotProven                 not_proven             a proof, note or receipt does not prove what it claims
-    │   ├── MalformedNote         malformed_note         the text is not a signed note
-    │   ├── ForgedNote            forged_note            a known key's signature does not match the note
-    │   ├── UnsignedNote          unsigned_note          no known key has signed the note
-    │   ├── MalformedCheckpoint   malformed_checkpoint   the text of the note is not a checkpoint
-    │   ├── ForeignLog            foreign_log            the checkpoint belongs to another log
-    │   ├── BadInclusion          bad_inclusion          the proof does not show that the entry is in the tree
-    │   ├── BadConsistency        bad_consistency        the proof does not show that the newer tree extends the older one unchanged
-    │   ├── SizeMismatch          size_mismatch          the receipt and its checkpoint are about different trees
-    │   ├── MalformedEntry        malformed_entry        the proven leaf is not a ledger entry
-    │   └── MisplacedEntry        misplaced_entry        the entry has another sequence number than its receipt
     ├── TraceError                trace                  a trace can't be recorded, read, stored or replayed
     │   ├── InvalidTrace          invalid_trace          the artifact can't be read, or does not fit its JSON Schema
-    │   ├── ForeignTraceVersion   trace_version          the artifact was written under another version of a contract
-    │   ├── DamagedTrace          damaged_trace          the artifact was changed after it was written: its hash does not fit its content
-    │   ├── RecorderFinished      recorder_finished      the trace is finished; nothing can be added to it
-    │   ├── ProfileConflict       profile_conflict       one tool has two profiles in one run
-    │   ├── TraceExists           trace_exists           the folder holds a different trace of that run
     │   ├── TraceFolderFailed     trace_folder_failed    the folder of traces can't be written or read
-    │   ├── TraceFolderFull       trace_folder_full      the folder of traces holds as much as it may
-    │   ├── RetentionTooShort     retention_too_short    a sweep may not remove traces as young as this
     │   ├── NotReplayable         not_replayable         the run can't be replayed from this artifact
     │   ├── ReplayDiverged        replay_diverged        the agent made a call that the recorded run never made
     │   └── RecordedFailure       recorded_failure       the tool failed when the run was recorded, so it fails in the replay
@@ -134,22 +97,13 @@
     │       └── OptimizationFailed  optimization_failed  the optimization worker replied with an error
     ├── RecallError               recall                 a recall could not be answered
     │   ├── EmptyQuery            recall_empty_query     the query is empty
-    │   ├── NoStores              recall_no_stores       no store was named
-    │   ├── InvalidBudget         recall_budget          the token budget is not a valid one
     │   ├── InvalidRequest        recall_request         a field of the request has an invalid value
     │   ├── MissingStore          recall_missing_store   a store that was named does not exist
     │   ├── UnreadableStore       recall_unreadable_store  a store that was named exists but can't be read
-    │   ├── InvalidTrustSnapshot  recall_trust_snapshot  the trust snapshot can't be read in full
     │   └── EmbeddingFailed       recall_embedding       an embedder gave no vectors, or not those that it promised
     └── NotCanonical              not_canonical          a value or a text is not json-v1
-        ├── UnsupportedType       canon_type             a value is of a type that JSON does not have
-        ├── NumberOutOfRange      canon_number           a number is NaN, infinite, or too large to be exact in every JSON reader
         ├── LoneSurrogate         canon_surrogate        a string holds half of a UTF-16 pair, which UTF-8 can't encode
-        ├── DuplicateKey          canon_duplicate_key    two keys of one object are the same after Unicode normalisation
-        ├── NaiveDatetime         canon_datetime         a datetime has no time zone, or is outside the years 1 to 9999
-        ├── TooDeep               canon_depth            a value is nested deeper than the limit, or contains itself
-        ├── TooLarge              canon_size             a value takes more bytes than the limit
-        └── MalformedJson         canon_syntax           the bytes are not a JSON text in UTF-8
+        └── TooLarge              canon_size             a value takes more bytes than the limit
 
 Each error has its ``facts`` as a dictionary, and its message is made from them. A class has a docstring
 only where it promises more than its line above; the message serves as one otherwise.

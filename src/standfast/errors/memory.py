@@ -2,22 +2,32 @@
 around it.
 """
 
+from collections.abc import Mapping
 from typing import Any, ClassVar, Self
 
 
 class StandfastError(Exception):
-    """The base class: a stable ``code``, the ``facts``, and a message that says what to do."""
+    """The base class: a stable ``code``, the ``facts``, and a message that says what to do.
 
-    code: ClassVar[str] = "standfast"
-    says: ClassVar[str] = "Something went wrong in Standfast."
+    Args:
+        case: One of the class's ``cases``, which has a code and a message of its own.
+        facts: The words in braces of the message.
+    """
+
+    code: str = "standfast"
+    says: str = "Something went wrong in Standfast."
+    cases: ClassVar[Mapping[str, str]] = {}
 
     def __init_subclass__(cls, *, code: str) -> None:
         cls.code = code
+        cls.cases = cls.__dict__.get("cases", {})
         cls.__doc__ = cls.__doc__ or cls.says
 
-    def __init__(self, **facts: Any) -> None:
+    def __init__(self, case: str | None = None, /, **facts: Any) -> None:
         super().__init__()
         self.facts = facts
+        if case is not None:
+            self.code, self.says = case, self.cases[case]
 
     def __str__(self) -> str:
         return self.says.format(**self.facts)
@@ -27,15 +37,18 @@ class StandfastError(Exception):
         return f"{type(self).__name__}({facts})"
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _rebuilt, (type(self), self.facts)
+        return rebuilt, (type(self), self.code, self.facts)
 
     def as_json(self) -> dict[str, Any]:
         """The error as JSON, as the command line prints it."""
         return {"code": self.code, "message": str(self), "facts": self.facts}
 
 
-def _rebuilt(kind: type[StandfastError], facts: dict[str, Any]) -> StandfastError:
-    return kind(**facts)
+def rebuilt(kind: type[StandfastError], code: str, facts: dict[str, Any]) -> StandfastError:
+    """An error from its class, its code and its facts."""
+    error = kind.__new__(kind)
+    StandfastError.__init__(error, None if code == kind.code else code, **facts)
+    return error
 
 
 class InvalidValue(StandfastError, code="invalid_value"):
@@ -62,12 +75,29 @@ class NotCanonical(StandfastError, code="not_canonical"):
     """A value or a text is not json-v1. ``path`` says where, e.g. ``$.tags[3]``."""
 
     says = "At {path}: not a json-v1 value."
+    cases: ClassVar = {
+        "canon_type": (
+            "At {path}: {type} is not a JSON value. Use a dict with string keys, list, tuple, str,"
+            " int, float, bool, None or an aware datetime (exactly these types); convert anything else"
+            " first."
+        ),
+        "canon_number": (
+            "At {path}: {number} is not a number between -(2^53 - 1) and 2^53 - 1; send larger ones as"
+            " strings, and leave NaN and infinities out."
+        ),
+        "canon_duplicate_key": (
+            "At {path}: the key {key!r} occurs twice (keys are compared after NFC); keep one."
+        ),
+        "canon_datetime": (
+            "At {path}: {value} is not an instant in UTC; use an aware datetime between years 1 and"
+            " 9999, for example datetime.now(UTC)."
+        ),
+        "canon_depth": "At {path}: nested deeper than {limit_levels} levels; flatten the value.",
+        "canon_syntax": "At {path}: not a JSON text in UTF-8: {problem} (at offset {offset}).",
+    }
 
-    def __init__(self, **facts: Any) -> None:
-        super().__init__(path="$", **facts)
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return _rebuilt_at, (type(self), self.facts)
+    def __init__(self, case: str | None = None, /, **facts: Any) -> None:
+        super().__init__(case, path="$", **facts)
 
     def inside(self, step: str) -> Self:
         """The same error with a step of the path put in front."""
@@ -75,57 +105,24 @@ class NotCanonical(StandfastError, code="not_canonical"):
         return self
 
 
-def _rebuilt_at(kind: type[NotCanonical], facts: dict[str, Any]) -> NotCanonical:
-    error = kind()
-    error.facts = facts
-    return error
-
-
-class UnsupportedType(NotCanonical, code="canon_type"):
-    says = (
-        "At {path}: {type} is not a JSON value. Use a dict with string keys, list, tuple, str, int, float,"
-        " bool, None or an aware datetime (exactly these types); convert anything else first."
-    )
-
-
-class NumberOutOfRange(NotCanonical, code="canon_number"):
-    says = (
-        "At {path}: {number} is not a number between -(2^53 - 1) and 2^53 - 1; send larger ones as strings,"
-        " and leave NaN and infinities out."
-    )
-
-
 class LoneSurrogate(NotCanonical, code="canon_surrogate"):
     says = "At {path}: the string holds a lone surrogate at character {index}; decode it properly first."
-
-
-class DuplicateKey(NotCanonical, code="canon_duplicate_key"):
-    says = "At {path}: the key {key!r} occurs twice (keys are compared after NFC); keep one."
-
-
-class NaiveDatetime(NotCanonical, code="canon_datetime"):
-    says = (
-        "At {path}: {value} is not an instant in UTC; use an aware datetime between years 1 and 9999, for"
-        " example datetime.now(UTC)."
-    )
-
-
-class TooDeep(NotCanonical, code="canon_depth"):
-    says = "At {path}: nested deeper than {limit_levels} levels; flatten the value."
 
 
 class TooLarge(NotCanonical, code="canon_size"):
     says = "At {path}: {size_bytes} bytes, but one value may take {limit_bytes}; split it."
 
 
-class MalformedJson(NotCanonical, code="canon_syntax"):
-    says = "At {path}: not a JSON text in UTF-8: {problem} (at offset {offset})."
-
-
 class AccessError(StandfastError, code="access"):
     """The server refuses a call. Nothing was changed."""
 
     says = "The server refused the call."
+    cases: ClassVar = {
+        "too_many_runs": (
+            "This key has {open_runs} open runs, the most it may have now; commit or discard one."
+        ),
+        "unsafe_bind": "Cannot serve on {host}: {problem}",
+    }
 
 
 class Unauthenticated(AccessError, code="unauthenticated"):
@@ -144,16 +141,11 @@ class Overloaded(AccessError, code="overloaded"):
     says = "The server is at its limit ({what}); try again in a moment."
 
 
-class TooManyRuns(AccessError, code="too_many_runs"):
-    says = "This key has {open_runs} open runs, the most it may have now; commit or discard one."
-
-
 class NotFound(AccessError, code="not_found"):
     says = "There is no {what}."
-
-
-class NotConfigured(NotFound, code="not_configured"):
-    says = "This server has no {what}; name one in its settings: {setting} = …"
+    cases: ClassVar = {
+        "not_configured": "This server has no {what}; name one in its settings: {setting} = …",
+    }
 
 
 class RequestReused(AccessError, code="request_reused"):
@@ -162,10 +154,6 @@ class RequestReused(AccessError, code="request_reused"):
 
 class BadRequest(AccessError, code="bad_request"):
     says = "The request is malformed: {problem}."
-
-
-class UnsafeBind(AccessError, code="unsafe_bind"):
-    says = "Cannot serve on {host}: {problem}"
 
 
 class Unreachable(AccessError, code="unreachable"):
@@ -184,6 +172,14 @@ class PutRefused(StandfastError, code="put_refused"):
 
 class StoreError(StandfastError, code="store"):
     says = "The store can't do this."
+    cases: ClassVar = {
+        "checkpoint_file_failed": (
+            "The checkpoint file {file} can't be used: {problem}. Fix that, then sign the checkpoint again."
+        ),
+        "log_key_failed": (
+            "The log's key {file} can't be used: {problem}. Fix that, or set log_key to another file."
+        ),
+    }
 
 
 class CannotOpen(StoreError, code="cannot_open"):
@@ -211,13 +207,12 @@ class NoSuchSnapshot(StoreError, code="no_such_snapshot"):
 
 class NotAllowed(StoreError, code="not_allowed"):
     says = "A run in mode {mode} may not {operation}; open it with mode='buffered_write' to write."
-
-
-class AboveCeiling(StoreError, code="above_ceiling"):
-    says = (
-        "Memory is {ceiling} in this deployment, so nobody may {operation}. An operator can raise the setting"
-        " visibility_ceiling."
-    )
+    cases: ClassVar = {
+        "above_ceiling": (
+            "Memory is {ceiling} in this deployment, so nobody may {operation}. An operator can raise"
+            " the setting visibility_ceiling."
+        ),
+    }
 
 
 class RunOver(StoreError, code="run_over"):
@@ -271,202 +266,124 @@ class OutcomeUnknown(StoreError, code="outcome_unknown"):
     )
 
 
-class CheckpointFileFailed(StoreError, code="checkpoint_file_failed"):
-    """The file of checkpoints can't be read or written. Appending a checkpoint twice does no harm."""
-
-    says = "The checkpoint file {file} can't be used: {problem}. Fix that, then sign the checkpoint again."
-
-
-class LogKeyFailed(StoreError, code="log_key_failed"):
-    says = "The log's key {file} can't be used: {problem}. Fix that, or set log_key to another file."
-
-
 class ApprovalError(StandfastError, code="approval"):
     says = "The approval was refused."
-
-
-class BadSignature(ApprovalError, code="bad_signature"):
-    says = "The signature was refused: {problem}. Sign the statement again."
+    cases: ClassVar = {
+        "bad_signature": "The signature was refused: {problem}. Sign the statement again.",
+        "wrong_namespace": (
+            "The signature or its key is for {found}, not for {needed}. Sign with -n {needed} and a"
+            " key listed for it."
+        ),
+        "invalid_signers": "Line {line} of the {which} is invalid: {problem}.",
+        "unknown_signer": (
+            "No allowed signer has the key {key_fingerprint}. If its owner may seal, add it to the"
+            " allowed signers."
+        ),
+        "signer_not_yet_valid": (
+            "The key {key_fingerprint} of {principal} is valid from {valid_after}; it is {at}. Wait,"
+            " or use another key."
+        ),
+        "signer_expired": (
+            "The key {key_fingerprint} of {principal} was valid until {valid_before}; it is {at}. Use"
+            " another key."
+        ),
+        "signer_revoked": "The key {key_fingerprint} is revoked. Sign with another key.",
+        "self_approval": (
+            "{principal} cannot decide proposal {proposal_id}: {problem}. Ask a human who did not propose it."
+        ),
+        "wrong_payload": (
+            "The signature does not fit proposal {proposal_id}: {problem}. Look at it again and sign"
+            " what you see now: standfast approvals show {proposal_id}"
+        ),
+        "approval_replayed": "The nonce {nonce} was used before. Sign a new statement with a new nonce.",
+        "approval_expired": "The approval expired at {expires_at}; it is {at}. Sign a new statement.",
+        "no_such_proposal": "{problem}. See: standfast approvals list",
+        "not_pending": (
+            "Proposal {proposal_id} is already {state}. To change that, propose the content again."
+        ),
+        "signing_failed": "Could not sign: {problem}.",
+    }
 
 
 class UnusableKey(ApprovalError, code="unusable_key"):
     says = "The key was refused: {problem}. Use an ssh-ed25519 or sk-ssh-ed25519@openssh.com key."
 
 
-class WrongNamespace(ApprovalError, code="wrong_namespace"):
-    says = (
-        "The signature or its key is for {found}, not for {needed}. Sign with -n {needed} and a key listed"
-        " for it."
-    )
-
-
-class InvalidSigners(ApprovalError, code="invalid_signers"):
-    """A list of signers is invalid. All of it is refused, because a part of it would be another list."""
-
-    says = "Line {line} of the {which} is invalid: {problem}."
-
-
-class UnknownSigner(ApprovalError, code="unknown_signer"):
-    says = (
-        "No allowed signer has the key {key_fingerprint}. If its owner may seal, add it to the allowed"
-        " signers."
-    )
-
-
-class SignerNotYetValid(ApprovalError, code="signer_not_yet_valid"):
-    says = (
-        "The key {key_fingerprint} of {principal} is valid from {valid_after}; it is {at}. Wait, or use"
-        " another key."
-    )
-
-
-class SignerExpired(ApprovalError, code="signer_expired"):
-    says = (
-        "The key {key_fingerprint} of {principal} was valid until {valid_before}; it is {at}. Use another"
-        " key."
-    )
-
-
-class SignerRevoked(ApprovalError, code="signer_revoked"):
-    """The signer's key is revoked. Nothing that it ever signed is accepted."""
-
-    says = "The key {key_fingerprint} is revoked. Sign with another key."
-
-
-class SelfApproval(ApprovalError, code="self_approval"):
-    says = "{principal} cannot decide proposal {proposal_id}: {problem}. Ask a human who did not propose it."
-
-
-class WrongPayload(ApprovalError, code="wrong_payload"):
-    says = (
-        "The signature does not fit proposal {proposal_id}: {problem}. Look at it again and sign what you see"
-        " now: standfast approvals show {proposal_id}"
-    )
-
-
-class ApprovalReplayed(ApprovalError, code="approval_replayed"):
-    says = "The nonce {nonce} was used before. Sign a new statement with a new nonce."
-
-
-class ApprovalExpired(ApprovalError, code="approval_expired"):
-    says = "The approval expired at {expires_at}; it is {at}. Sign a new statement."
-
-
-class NoSuchProposal(ApprovalError, code="no_such_proposal"):
-    says = "{problem}. See: standfast approvals list"
-
-
-class NotPending(ApprovalError, code="not_pending"):
-    says = "Proposal {proposal_id} is already {state}. To change that, propose the content again."
-
-
-class SigningFailed(ApprovalError, code="signing_failed"):
-    says = "Could not sign: {problem}."
-
-
 class NotProven(StandfastError, code="not_proven"):
     """A proof, note or receipt does not prove what it claims. Trust nothing in it."""
 
     says = "The proof does not hold."
-
-
-class MalformedNote(NotProven, code="malformed_note"):
-    says = "This is not a signed note: {problem}. Pass the note unchanged, signature lines included."
-
-
-class ForgedNote(NotProven, code="forged_note"):
-    says = (
-        "The signature of {name}+{key_id} does not match the note. The note was changed; get it again from"
-        " its source."
-    )
-
-
-class UnsignedNote(NotProven, code="unsigned_note"):
-    says = (
-        "The note is signed by {signers}, and by none of the known keys ({known}). Pass the signer's public"
-        " key."
-    )
-
-
-class MalformedCheckpoint(NotProven, code="malformed_checkpoint"):
-    says = "This is not a checkpoint: {problem}. Pass a note that the log has signed."
-
-
-class ForeignLog(NotProven, code="foreign_log"):
-    says = "The checkpoint belongs to the log {origin}, not to {expected}. Pass a checkpoint of that log."
-
-
-class BadInclusion(NotProven, code="bad_inclusion"):
-    says = "The proof does not show that leaf {index} is in the tree of {size} leaves: {problem}"
-
-
-class BadConsistency(NotProven, code="bad_consistency"):
-    says = (
-        "The proof does not show that the tree of {new_size} leaves extends the one of {old_size}: {problem}"
-    )
-
-
-class SizeMismatch(NotProven, code="size_mismatch"):
-    says = "The receipt is for a tree of {tree_size} leaves, but its checkpoint is for {checkpoint_size}."
-
-
-class MalformedEntry(NotProven, code="malformed_entry"):
-    says = "Leaf {index} is not a ledger entry: {problem}"
-
-
-class MisplacedEntry(NotProven, code="misplaced_entry"):
-    says = "The entry has number {seq}, but its receipt is for leaf {index}, which is entry {expected}."
+    cases: ClassVar = {
+        "malformed_note": (
+            "This is not a signed note: {problem}. Pass the note unchanged, signature lines included."
+        ),
+        "forged_note": (
+            "The signature of {name}+{key_id} does not match the note. The note was changed; get it"
+            " again from its source."
+        ),
+        "unsigned_note": (
+            "The note is signed by {signers}, and by none of the known keys ({known}). Pass the"
+            " signer's public key."
+        ),
+        "malformed_checkpoint": "This is not a checkpoint: {problem}. Pass a note that the log has signed.",
+        "foreign_log": (
+            "The checkpoint belongs to the log {origin}, not to {expected}. Pass a checkpoint of that log."
+        ),
+        "bad_inclusion": (
+            "The proof does not show that leaf {index} is in the tree of {size} leaves: {problem}"
+        ),
+        "bad_consistency": (
+            "The proof does not show that the tree of {new_size} leaves extends the one of {old_size}:"
+            " {problem}"
+        ),
+        "size_mismatch": (
+            "The receipt is for a tree of {tree_size} leaves, but its checkpoint is for {checkpoint_size}."
+        ),
+        "malformed_entry": "Leaf {index} is not a ledger entry: {problem}",
+        "misplaced_entry": (
+            "The entry has number {seq}, but its receipt is for leaf {index}, which is entry {expected}."
+        ),
+    }
 
 
 class TraceError(StandfastError, code="trace"):
     says = "The trace can't be used like this."
+    cases: ClassVar = {
+        "recorder_finished": "The trace of run {run_id} is finished; record into a new run.",
+        "profile_conflict": (
+            "Tool {tool_name} has the profile {known_version} in this run and can't also have"
+            " {given_version}; use one."
+        ),
+        "retention_too_short": (
+            "Traces are kept at least {least_days} days; a sweep of {asked_days} days is refused."
+        ),
+        "trace_folder_full": (
+            "The folder {folder} holds its {max_bytes} bytes of traces, and none is past its retention"
+            " period; raise traces_max_bytes, or store traces elsewhere."
+        ),
+        "trace_exists": (
+            "{file} holds a different trace. A run has one trace; give the new run an id of its own."
+        ),
+    }
 
 
 class InvalidTrace(TraceError, code="invalid_trace"):
     says = "This is not a trace artifact: {problem}"
-
-
-class ForeignTraceVersion(TraceError, code="trace_version"):
-    says = "The artifact's {field} is {found}, but this version reads {expected}; record the run again."
-
-
-class DamagedTrace(TraceError, code="damaged_trace"):
-    says = (
-        "The artifact of run {run_id} was changed after it was written: its content hashes to {found}, not"
-        " {expected}."
-    )
-
-
-class RecorderFinished(TraceError, code="recorder_finished"):
-    says = "The trace of run {run_id} is finished; record into a new run."
-
-
-class ProfileConflict(TraceError, code="profile_conflict"):
-    says = (
-        "Tool {tool_name} has the profile {known_version} in this run and can't also have {given_version};"
-        " use one."
-    )
-
-
-class TraceExists(TraceError, code="trace_exists"):
-    says = "{file} holds a different trace. A run has one trace; give the new run an id of its own."
-
-
-class TraceFolderFull(TraceError, code="trace_folder_full"):
-    says = (
-        "The folder {folder} holds its {max_bytes} bytes of traces, and none is past its retention period;"
-        " raise traces_max_bytes, or store traces elsewhere."
-    )
+    cases: ClassVar = {
+        "trace_version": (
+            "The artifact's {field} is {found}, but this version reads {expected}; record the run again."
+        ),
+        "damaged_trace": (
+            "The artifact of run {run_id} was changed after it was written: its content hashes to"
+            " {found}, not {expected}."
+        ),
+    }
 
 
 class TraceFolderFailed(TraceError, code="trace_folder_failed"):
     """The folder of traces can't be written or read. No file was written partially."""
 
     says = "The trace file {file} can't be used: {problem}"
-
-
-class RetentionTooShort(TraceError, code="retention_too_short"):
-    says = "Traces are kept at least {least_days} days; a sweep of {asked_days} days is refused."
 
 
 class NotReplayable(TraceError, code="not_replayable"):
@@ -485,22 +402,21 @@ class RecallError(StandfastError, code="recall"):
     """A recall could not be answered. There are no partial answers."""
 
     says = "memory.read can't answer this."
+    cases: ClassVar = {
+        "recall_trust_snapshot": "The trust snapshot {trust_snapshot_path} can't be read: {problem}",
+    }
 
 
 class EmptyQuery(RecallError, code="recall_empty_query"):
     says = "The query is empty; say in a few words what to recall."
 
 
-class NoStores(RecallError, code="recall_no_stores"):
-    says = "store_paths is empty; name at least one store."
-
-
-class InvalidBudget(RecallError, code="recall_budget"):
-    says = "The budget is invalid: {problem}"
-
-
 class InvalidRequest(RecallError, code="recall_request"):
     says = "{field} is invalid: {problem}"
+    cases: ClassVar = {
+        "recall_no_stores": "store_paths is empty; name at least one store.",
+        "recall_budget": "The budget is invalid: {problem}",
+    }
 
 
 class MissingStore(RecallError, code="recall_missing_store"):
@@ -509,12 +425,6 @@ class MissingStore(RecallError, code="recall_missing_store"):
 
 class UnreadableStore(RecallError, code="recall_unreadable_store"):
     says = "The store {store_path} can't be read: {problem}"
-
-
-class InvalidTrustSnapshot(RecallError, code="recall_trust_snapshot"):
-    """The trust snapshot can't be read in full. Skipping a line could let a denied record pass."""
-
-    says = "The trust snapshot {trust_snapshot_path} can't be read: {problem}"
 
 
 class EmbeddingFailed(RecallError, code="recall_embedding"):

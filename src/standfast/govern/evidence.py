@@ -28,7 +28,7 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
-from standfast.errors import InvalidValue, StandfastError, TooLarge, UnsupportedType
+from standfast.errors import InvalidValue, NotCanonical, StandfastError, TooLarge
 from standfast.govern.authority import plain_text, read_word
 from standfast.limits import FLOAT_DECIMALS, MAX_EVIDENCE_BYTES, MAX_PROBLEM_CHARS
 from standfast.records.canon import CanonicalPart, canonical_bytes, fingerprint, normal_string, utc_text
@@ -549,7 +549,7 @@ def _require_json(value: dict[str, Any]) -> None:
             elif kind in (dict, list, tuple):
                 waiting.append(member)
             elif kind is datetime:
-                raise UnsupportedType(type="datetime")
+                raise NotCanonical("canon_type", type="datetime")
     if size_bytes > MAX_EVIDENCE_BYTES:
         raise TooLarge(size_bytes=size_bytes, limit_bytes=MAX_EVIDENCE_BYTES)
     canonical_bytes(value)

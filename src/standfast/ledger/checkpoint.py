@@ -21,16 +21,7 @@ from pathlib import Path
 from typing import Any, Final, Self
 
 from standfast.durable import sync_folder
-from standfast.errors import (
-    CheckpointFileFailed,
-    ForeignLog,
-    InvalidValue,
-    MalformedCheckpoint,
-    MalformedEntry,
-    MisplacedEntry,
-    NotCanonical,
-    SizeMismatch,
-)
+from standfast.errors import InvalidValue, NotCanonical, NotProven, StoreError
 from standfast.ledger.chain import Branch, Entry, leaf_hash
 from standfast.ledger.note import SigningKey, VerifyingKey, decoded_base64, open_note, unverified_text
 from standfast.ledger.note import sign as sign_note
@@ -102,23 +93,23 @@ class Checkpoint(Value, frozen=True, kw_only=True):
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """Read the checkpoint from its ``text``; anything else is a ``MalformedCheckpoint``."""
+        """Read the checkpoint from its ``text``; anything else is a ``NotProven`` (``malformed_checkpoint``)."""
         if not isinstance(text, str) or not text.endswith("\n"):
-            raise MalformedCheckpoint(problem="it does not end in a newline")
+            raise NotProven("malformed_checkpoint", problem="it does not end in a newline")
         # Not splitlines, which also splits at line ends that only Unicode knows.
         lines = text[:-1].split("\n")
         if len(lines) < 3:
-            raise MalformedCheckpoint(problem="it has fewer than three lines")
+            raise NotProven("malformed_checkpoint", problem="it has fewer than three lines")
         origin, size, root, *extensions = lines
         if not _SIZE.fullmatch(size):
-            raise MalformedCheckpoint(problem="its second line is not a size in decimal digits")
+            raise NotProven("malformed_checkpoint", problem="its second line is not a size in decimal digits")
         root_hash = decoded_base64(root)
         if root_hash is None or len(root_hash) != _HASH_BYTES:
-            raise MalformedCheckpoint(problem="its third line is not a SHA-256 in base64")
+            raise NotProven("malformed_checkpoint", problem="its third line is not a SHA-256 in base64")
         try:
             return cls(origin=origin, size=int(size), root_hash=root_hash.hex(), extensions=tuple(extensions))
         except InvalidValue as error:
-            raise MalformedCheckpoint(problem=error.facts["problem"]) from None
+            raise NotProven("malformed_checkpoint", problem=error.facts["problem"]) from None
 
     def sign(self, keys: Iterable[SigningKey]) -> str:
         """Sign the checkpoint with each key. One of them must be the log's own: its name is the origin."""
@@ -130,8 +121,8 @@ class Checkpoint(Value, frozen=True, kw_only=True):
     def verify(cls, note: str, keys: Iterable[VerifyingKey]) -> Self:
         """Return the checkpoint in a note that the log has signed with one of these keys.
 
-        Raises what ``open_note`` raises, ``MalformedCheckpoint`` if the note is no checkpoint, and
-        ``ForeignLog`` if no signer is named as the origin, because a key speaks for its own log only.
+        Raises what ``open_note`` raises, ``NotProven`` (``malformed_checkpoint``) if the note is no checkpoint, and
+        ``NotProven`` (``foreign_log``) if no signer is named as the origin, because a key speaks for its own log only.
         """
         text, signers = open_note(note, keys)
         checkpoint = cls.parse(text)
@@ -139,12 +130,12 @@ class Checkpoint(Value, frozen=True, kw_only=True):
         return checkpoint
 
     def verify_extends(self, older: "Checkpoint", proof: Sequence[str]) -> None:
-        """Check the proof that this tree extends an older one; ``BadConsistency`` if not.
+        """Check the proof that this tree extends an older one; ``NotProven`` (``bad_consistency``) if not.
 
         Verify both checkpoints first.
         """
         if older.origin != self.origin:
-            raise ForeignLog(origin=older.origin, expected=self.origin)
+            raise NotProven("foreign_log", origin=older.origin, expected=self.origin)
         verify_consistency(
             old_size=older.size,
             old_root=older.root_hash,
@@ -157,7 +148,7 @@ class Checkpoint(Value, frozen=True, kw_only=True):
 def _require_own(checkpoint: Checkpoint, names: Iterable[str]) -> None:
     names = sorted(set(names))
     if checkpoint.origin not in names:
-        raise ForeignLog(origin=checkpoint.origin, expected=", ".join(names))
+        raise NotProven("foreign_log", origin=checkpoint.origin, expected=", ".join(names))
 
 
 class CheckpointFileContent(Value, frozen=True, kw_only=True):
@@ -186,7 +177,7 @@ class CheckpointFile:
     def append(self, note: str) -> None:
         """Add one signed checkpoint durably.
 
-        After ``CheckpointFileFailed`` it may be there, or a part of it.
+        After ``StoreError`` (``checkpoint_file_failed``) it may be there, or a part of it.
         """
         Checkpoint.parse(unverified_text(note))
         with self._locked() as descriptor:
@@ -241,8 +232,8 @@ class CheckpointFile:
         except OSError as error:
             raise self._failed(error) from error
 
-    def _failed(self, error: OSError) -> CheckpointFileFailed:
-        return CheckpointFileFailed(file=str(self.path), problem=error.strerror or str(error))
+    def _failed(self, error: OSError) -> StoreError:
+        return StoreError("checkpoint_file_failed", file=str(self.path), problem=error.strerror or str(error))
 
 
 def _append_line(descriptor: int, note: str) -> None:
@@ -345,12 +336,12 @@ def verify_receipt(receipt: InclusionReceipt, verifying_key: VerifyingKey) -> di
     Needs no store, network or clock.
 
     Every failure is a ``NotProven``: what ``Checkpoint.verify`` and ``verify_inclusion`` raise,
-    ``SizeMismatch`` between receipt and checkpoint, and ``MalformedEntry`` or ``MisplacedEntry`` if the log
+    ``NotProven`` (``size_mismatch``) between receipt and checkpoint, and ``NotProven`` (``malformed_entry``) or ``NotProven`` (``misplaced_entry``) if the log
     has signed for something that no honest ledger holds.
     """
     checkpoint = Checkpoint.verify(receipt.checkpoint, (verifying_key,))
     if checkpoint.size != receipt.tree_size:
-        raise SizeMismatch(tree_size=receipt.tree_size, checkpoint_size=checkpoint.size)
+        raise NotProven("size_mismatch", tree_size=receipt.tree_size, checkpoint_size=checkpoint.size)
     content = receipt.entry.encode()
     verify_inclusion(
         leaf_hash=leaf_hash(content),
@@ -366,12 +357,12 @@ def _parse_entry(index: int, content: bytes) -> dict[str, Any]:
     try:
         entry = parse(content)
     except NotCanonical as error:
-        raise MalformedEntry(index=index, problem=str(error)) from None
+        raise NotProven("malformed_entry", index=index, problem=str(error)) from None
     if not isinstance(entry, dict) or canonical_bytes(entry) != content:
-        raise MalformedEntry(index=index, problem="it is not a canonical JSON object")
+        raise NotProven("malformed_entry", index=index, problem="it is not a canonical JSON object")
     seq = entry.get("seq")
     if type(seq) is not int:
-        raise MalformedEntry(index=index, problem="it has no sequence number")
+        raise NotProven("malformed_entry", index=index, problem="it has no sequence number")
     if seq != index + 1:
-        raise MisplacedEntry(seq=seq, index=index, expected=index + 1)
+        raise NotProven("misplaced_entry", seq=seq, index=index, expected=index + 1)
     return entry

@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple, Self
 
 from standfast.durable import write_new
-from standfast.errors import ForgedNote, InvalidValue, LogKeyFailed, MalformedNote, UnsignedNote
+from standfast.errors import InvalidValue, NotProven, StoreError
 from standfast.limits import MAX_LISTED_KEYS, MAX_LOG_NAME_CHARS, MAX_NOTE_BYTES, MAX_SIGNATURES
 from standfast.records.vocabulary import Value
 
@@ -219,9 +219,9 @@ class KeyFile:
             write_new(draft, f"{key.text}\n".encode("ascii"), mode=0o644)
             draft.replace(self.public_path)
 
-    def _failed(self, error: Exception) -> LogKeyFailed:
+    def _failed(self, error: Exception) -> StoreError:
         problem = (isinstance(error, OSError) and error.strerror) or "it does not hold text"
-        return LogKeyFailed(file=str(self.path), problem=problem)
+        return StoreError("log_key_failed", file=str(self.path), problem=problem)
 
 
 def log_name(path: Path) -> str:
@@ -243,15 +243,15 @@ class _Signature(NamedTuple):
 
 
 def sign(text: str, keys: Iterable[SigningKey]) -> str:
-    """Sign a text with each key, in this order. A text that no note can hold is a ``MalformedNote``."""
+    """Sign a text with each key, in this order. A text that no note can hold is a ``NotProven`` (``malformed_note``)."""
     try:
         message = text.encode()
     except (AttributeError, UnicodeEncodeError):
-        raise MalformedNote(problem="its text can't be encoded in UTF-8") from None
+        raise NotProven("malformed_note", problem="its text can't be encoded in UTF-8") from None
     note = text + "\n" + "".join(key.signature_line(message) for key in dict.fromkeys(keys))
     # As strict as verification, so that whatever can be signed can also be verified.
     if _split(note)[0] != text:
-        raise MalformedNote(problem="its text does not end in a newline")
+        raise NotProven("malformed_note", problem="its text does not end in a newline")
     return note
 
 
@@ -264,9 +264,8 @@ def open_note(note: str, keys: Iterable[VerifyingKey]) -> OpenedNote:
     """Verify a note against the known keys. Signatures of unknown keys are ignored.
 
     Raises:
-        ForgedNote: A known key's signature is wrong, even if another one is right.
-        UnsignedNote: No known key has signed it.
-        MalformedNote: It is not a signed note.
+        NotProven: A known key's signature is wrong, even if another one is right; or no known key has signed
+            it; or it is not a signed note.
     """
     known: dict[tuple[str, str], VerifyingKey] = {}
     for key in keys:
@@ -279,10 +278,11 @@ def open_note(note: str, keys: Iterable[VerifyingKey]) -> OpenedNote:
         if (signer := known.get((name, key_id))) is None:
             continue
         if not signer.has_signed(message, signature):
-            raise ForgedNote(name=name, key_id=key_id)
+            raise NotProven("forged_note", name=name, key_id=key_id)
         signers[signer] = None
     if not signers:
-        raise UnsignedNote(
+        raise NotProven(
+            "unsigned_note",
             known=_listed(known) or "there are none",
             signers=_listed((name, key_id) for name, key_id, _ in signatures),
         )
@@ -306,22 +306,24 @@ def decoded_base64(text: str) -> bytes | None:
 def _split(note: str) -> tuple[str, list[_Signature]]:
     """The text and the signatures of a note, not verified."""
     if not isinstance(note, str) or len(note) > MAX_NOTE_BYTES:
-        raise MalformedNote(problem=f"it is not a text of at most {MAX_NOTE_BYTES} bytes")
+        raise NotProven("malformed_note", problem=f"it is not a text of at most {MAX_NOTE_BYTES} bytes")
     try:
         size_bytes = len(note.encode())
     except UnicodeEncodeError:
-        raise MalformedNote(problem="it can't be encoded in UTF-8") from None
+        raise NotProven("malformed_note", problem="it can't be encoded in UTF-8") from None
     if size_bytes > MAX_NOTE_BYTES:
-        raise MalformedNote(problem=f"it takes {size_bytes} bytes, more than {MAX_NOTE_BYTES}")
+        raise NotProven("malformed_note", problem=f"it takes {size_bytes} bytes, more than {MAX_NOTE_BYTES}")
     if control := _CONTROL.search(note):
-        raise MalformedNote(problem=f"it holds a control character at {control.start()}")
+        raise NotProven("malformed_note", problem=f"it holds a control character at {control.start()}")
     # The last empty line counts, because the text may hold others.
     text, blank, signed = note.rpartition("\n\n")
     lines = signed.split("\n")
     if not blank or lines.pop() or not lines:
-        raise MalformedNote(problem="it does not end in an empty line and then signature lines")
+        raise NotProven("malformed_note", problem="it does not end in an empty line and then signature lines")
     if len(lines) > MAX_SIGNATURES:
-        raise MalformedNote(problem=f"it has {len(lines)} signatures, more than {MAX_SIGNATURES}")
+        raise NotProven(
+            "malformed_note", problem=f"it has {len(lines)} signatures, more than {MAX_SIGNATURES}"
+        )
     return text + "\n", [_parse_signature(line) for line in lines]
 
 
@@ -329,7 +331,7 @@ def _parse_signature(line: str) -> _Signature:
     matched = _SIGNATURE_LINE.fullmatch(line)
     decoded = decoded_base64(matched[2]) if matched else None
     if matched is None or decoded is None or len(decoded) <= _KEY_ID_BYTES:
-        raise MalformedNote(problem=f"{line!r:.80} is not a signature line")
+        raise NotProven("malformed_note", problem=f"{line!r:.80} is not a signature line")
     return _Signature(matched[1], decoded[:_KEY_ID_BYTES].hex(), decoded[_KEY_ID_BYTES:])
 
 

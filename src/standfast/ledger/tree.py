@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Final, NoReturn
 
-from standfast.errors import BadConsistency, BadInclusion, InvalidValue
+from standfast.errors import InvalidValue, NotProven
 from standfast.limits import MAX_PROOF_HASHES, MAX_TREE_SIZE
 
 EMPTY_ROOT: Final = hashlib.sha256(b"").hexdigest()
@@ -158,14 +158,14 @@ class TreeEdge:
 
 
 def verify_inclusion(*, leaf_hash: str, index: int, size: int, root: str, proof: Sequence[str]) -> None:
-    """Check the proof that the leaf is at ``index`` in the tree of that size and root; ``BadInclusion`` if
+    """Check the proof that the leaf is at ``index`` in the tree of that size and root; ``NotProven`` (``bad_inclusion``) if
     not.
 
     The size guides the computation, but only the root is proven. Take both from one verified checkpoint.
     """
 
     def refuse(problem: str) -> NoReturn:
-        raise BadInclusion(index=_shown(index), size=_shown(size), problem=problem) from None
+        raise NotProven("bad_inclusion", index=_shown(index), size=_shown(size), problem=problem) from None
 
     if not (_is_size(size) and _is_size(index) and index < size):
         refuse("there is no such leaf")
@@ -182,13 +182,15 @@ def verify_inclusion(*, leaf_hash: str, index: int, size: int, root: str, proof:
 def verify_consistency(
     *, old_size: int, old_root: str, new_size: int, new_root: str, proof: Sequence[str]
 ) -> None:
-    """Check the proof that the new tree extends the old one unchanged; ``BadConsistency`` if not.
+    """Check the proof that the new tree extends the old one unchanged; ``NotProven`` (``bad_consistency``) if not.
 
     Sizes and roots belong together. Take each pair from a verified checkpoint.
     """
 
     def refuse(problem: str) -> NoReturn:
-        raise BadConsistency(old_size=_shown(old_size), new_size=_shown(new_size), problem=problem) from None
+        raise NotProven(
+            "bad_consistency", old_size=_shown(old_size), new_size=_shown(new_size), problem=problem
+        ) from None
 
     if not (_is_size(old_size) and _is_size(new_size) and old_size <= new_size):
         refuse("a tree only grows")

@@ -10,7 +10,7 @@ from typing import Any, Final, Literal, Self, TypeVar, Unpack, overload
 import msgspec
 
 from standfast.clock import Clock, IdSource
-from standfast.errors import AboveCeiling, InvalidValue, NotAllowed
+from standfast.errors import InvalidValue, NotAllowed
 from standfast.govern.judge.judge import Floor, FloorRegistry, Judge
 from standfast.govern.policy import MemoryWritePolicy
 from standfast.ledger.notary import Notary
@@ -291,7 +291,7 @@ class Memory(GovernedMemory):
             MessageConflict: The session has another message at one of the positions.
         """
         if not self.ceiling.may_write:
-            raise AboveCeiling(ceiling=self.ceiling.value, operation="add messages")
+            raise NotAllowed("above_ceiling", ceiling=self.ceiling.value, operation="add messages")
         request = Addition.of(AddRequest.of(messages, **fields), run_id=run_id, max_origin=max_origin)
         added = self._conversations.add(request, workflow=workflow, agent=agent or workflow, retry=self.retry)
         if extract is None:
@@ -366,7 +366,7 @@ class Memory(GovernedMemory):
             if rehearse:
                 return self._eraser.plan(target)
             if not self.ceiling.may_write:
-                raise AboveCeiling(ceiling=self.ceiling.value, operation="forget")
+                raise NotAllowed("above_ceiling", ceiling=self.ceiling.value, operation="forget")
             by = agent or workflow
             return self._eraser.erase(target, reason=reason, by=by, key=run_id)
         if rehearse:
@@ -433,7 +433,7 @@ class Memory(GovernedMemory):
         Raises:
             InvalidValue: An argument is wrong.
             NotAllowed: The mode is ``live_read_write`` and the memory does not allow it.
-            AboveCeiling: The memory's ceiling forbids the mode.
+            NotAllowed: The memory's ceiling forbids the mode.
         """
         chosen = self._default_mode() if mode is None else member_of(VisibilityMode, mode, what="mode")
         return self._opened_run(
@@ -461,7 +461,9 @@ class Memory(GovernedMemory):
         if mode.may_read:
             self.require_readable(f"open a run in mode {mode}")
         if mode.may_write and not self.ceiling.may_write:
-            raise AboveCeiling(ceiling=self.ceiling.value, operation=f"open a run in mode {mode}")
+            raise NotAllowed(
+                "above_ceiling", ceiling=self.ceiling.value, operation=f"open a run in mode {mode}"
+            )
         identity = RunIdentity(
             run_id=self.store.ids.new_id() if run_id is None else run_id,
             workflow_id=workflow,

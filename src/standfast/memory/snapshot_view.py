@@ -5,7 +5,7 @@ from datetime import datetime
 from functools import wraps
 from typing import Any, ParamSpec, Unpack
 
-from standfast.errors import AboveCeiling, NoSuchSnapshot
+from standfast.errors import NoSuchSnapshot, NotAllowed
 from standfast.govern.evidence import read_instant
 from standfast.govern.judge.secrecy import redacted_request
 from standfast.govern.policy import decide_recall
@@ -388,12 +388,12 @@ class ReadableMemory:
     reader: SnapshotReader
 
     def require_readable(self, operation: str) -> None:
-        """Raise ``AboveCeiling`` if the memory's ceiling forbids to read.
+        """Raise ``NotAllowed`` (``above_ceiling``) if the memory's ceiling forbids to read.
 
         ``operation`` says what was to be done.
         """
         if not self.ceiling.may_read:
-            raise AboveCeiling(ceiling=self.ceiling.value, operation=operation)
+            raise NotAllowed("above_ceiling", ceiling=self.ceiling.value, operation=operation)
 
     @takes_fields_of(RecallRequest)
     def recall(

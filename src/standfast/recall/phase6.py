@@ -10,12 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, cast
 
-from standfast.errors import (
-    InvalidTrustSnapshot,
-    MissingStore,
-    NotCanonical,
-    UnreadableStore,
-)
+from standfast.errors import MissingStore, NotCanonical, RecallError, UnreadableStore
 from standfast.limits import MAX_TOLD_FAULTS, READ_CHUNK_BYTES
 from standfast.recall.answers import ExplainedItem, Explanation, LineFault, RecallAnswer, RecordView
 from standfast.recall.candidates import BadLine, Candidate
@@ -70,7 +65,9 @@ def _marks(path: str) -> Iterable[tuple[int, dict[str, Any]]]:
         try:
             mark = parse(line)
         except NotCanonical as error:
-            raise InvalidTrustSnapshot(trust_snapshot_path=path, problem=f"line {place}: {error}") from None
+            raise RecallError(
+                "recall_trust_snapshot", trust_snapshot_path=path, problem=f"line {place}: {error}"
+            ) from None
         if not (
             isinstance(mark, dict)
             and isinstance(mark.get("classification"), str)
@@ -79,7 +76,7 @@ def _marks(path: str) -> Iterable[tuple[int, dict[str, Any]]]:
             problem = (
                 f"line {place}: a mark is an object with a classification and a memory_id or record_hash"
             )
-            raise InvalidTrustSnapshot(trust_snapshot_path=path, problem=problem)
+            raise RecallError("recall_trust_snapshot", trust_snapshot_path=path, problem=problem)
         yield place, mark
 
 
@@ -87,7 +84,11 @@ def _named(mark: dict[str, Any], name: str, path: str, place: int) -> list[str]:
     if name not in mark:
         return []
     if not isinstance(mark[name], str):
-        raise InvalidTrustSnapshot(trust_snapshot_path=path, problem=f"line {place}: {name} must be a string")
+        raise RecallError(
+            "recall_trust_snapshot",
+            trust_snapshot_path=path,
+            problem=f"line {place}: {name} must be a string",
+        )
     return [mark[name]]
 
 
@@ -95,14 +96,20 @@ def _lines(path: str) -> Iterable[tuple[int, bytes]]:
     try:
         descriptor, status = open_store_file(path)
     except MissingStore:
-        raise InvalidTrustSnapshot(trust_snapshot_path=path, problem="there is no such file") from None
+        raise RecallError(
+            "recall_trust_snapshot", trust_snapshot_path=path, problem="there is no such file"
+        ) from None
     except UnreadableStore as error:
-        raise InvalidTrustSnapshot(trust_snapshot_path=path, problem=error.facts["problem"]) from None
+        raise RecallError(
+            "recall_trust_snapshot", trust_snapshot_path=path, problem=error.facts["problem"]
+        ) from None
     with os.fdopen(descriptor, "rb", buffering=0):
         place = 1
         for block in blocks(read_chunks(descriptor, status.st_size, READ_CHUNK_BYTES)):
             if isinstance(block, LongLine):
-                raise InvalidTrustSnapshot(trust_snapshot_path=path, problem=f"line {place}: it is too long")
+                raise RecallError(
+                    "recall_trust_snapshot", trust_snapshot_path=path, problem=f"line {place}: it is too long"
+                )
             for line in block.split(b"\n")[:-1]:
                 if line and not line.isspace():
                     yield place, line

@@ -11,14 +11,7 @@ from typing import Any, Final, Self
 
 import msgspec
 
-from standfast.errors import (
-    EmptyQuery,
-    InvalidBudget,
-    InvalidRequest,
-    InvalidValue,
-    LoneSurrogate,
-    NoStores,
-)
+from standfast.errors import EmptyQuery, InvalidRequest, InvalidValue, LoneSurrogate
 from standfast.limits import DEFAULT_HALF_LIFE_DAYS, MAX_HALF_LIFE_DAYS, MAX_VALUE_BYTES
 from standfast.records.canon import lowered, normal_string
 from standfast.records.timestamps import MISSING, time_of
@@ -54,7 +47,7 @@ class DroppedForm(StrEnum):
 
 def _paths(given: object) -> tuple[str, ...]:
     if isinstance(given, str | os.PathLike) or not isinstance(given, list | tuple) or not given:
-        raise NoStores
+        raise InvalidRequest("recall_no_stores")
     return tuple(sorted({_path(path, "store_paths") for path in given}))
 
 
@@ -155,7 +148,7 @@ class MemoryControllerInput(Value, frozen=True, kw_only=True):
         _check_text("query", self.query)
         msgspec.structs.force_setattr(self, "store_paths", _paths(self.store_paths))
         if not isinstance(self.budget, Budget):
-            raise InvalidBudget(problem="give max_excerpt_tokens, a whole number from 1 on")
+            raise InvalidRequest("recall_budget", problem="give max_excerpt_tokens, a whole number from 1 on")
         _check_timestamp("now_utc", self.now_utc)
         msgspec.structs.force_setattr(self, "dropped", _dropped_form(self.dropped))
 
@@ -170,7 +163,7 @@ class MemoryControllerInput(Value, frozen=True, kw_only=True):
         try:
             Budget.from_json(budget)
         except InvalidValue as error:
-            raise InvalidBudget(problem=error.facts["problem"]) from None
+            raise InvalidRequest("recall_budget", problem=error.facts["problem"]) from None
         try:
             return msgspec.convert(plain, cls)
         except msgspec.ValidationError as error:

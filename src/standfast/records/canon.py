@@ -27,17 +27,7 @@ import orjson
 import rfc8785
 from msgspec import to_builtins
 
-from standfast.errors import (
-    DuplicateKey,
-    LoneSurrogate,
-    MalformedJson,
-    NaiveDatetime,
-    NotCanonical,
-    NumberOutOfRange,
-    TooDeep,
-    TooLarge,
-    UnsupportedType,
-)
+from standfast.errors import LoneSurrogate, NotCanonical, TooLarge
 from standfast.limits import FLOAT_DECIMALS, MAX_DEPTH_LEVELS, MAX_VALUE_BYTES, SAFE_INTEGER
 
 NORMALIZATION_VERSION: Final = "json-v1"
@@ -119,13 +109,13 @@ def utc_text(moment: datetime) -> str:
     try:
         if moment.tzinfo is not UTC:
             if moment.utcoffset() is None:
-                raise NaiveDatetime(value=moment.isoformat())
+                raise NotCanonical("canon_datetime", value=moment.isoformat())
             moment = moment.astimezone(UTC)
         printed: str = to_builtins(moment)
         # msgspec prints whole seconds without a fraction.
         return printed if len(printed) == _UTC_CHARS else f"{printed[:-1]}.000000Z"
     except (OverflowError, ValueError):
-        raise NaiveDatetime(value=moment.isoformat()) from None
+        raise NotCanonical("canon_datetime", value=moment.isoformat()) from None
 
 
 def parse(text: bytes | str, *, limit_bytes: int = MAX_VALUE_BYTES) -> Any:
@@ -146,7 +136,7 @@ def parse(text: bytes | str, *, limit_bytes: int = MAX_VALUE_BYTES) -> Any:
             parse_constant=_refuse_constant,
         )
     except json.JSONDecodeError as error:
-        raise MalformedJson(problem=error.msg, offset=error.pos) from None
+        raise NotCanonical("canon_syntax", problem=error.msg, offset=error.pos) from None
     # Numbers and depth are checked by now. The rest can only be wrong if a character is not ASCII.
     if not decoded.isascii() or "\\u" in decoded:
         _normalised(value, MAX_DEPTH_LEVELS)
@@ -212,7 +202,7 @@ def _with_normal_floats(value: object, levels: int) -> object:
         }
     if isinstance(value, list | tuple) and kind in (list, tuple):
         return [member if type(member) in plain else _with_normal_floats(member, below) for member in value]
-    raise UnsupportedType(type=kind.__qualname__)
+    raise NotCanonical("canon_type", type=kind.__qualname__)
 
 
 def _float_is_plain(number: float) -> bool:
@@ -246,12 +236,12 @@ def _normalised(value: object, levels: int) -> object:
         return _normalised_object(value, _one_level_down(levels))
     if isinstance(value, list | tuple) and kind in (list, tuple):
         return _normalised_array(value, _one_level_down(levels))
-    raise UnsupportedType(type=kind.__qualname__)
+    raise NotCanonical("canon_type", type=kind.__qualname__)
 
 
 def _one_level_down(levels: int) -> int:
     if levels == 0:
-        raise TooDeep(limit_levels=MAX_DEPTH_LEVELS)
+        raise NotCanonical("canon_depth", limit_levels=MAX_DEPTH_LEVELS)
     return levels - 1
 
 
@@ -269,10 +259,10 @@ def _normalised_object(value: dict[object, object], levels: int) -> dict[str, ob
     normal: dict[str, object] = {}
     for name, member in value.items():
         if type(name) is not str:
-            raise UnsupportedType(type=f"a key of type {type(name).__qualname__}")
+            raise NotCanonical("canon_type", type=f"a key of type {type(name).__qualname__}")
         key = normal_string(name)
         if key in normal:
-            raise DuplicateKey(key=key)
+            raise NotCanonical("canon_duplicate_key", key=key)
         try:
             normal[key] = _normalised(member, levels)
         except NotCanonical as error:
@@ -301,13 +291,13 @@ def normal_string(text: str) -> str:
 def _in_range(number: int) -> int:
     if not -SAFE_INTEGER <= number <= SAFE_INTEGER:
         shown = str(number) if number.bit_length() < 128 else f"an integer of {number.bit_length()} bits"
-        raise NumberOutOfRange(number=shown)
+        raise NotCanonical("canon_number", number=shown)
     return number
 
 
 def _normalised_float(number: float) -> object:
     if not -SAFE_INTEGER <= number <= SAFE_INTEGER:
-        raise NumberOutOfRange(number=repr(number))
+        raise NotCanonical("canon_number", number=repr(number))
     rounded = round(number, FLOAT_DECIMALS)
     if rounded.is_integer():
         return int(rounded)
@@ -324,7 +314,7 @@ def _decoded(text: bytes | str, limit_bytes: int) -> str:
     except UnicodeEncodeError as error:
         raise LoneSurrogate(index=error.start) from None
     except UnicodeDecodeError as error:
-        raise MalformedJson(problem=error.reason, offset=error.start) from None
+        raise NotCanonical("canon_syntax", problem=error.reason, offset=error.start) from None
     if len(raw) > limit_bytes:
         raise TooLarge(size_bytes=len(raw), limit_bytes=limit_bytes)
     return decoded
@@ -338,7 +328,7 @@ def _check_depth(text: str) -> None:
     for bracket in re.finditer(r"[\[\]{}]", _STRING_IN_TEXT.sub("", text)):
         depth += 1 if bracket[0] in "[{" else -1
         if depth > MAX_DEPTH_LEVELS:
-            raise TooDeep(limit_levels=MAX_DEPTH_LEVELS)
+            raise NotCanonical("canon_depth", limit_levels=MAX_DEPTH_LEVELS)
 
 
 def _object_without_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -347,7 +337,7 @@ def _object_without_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         seen: set[str] = set()
         for key, _ in pairs:
             if key in seen:
-                raise DuplicateKey(key=key)
+                raise NotCanonical("canon_duplicate_key", key=key)
             seen.add(key)
     return members
 
@@ -355,7 +345,7 @@ def _object_without_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 def _integer(digits: str) -> int:
     # Python raises an untyped error for very long digit strings, so the length is checked first.
     if len(digits) > len(str(-SAFE_INTEGER)):
-        raise NumberOutOfRange(number=f"{digits[:20]}… ({len(digits)} characters)")
+        raise NotCanonical("canon_number", number=f"{digits[:20]}… ({len(digits)} characters)")
     return _in_range(int(digits))
 
 
@@ -366,7 +356,7 @@ def _float(digits: str) -> float:
 
 
 def _refuse_constant(name: str) -> NoReturn:
-    raise NumberOutOfRange(number=name)
+    raise NotCanonical("canon_number", number=name)
 
 
 # Lower case.

@@ -28,7 +28,7 @@ from starlette.responses import Response
 from starlette.routing import BaseRoute
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from standfast.errors import StoreError, UnsafeBind
+from standfast.errors import AccessError, StoreError
 from standfast.limits import (
     CLOSE_SECONDS,
     HEADERS_SECONDS,
@@ -79,7 +79,8 @@ def check_bind(host: str, *, behind_tls: bool, has_keys: bool, host_names: Seque
     if not behind_tls:
         if is_loopback(host):
             return
-        raise UnsafeBind(
+        raise AccessError(
+            "unsafe_bind",
             host=host,
             problem=(
                 "keys and memories would cross the network unencrypted. Put a proxy that terminates TLS in"
@@ -87,7 +88,8 @@ def check_bind(host: str, *, behind_tls: bool, has_keys: bool, host_names: Seque
             ),
         )
     if not has_keys:
-        raise UnsafeBind(
+        raise AccessError(
+            "unsafe_bind",
             host=host,
             problem=(
                 "there is no API key yet, and a public server must not print its first key. Create one: "
@@ -95,7 +97,8 @@ def check_bind(host: str, *, behind_tls: bool, has_keys: bool, host_names: Seque
             ),
         )
     if not host_names:
-        raise UnsafeBind(
+        raise AccessError(
+            "unsafe_bind",
             host=host,
             problem=(
                 "the server must know the names it is reached by, to refuse requests for others. Pass"
@@ -115,8 +118,10 @@ def listening(host: str, port: int) -> socket.socket:
         bound.bind((host, port))
         bound.listen(BACKLOG)
     except OSError as error:
-        raise UnsafeBind(
-            host=f"{host}:{port}", problem=f"{error.strerror or error}; choose another host or port"
+        raise AccessError(
+            "unsafe_bind",
+            host=f"{host}:{port}",
+            problem=f"{error.strerror or error}; choose another host or port",
         ) from None
     return bound
 

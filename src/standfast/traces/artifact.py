@@ -15,7 +15,7 @@ import msgspec
 import orjson
 from msgspec import UNSET, Meta, UnsetType
 
-from standfast.errors import DamagedTrace, ForeignTraceVersion, InvalidTrace, InvalidValue, NotCanonical
+from standfast.errors import InvalidTrace, InvalidValue, NotCanonical
 from standfast.limits import (
     FLOAT_DECIMALS,
     MAX_NAME_CHARS,
@@ -315,7 +315,7 @@ class Trace(Value, frozen=True, kw_only=True):
     def read(cls, text: bytes | str) -> Self:
         """Parse and verify an artifact.
 
-        Raises ``InvalidTrace``, ``ForeignTraceVersion`` or ``DamagedTrace``.
+        Raises ``InvalidTrace``, ``InvalidTrace`` (``trace_version``) or ``InvalidTrace`` (``damaged_trace``).
         """
         try:
             plain = parse(text, limit_bytes=MAX_TRACE_BYTES)
@@ -331,7 +331,7 @@ class Trace(Value, frozen=True, kw_only=True):
         for field, expected in VERSIONS.items():
             found = plain.get(field, expected)
             if found != expected:
-                raise ForeignTraceVersion(field=field, found=f"{found!r:.80}", expected=expected)
+                raise InvalidTrace("trace_version", field=field, found=f"{found!r:.80}", expected=expected)
         try:
             # json-v1 writes 1.0 as 1, so a float with an integer value is accepted where the schema has an
             # integer.
@@ -343,7 +343,9 @@ class Trace(Value, frozen=True, kw_only=True):
             raise InvalidTrace(reason=reason, problem=str(error)) from error
         found = artifact_hash(normal)
         if found != trace.artifact_hash:
-            raise DamagedTrace(run_id=trace.run_id, found=found, expected=trace.artifact_hash)
+            raise InvalidTrace(
+                "damaged_trace", run_id=trace.run_id, found=found, expected=trace.artifact_hash
+            )
         return trace
 
     def as_bytes(self) -> bytes:

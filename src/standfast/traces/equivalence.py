@@ -15,7 +15,7 @@ from typing import Any, Final
 
 from msgspec import UNSET
 
-from standfast.errors import DamagedTrace, ForeignTraceVersion, InvalidTrace, StandfastError, TraceError
+from standfast.errors import InvalidTrace, StandfastError, TraceError
 from standfast.limits import MAX_TRACE_BYTES
 from standfast.records.canon import canonical_bytes, fingerprint_of_bytes
 from standfast.records.vocabulary import Value
@@ -83,11 +83,11 @@ def shortfalls(trace: Trace) -> tuple[Shortfall, ...]:
 def shortfall_of_error(error: StandfastError) -> Shortfall:
     """Return the shortfall of an artifact that could not be read."""
     code = ShortfallCode.UNREADABLE
-    if isinstance(error, InvalidTrace):
+    if error.code == InvalidTrace.code:
         code = ShortfallCode(error.facts["reason"])
-    elif isinstance(error, ForeignTraceVersion):
+    elif error.code == "trace_version":
         code = ShortfallCode.SCHEMA_VERSION
-    elif isinstance(error, DamagedTrace):
+    elif error.code == "damaged_trace":
         code = ShortfallCode.DAMAGED
     return Shortfall(code=code, place="$", problem=str(error))
 

@@ -23,7 +23,7 @@ import orjson
 
 from standfast.clock import IdSource, RandomIds
 from standfast.durable import sync_folder, write_new
-from standfast.errors import RetentionTooShort, TraceError, TraceExists, TraceFolderFailed, TraceFolderFull
+from standfast.errors import TraceError, TraceFolderFailed
 from standfast.limits import DEFAULT_TRACES_BYTES, MAX_TRACE_BYTES, MIN_TRACE_RETENTION_DAYS
 from standfast.records.canon import fingerprint, utc_text
 from standfast.records.vocabulary import RunIdentity
@@ -284,8 +284,7 @@ class TraceFolder:
         Storing it again changes nothing; that of a killed attempt is replaced.
 
         Raises:
-            TraceExists: The folder holds a different trace of the same run.
-            TraceFolderFull: The folder holds as much as it may.
+            TraceError: The folder holds a different trace of the same run, or as much as it may.
         """
         file = self.file_of(trace.run_id)
         text = trace.as_bytes()
@@ -314,7 +313,7 @@ class TraceFolder:
             if known == text:
                 return
             if not _was_killed(known) or _was_killed(text):
-                raise TraceExists(file=str(file)) from None
+                raise TraceError("trace_exists", file=str(file)) from None
             unfinished.replace(file)
         self._bytes = (self._bytes or 0) + len(text)
 
@@ -329,7 +328,7 @@ class TraceFolder:
             self.expire(now=now)
             self._bytes = self._counted_bytes()
             if self._bytes + more_bytes > self._max_bytes:
-                raise TraceFolderFull(folder=str(self.path), max_bytes=self._max_bytes)
+                raise TraceError("trace_folder_full", folder=str(self.path), max_bytes=self._max_bytes)
 
     def _counted_bytes(self) -> int:
         return sum(file.stat().st_size for file in self.run_files())
@@ -346,7 +345,7 @@ class TraceFolder:
         try:
             self.put(trace)
         except TraceError as error:
-            problem = None if replayed and isinstance(error, TraceExists) else error
+            problem = None if replayed and error.code == "trace_exists" else error
         if journal is not None and not isinstance(problem, TraceFolderFailed):
             journal.remove()
         # If the folder failed, the journal stays: it may be usable when the next process looks.
@@ -407,7 +406,7 @@ class TraceFolder:
 
 def _check_retention(days: float) -> None:
     if not days >= MIN_TRACE_RETENTION_DAYS:
-        raise RetentionTooShort(least_days=MIN_TRACE_RETENTION_DAYS, asked_days=days)
+        raise TraceError("retention_too_short", least_days=MIN_TRACE_RETENTION_DAYS, asked_days=days)
 
 
 def _was_killed(text: bytes) -> bool:

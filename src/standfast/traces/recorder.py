@@ -16,7 +16,7 @@ import msgspec
 import orjson
 
 from standfast.clock import Clock
-from standfast.errors import InvalidValue, NotCanonical, ProfileConflict, RecorderFinished
+from standfast.errors import InvalidValue, NotCanonical, TraceError
 from standfast.limits import (
     MAX_KNOWN_PROFILES,
     MAX_OUTPUT_SHAPE_BYTES,
@@ -115,7 +115,8 @@ class Recorder:
         if known is profile:
             return
         if known is not None and known != profile:
-            raise ProfileConflict(
+            raise TraceError(
+                "profile_conflict",
                 tool_name=profile.tool_name,
                 known_version=known.tool_profile_version,
                 given_version=profile.tool_profile_version,
@@ -462,7 +463,7 @@ class Recorder:
 
     def _refuse_if_finished(self) -> None:
         if self._trace is not None:
-            raise RecorderFinished(run_id=self.run.run_id)
+            raise TraceError("recorder_finished", run_id=self.run.run_id)
 
 
 def _argument_names(

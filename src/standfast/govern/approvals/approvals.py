@@ -18,15 +18,7 @@ from typing import Any, Final, Self
 
 import msgspec
 
-from standfast.errors import (
-    ApprovalExpired,
-    ApprovalReplayed,
-    BadSignature,
-    InvalidValue,
-    NotPending,
-    SelfApproval,
-    WrongPayload,
-)
+from standfast.errors import ApprovalError, InvalidValue
 from standfast.govern.approvals.signers import Signers
 from standfast.govern.approvals.sshsig import SEAL_NAMESPACE, SshSignature, verify
 from standfast.govern.authority import Operation, needs_human
@@ -339,11 +331,12 @@ def check_approval(
     public_key = verify(approval.signature, approval.signed_bytes, SEAL_NAMESPACE)
     principal = signers.who_signed(public_key, now)
     if (principal, public_key.fingerprint) != (approval.principal, approval.key_fingerprint):
-        raise BadSignature(
+        raise ApprovalError(
+            "bad_signature",
             problem=(
                 f"it was made by {principal}, not by {approval.principal} with the key that the approval"
                 " names"
-            )
+            ),
         )
     _refuse_self_approval(principal, proposal, author, agents)
     for field, problem in _WHAT_DIFFERS.items():
@@ -351,13 +344,13 @@ def check_approval(
         expected = replaces if field == "replaces" else getattr(proposal, field)
         if signed != expected:
             facts = {"field": field, "signed": signed, "expected": expected}
-            raise WrongPayload(proposal_id=proposal.proposal_id, problem=problem, **facts)
+            raise ApprovalError("wrong_payload", proposal_id=proposal.proposal_id, problem=problem, **facts)
     if statement.nonce in used_nonces:
-        raise ApprovalReplayed(nonce=statement.nonce)
+        raise ApprovalError("approval_replayed", nonce=statement.nonce)
     if utc_text(now) >= statement.expires_at:
-        raise ApprovalExpired(expires_at=statement.expires_at, at=utc_text(now))
+        raise ApprovalError("approval_expired", expires_at=statement.expires_at, at=utc_text(now))
     if proposal.state is not ProposalState.PENDING:
-        raise NotPending(proposal_id=proposal.proposal_id, state=proposal.state.value)
+        raise ApprovalError("not_pending", proposal_id=proposal.proposal_id, state=proposal.state.value)
     return msgspec.structs.replace(proposal, state=STATE_AFTER[statement.decision])
 
 
@@ -386,7 +379,9 @@ def _refuse_self_approval(principal: str, proposal: Proposal, author: str, agent
         problem = "an agent may not decide proposals"
     else:
         return
-    raise SelfApproval(principal=principal, proposal_id=proposal.proposal_id, problem=problem)
+    raise ApprovalError(
+        "self_approval", principal=principal, proposal_id=proposal.proposal_id, problem=problem
+    )
 
 
 def address_of(name: str) -> str:

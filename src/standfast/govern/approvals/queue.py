@@ -5,7 +5,7 @@ stored under ``decision/``, it is logged in LEDGER (without its content if it wa
 up for ever, the list of signers that it was checked against is stored, and the record is written to VAULT if
 it was approved, or to LEDGER and ACTIVE if it was accepted as ordinary memory. The ledger gets the statement
 and the signature, so that anybody can check them again. If two people decide at once, one of them gets a
-``NotPending`` error.
+``ApprovalError`` (``not_pending``) error.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -17,14 +17,7 @@ from typing import Any, Final, Protocol, TypeVar
 import msgspec
 
 from standfast.clock import Clock
-from standfast.errors import (
-    CommitAborted,
-    Corruption,
-    NoSuchProposal,
-    NotGoverned,
-    NotPending,
-    StandfastError,
-)
+from standfast.errors import ApprovalError, CommitAborted, Corruption, NotGoverned, StandfastError
 from standfast.govern.approvals.approvals import Approval, Decision, Proposal, ProposalState, check_approval
 from standfast.govern.approvals.signers import Signers
 from standfast.govern.authority import Role, require_seal, require_write
@@ -161,11 +154,12 @@ class ApprovalQueue:
         if decided in found:
             return _read(found[decided], DecidedProposal)
         if len(proposal_id) < MIN_PROPOSAL_PREFIX_CHARS:
-            raise NoSuchProposal(
+            raise ApprovalError(
+                "no_such_proposal",
                 problem=(
                     f"no proposal has the id {proposal_id!r:.80}; give at least its first"
                     f" {MIN_PROPOSAL_PREFIX_CHARS} digits"
-                )
+                ),
             )
         begins: list[WaitingProposal | DecidedProposal] = [
             *(
@@ -179,7 +173,7 @@ class ApprovalQueue:
         ]
         if len(begins) != 1:
             how_many = "no proposal id begins" if not begins else f"{len(begins)} proposal ids begin"
-            raise NoSuchProposal(problem=f"{how_many} with {proposal_id!r:.80}")
+            raise ApprovalError("no_such_proposal", problem=f"{how_many} with {proposal_id!r:.80}")
         return begins[0]
 
     def replaced(self, proposal: Proposal, decision: Decision) -> Record | None:
@@ -210,7 +204,7 @@ class ApprovalQueue:
         head = self._store.head()
         found = self.find(proposal_id)
         if isinstance(found, DecidedProposal):
-            raise NotPending(proposal_id=proposal_id, state=found.proposal.state.value)
+            raise ApprovalError("not_pending", proposal_id=proposal_id, state=found.proposal.state.value)
         now, nonce = self._clock.now(), nonce_key(approval.statement.nonce)
         decided = check_approval(
             approval,
@@ -245,7 +239,9 @@ class ApprovalQueue:
             # If somebody else decided it in the meantime, report that instead.
             again = self.find(proposal_id)
             if isinstance(again, DecidedProposal):
-                raise NotPending(proposal_id=proposal_id, state=again.proposal.state.value) from None
+                raise ApprovalError(
+                    "not_pending", proposal_id=proposal_id, state=again.proposal.state.value
+                ) from None
             raise
 
 

@@ -13,16 +13,7 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import Final, Self
 
-from standfast.errors import (
-    InvalidSigners,
-    InvalidValue,
-    SignerExpired,
-    SignerNotYetValid,
-    SignerRevoked,
-    UnknownSigner,
-    UnusableKey,
-    WrongNamespace,
-)
+from standfast.errors import ApprovalError, InvalidValue, UnusableKey
 from standfast.govern.approvals.sshsig import SEAL_NAMESPACE, PublicKey, is_namespace
 from standfast.limits import MAX_LIST_CHARS, MAX_LIST_KEYS
 from standfast.records.canon import fingerprint, utc_text
@@ -104,10 +95,10 @@ class Signers(Value, frozen=True, kw_only=True):
                 signer = _signer(line)
             except (InvalidValue, UnusableKey) as error:
                 problem = error.facts["problem"]
-                raise InvalidSigners(line=number, which=_ALLOWED, problem=problem) from None
+                raise ApprovalError("invalid_signers", line=number, which=_ALLOWED, problem=problem) from None
             if signer.public_key in signers:
                 problem = "its key is on another line too; a key belongs to one person and one line"
-                raise InvalidSigners(line=number, which=_ALLOWED, problem=problem)
+                raise ApprovalError("invalid_signers", line=number, which=_ALLOWED, problem=problem)
             signers[signer.public_key] = signer
         keys: set[PublicKey] = set()
         for number, line in _lines(_REVOKED, revoked):
@@ -115,7 +106,7 @@ class Signers(Value, frozen=True, kw_only=True):
                 keys.add(PublicKey.read(line))
             except UnusableKey as error:
                 problem = error.facts["problem"]
-                raise InvalidSigners(line=number, which=_REVOKED, problem=problem) from None
+                raise ApprovalError("invalid_signers", line=number, which=_REVOKED, problem=problem) from None
         return cls(
             allowed=tuple(signers[key] for key in sorted(signers, key=_blob)),
             revoked=tuple(sorted(keys, key=_blob)),
@@ -153,19 +144,19 @@ class Signers(Value, frozen=True, kw_only=True):
         """The principal of a key, if it may sign for the namespace at this time; a typed error if not."""
         key_fingerprint = public_key.fingerprint
         if public_key in self.revoked:
-            raise SignerRevoked(key_fingerprint=key_fingerprint)
+            raise ApprovalError("signer_revoked", key_fingerprint=key_fingerprint)
         signer = next((signer for signer in self.allowed if signer.public_key == public_key), None)
         if signer is None:
-            raise UnknownSigner(key_fingerprint=key_fingerprint)
+            raise ApprovalError("unknown_signer", key_fingerprint=key_fingerprint)
         if namespace not in signer.namespaces:
-            raise WrongNamespace(found=", ".join(signer.namespaces), needed=namespace)
+            raise ApprovalError("wrong_namespace", found=", ".join(signer.namespaces), needed=namespace)
         # Compared to the second, as ssh-keygen does, so that the two never disagree.
         now = utc_text(at.replace(microsecond=0))
         facts = {"key_fingerprint": key_fingerprint, "principal": signer.principal, "at": utc_text(at)}
         if signer.valid_after is not None and now < signer.valid_after:
-            raise SignerNotYetValid(**facts, valid_after=signer.valid_after)
+            raise ApprovalError("signer_not_yet_valid", **facts, valid_after=signer.valid_after)
         if signer.valid_before is not None and now > signer.valid_before:
-            raise SignerExpired(**facts, valid_before=signer.valid_before)
+            raise ApprovalError("signer_expired", **facts, valid_before=signer.valid_before)
         return signer.principal
 
 
@@ -176,20 +167,29 @@ def _blob(key: PublicKey) -> bytes:
 def _lines(which: str, text: str) -> Iterator[tuple[int, str]]:
     """Yields the lines that are neither empty nor comments, with their numbers."""
     if not isinstance(text, str) or len(text) > MAX_LIST_CHARS:
-        raise InvalidSigners(
-            line=1, which=which, problem=f"the list must be a text of at most {MAX_LIST_CHARS} characters"
+        raise ApprovalError(
+            "invalid_signers",
+            line=1,
+            which=which,
+            problem=f"the list must be a text of at most {MAX_LIST_CHARS} characters",
         )
     count = 0
     for number, line in enumerate(text.split("\n"), 1):
         if not line.replace("\t", " ").isprintable():
-            raise InvalidSigners(
-                line=number, which=which, problem="it has unprintable characters; remove them"
+            raise ApprovalError(
+                "invalid_signers",
+                line=number,
+                which=which,
+                problem="it has unprintable characters; remove them",
             )
         if (stripped := line.strip(" \t")) and not stripped.startswith("#"):
             count += 1
             if count > MAX_LIST_KEYS:
-                raise InvalidSigners(
-                    line=number, which=which, problem=f"the list may have at most {MAX_LIST_KEYS} keys"
+                raise ApprovalError(
+                    "invalid_signers",
+                    line=number,
+                    which=which,
+                    problem=f"the list may have at most {MAX_LIST_KEYS} keys",
                 )
             yield number, stripped
 

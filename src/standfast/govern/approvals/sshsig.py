@@ -18,7 +18,7 @@ import subprocess
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final, Self
 
-from standfast.errors import BadSignature, SigningFailed, UnusableKey, WrongNamespace
+from standfast.errors import ApprovalError, UnusableKey
 from standfast.ledger.note import decoded_base64
 from standfast.limits import MAX_ARMOR_CHARS, MAX_KEY_FILE_BYTES, SIGNING_SECONDS
 from standfast.records.vocabulary import Value
@@ -119,24 +119,24 @@ class SshSignature(Value, frozen=True, kw_only=True):
 
     @classmethod
     def read(cls, armored: str) -> Self:
-        """Parses an armored text, wrapped at any column up to 76; anything else is a ``BadSignature``."""
+        """Parses an armored text, wrapped at any column up to 76; anything else is a ``ApprovalError`` (``bad_signature``)."""
         short = isinstance(armored, str) and len(armored) <= MAX_ARMOR_CHARS
         found = _ARMOR.fullmatch(armored) if short else None
         blob = decoded_base64(found[1].replace("\n", "")) if found else None
         if blob is None:
-            raise BadSignature(problem="it is not an armored SSH signature")
+            raise ApprovalError("bad_signature", problem="it is not an armored SSH signature")
         if not blob.startswith(_MAGIC + _VERSION_1):
-            raise BadSignature(problem="its format version is not 1")
+            raise ApprovalError("bad_signature", problem="its format version is not 1")
         try:
             fields, rest = _split(blob.removeprefix(_MAGIC + _VERSION_1), 5)
             key, namespace, reserved, algorithm, signature = fields
             names = namespace.decode("ascii"), algorithm.decode("ascii")
         except ValueError:
-            raise BadSignature(problem="it is cut short or garbled") from None
+            raise ApprovalError("bad_signature", problem="it is cut short or garbled") from None
         if reserved or rest:
-            raise BadSignature(problem="it has extra bytes")
+            raise ApprovalError("bad_signature", problem="it has extra bytes")
         if names[1] not in _HASHES:
-            raise BadSignature(problem="its hash algorithm is neither sha256 nor sha512")
+            raise ApprovalError("bad_signature", problem="its hash algorithm is neither sha256 nor sha512")
         return cls(
             public_key=PublicKey(blob=key),
             namespace=_checked_namespace(names[0]),
@@ -154,7 +154,7 @@ class SshSignature(Value, frozen=True, kw_only=True):
         return "\n".join(["-----BEGIN SSH SIGNATURE-----", *lines, "-----END SSH SIGNATURE-----", ""])
 
     def check(self, message: bytes) -> None:
-        """Raises ``BadSignature`` unless the key signed exactly this message, for this namespace."""
+        """Raises ``ApprovalError`` (``bad_signature``) unless the key signed exactly this message, for this namespace."""
         from cryptography.exceptions import (  # noqa: PLC0415  # As the module's docstring says.
             InvalidSignature,
         )
@@ -168,24 +168,24 @@ class SshSignature(Value, frozen=True, kw_only=True):
         try:
             (signature_kind, signature), rest = _split(self.signature, 2)
         except ValueError:
-            raise BadSignature(problem="it is cut short") from None
+            raise ApprovalError("bad_signature", problem="it is cut short") from None
         if signature_kind != kind.encode() or len(rest) != (5 if kind == _HARDWARE else 0):
-            raise BadSignature(problem="its type is not that of its key")
+            raise ApprovalError("bad_signature", problem="its type is not that of its key")
         if kind == _HARDWARE:
             if not rest[0] & _TOUCHED:
-                raise BadSignature(problem="the hardware key was not touched")
+                raise ApprovalError("bad_signature", problem="the hardware key was not touched")
             signed = hashlib.sha256(key_fields[2]).digest() + rest + hashlib.sha256(signed).digest()
         try:
             Ed25519PublicKey.from_public_bytes(key_fields[1]).verify(signature, signed)
         except (InvalidSignature, ValueError):
-            raise BadSignature(problem="it does not match the statement") from None
+            raise ApprovalError("bad_signature", problem="it does not match the statement") from None
 
 
 def verify(armored: str, message: bytes, namespace: str) -> PublicKey:
     """The key that signed this message for this namespace. ``Signers`` tells whose key it is."""
     signature = SshSignature.read(armored)
     if signature.namespace != namespace:
-        raise WrongNamespace(found=signature.namespace, needed=namespace)
+        raise ApprovalError("wrong_namespace", found=signature.namespace, needed=namespace)
     signature.check(message)
     return signature.public_key
 
@@ -195,7 +195,9 @@ def sign(
 ) -> str:
     """Signs a message. The same key and message give the same armored signature."""
     if hash_algorithm not in _HASHES:
-        raise SigningFailed(problem=f"the hash algorithm must be one of {', '.join(sorted(_HASHES))}")
+        raise ApprovalError(
+            "signing_failed", problem=f"the hash algorithm must be one of {', '.join(sorted(_HASHES))}"
+        )
     signed = _to_be_signed(message, _checked_namespace(namespace), hash_algorithm)
     return SshSignature(
         public_key=PublicKey.of(private_key),
@@ -216,23 +218,28 @@ def load_private_key(key_file: bytes, passphrase: Callable[[], str] | None = Non
     )
 
     if len(key_file) > MAX_KEY_FILE_BYTES:
-        raise SigningFailed(problem=f"a private key file has at most {MAX_KEY_FILE_BYTES} bytes")
+        raise ApprovalError(
+            "signing_failed", problem=f"a private key file has at most {MAX_KEY_FILE_BYTES} bytes"
+        )
     try:
         try:
             key = load_ssh_private_key(key_file, None)
         except TypeError:  # Raised for an encrypted key.
             if passphrase is None:
-                raise SigningFailed(
-                    problem="the private key is encrypted; give its passphrase, or use ssh-agent"
+                raise ApprovalError(
+                    "signing_failed",
+                    problem="the private key is encrypted; give its passphrase, or use ssh-agent",
                 ) from None
             key = load_ssh_private_key(key_file, passphrase().encode())
     except UnsupportedAlgorithm as error:
         if "bcrypt" in str(error):
             problem = "encrypted keys need bcrypt: pip install 'cryptography[ssh]'; or use ssh-agent"
-            raise SigningFailed(problem=problem) from None
+            raise ApprovalError("signing_failed", problem=problem) from None
         raise UnusableKey(problem=f"{error}") from None
     except (TypeError, ValueError, InvalidTag):
-        raise SigningFailed(problem="the private key is damaged, or its passphrase is wrong") from None
+        raise ApprovalError(
+            "signing_failed", problem="the private key is damaged, or its passphrase is wrong"
+        ) from None
     if not isinstance(key, Ed25519PrivateKey):
         raise UnusableKey(problem=f"it is a {type(key).__name__}")
     return key
@@ -252,7 +259,9 @@ def sign_with_ssh_keygen(
     """
     program = shutil.which("ssh-keygen")
     if program is None:
-        raise SigningFailed(problem="ssh-keygen is not installed; install OpenSSH, or sign with a key file")
+        raise ApprovalError(
+            "signing_failed", problem="ssh-keygen is not installed; install OpenSSH, or sign with a key file"
+        )
     command = [program, "-Y", "sign", "-f", os.fspath(key_path), "-n", _checked_namespace(namespace)]
     try:
         done = subprocess.run(  # noqa: S603  # No shell; every argument stands behind its option.
@@ -266,12 +275,16 @@ def sign_with_ssh_keygen(
             start_new_session=not interactive,
         )
     except subprocess.TimeoutExpired:
-        raise SigningFailed(problem=f"ssh-keygen did not answer within {limit_seconds} seconds") from None
+        raise ApprovalError(
+            "signing_failed", problem=f"ssh-keygen did not answer within {limit_seconds} seconds"
+        ) from None
     except (OSError, ValueError) as error:
-        raise SigningFailed(problem=f"ssh-keygen cannot be run: {error}") from None
+        raise ApprovalError("signing_failed", problem=f"ssh-keygen cannot be run: {error}") from None
     if done.returncode != 0:
         message_text = (done.stderr or b"").decode("utf-8", "replace").strip()
-        raise SigningFailed(problem=f"ssh-keygen failed ({done.returncode}): {message_text[-400:]}")
+        raise ApprovalError(
+            "signing_failed", problem=f"ssh-keygen failed ({done.returncode}): {message_text[-400:]}"
+        )
     armored = done.stdout.decode("ascii", "replace")
     verify(armored, message, namespace)
     return SshSignature.read(armored).armored
@@ -289,7 +302,7 @@ def is_namespace(name: object) -> bool:
 
 def _checked_namespace(namespace: str) -> str:
     if not is_namespace(namespace):
-        raise BadSignature(problem=f"{namespace!r:.80} is not a valid namespace")
+        raise ApprovalError("bad_signature", problem=f"{namespace!r:.80} is not a valid namespace")
     return namespace
 
 

@@ -14,7 +14,7 @@ CONTENT_TYPE: Final = "application/problem+json"
 RETRY_SECONDS: Final = 1
 INTERNAL_ERROR: Final = "Internal error; the server's log has the details."
 
-# By error code. An error without a row has the status of its nearest parent class.
+# By error code. An error without a row has the status of its class, or of the nearest parent with one.
 STATUS_OF_CODE: Final = {
     "standfast": 500,
     "invalid_value": 422,
@@ -87,11 +87,8 @@ class Problem(Value, frozen=True, kw_only=True):
 
 def status_of(error: StandfastError) -> int:
     """The HTTP status of an error."""
-    return next(
-        STATUS_OF_CODE[kind.code]
-        for kind in type(error).__mro__
-        if issubclass(kind, StandfastError) and kind.code in STATUS_OF_CODE
-    )
+    classes = [kind.code for kind in type(error).__mro__ if issubclass(kind, StandfastError)]
+    return next(STATUS_OF_CODE[code] for code in (error.code, *classes) if code in STATUS_OF_CODE)
 
 
 def is_internal(error: StandfastError) -> bool:

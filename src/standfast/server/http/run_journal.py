@@ -10,7 +10,7 @@ from typing import Final
 import msgspec
 
 from standfast.clock import Clock, IdSource
-from standfast.errors import TooManyRuns
+from standfast.errors import AccessError
 from standfast.limits import MAX_OPEN_RUNS_OF_KEY, MAX_RUN_SECONDS, RUN_IDLE_SECONDS
 from standfast.memory.run_step import RunStep
 from standfast.records.canon import fingerprint
@@ -75,14 +75,14 @@ class RunJournal:
         """Open a run of a key. If it is open already, return it as it is.
 
         Raises:
-            TooManyRuns: The key holds as many as one key may.
+            AccessError: The key holds as many as one key may.
         """
         row_id = row_id_of(key_id, namespace, identity.run_id)
         if (known := self.head(row_id)) is not None:
             return known
         held = len(self._rows.scan(_HEAD, f"{key_id}/", limit=MAX_OPEN_RUNS_OF_KEY))
         if held >= MAX_OPEN_RUNS_OF_KEY:
-            raise TooManyRuns(open_runs=held)
+            raise AccessError("too_many_runs", open_runs=held)
         opening = self._ids.new_id()
         head = RunHead(
             opening=opening,

@@ -21,7 +21,7 @@ from standfast.bench.leaderboard import (
     rank_policies,
     select_rows,
 )
-from standfast.errors import BadFile, InvalidValue, NotConfigured, NotFound, TraceError, TraceFolderFailed
+from standfast.errors import BadFile, InvalidValue, NotFound, TraceError, TraceFolderFailed
 from standfast.limits import MAX_NAME_CHARS, MAX_RESULTS_BYTES
 from standfast.optimize.prompts.overrides import PromptOverride, PromptOverridesStore
 from standfast.optimize.prompts.template import PromptTemplate
@@ -106,7 +106,7 @@ def compare_traces(gateway: Gateway, caller: Caller, query: ComparisonQuery) -> 
 def _folder(gateway: Gateway, caller: Caller) -> TraceFolder:
     folder = gateway.authorize_store(caller, Permission.READ_TRACES).traces
     if folder is None:
-        raise NotConfigured(what="trace folder", setting="traces")
+        raise NotFound("not_configured", what="trace folder", setting="traces")
     return folder
 
 
@@ -130,7 +130,7 @@ def bench(gateway: Gateway, caller: Caller, query: BenchQuery) -> BenchResponse:
     """Return the leaderboard at a budget, and the reports at all budgets."""
     gateway.authorize_store(caller, Permission.READ_BENCH)
     if not gateway.bench_results:
-        raise NotConfigured(what="folder of bench results", setting="bench.results")
+        raise NotFound("not_configured", what="folder of bench results", setting="bench.results")
     from standfast.bench.grid import RESULTS  # noqa: PLC0415  # Loads numpy; only this operation needs it.
 
     file = Path(gateway.bench_results) / RESULTS
@@ -250,7 +250,7 @@ def roll_back_prompt(
 def _overrides(gateway: Gateway, caller: Caller, permission: Permission) -> PromptOverridesStore:
     gateway.authorize_store(caller, permission)
     if gateway.overrides is None:
-        raise NotConfigured(what="store of prompt overrides", setting="prompts.overrides")
+        raise NotFound("not_configured", what="store of prompt overrides", setting="prompts.overrides")
     return gateway.overrides()
 
 

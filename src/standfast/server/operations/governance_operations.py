@@ -5,7 +5,7 @@ keys.
 from datetime import timedelta
 from itertools import islice
 
-from standfast.errors import Forbidden, InvalidValue, NoSuchProposal, NotFound
+from standfast.errors import ApprovalError, Forbidden, InvalidValue, NotFound
 from standfast.govern.approvals.approvals import Approval, Decision, Proposal, Statement
 from standfast.govern.approvals.queue import DecidedProposal, WaitingProposal
 from standfast.govern.approvals.sshsig import SEAL_NAMESPACE
@@ -73,7 +73,7 @@ def _found(memory: Memory, caller: Caller, proposal_id: str) -> WaitingProposal 
     """The proposal, unless it is of a scope that the caller may not see."""
     found = memory.approvals().find(proposal_id)
     if not caller.covers_scope(scope_in(found.proposal.key)):
-        raise NoSuchProposal(problem=f"no proposal id begins with {proposal_id!r:.80}")
+        raise ApprovalError("no_such_proposal", problem=f"no proposal id begins with {proposal_id!r:.80}")
     return found
 
 
