@@ -11,7 +11,7 @@ line over and write new ones.
 
 A line has a ``label`` and a ``text``, and what else the claim or its context need: ``subject``, ``tags``,
 ``source``, ``refs``, ``band``, ``verdict``; ``known`` and ``vault`` for texts that are remembered or sealed
-already, ``recalled`` for excerpts, ``refused`` for texts that were turned away. ``also`` names labels that
+already, ``recalled`` for excerpts, ``refused`` for texts that a human rejected. ``also`` names labels that
 are right as well.
 
 Secrets are made here and stand nowhere, so that no scanner finds one in the repository: ``{{ghp_|alnum|36}}``
@@ -31,9 +31,11 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from standfast.govern.judge.claim import refused_by_human
 from standfast.govern.judge.floors import RECALLED
 from standfast.govern.judge.judge import Claim, Judge, Judgement, JudgingContext
 from standfast.govern.judge.text_reading import TextReading
+from standfast.records.origins import Origin
 from standfast.records.vocabulary import Record, Verdict, normal_tags
 
 WORKED_ON, HELD_OUT, INDEPENDENT = PARTS = ("worked on", "held out", "independent")
@@ -171,7 +173,9 @@ def _case(number: int, line: dict[str, Any]) -> Case:
             known(f"vault-{n}", text, subject=subject, band="VAULT") for n, text in enumerate(texts["vault"])
         ),
         recalled=tuple(texts["recalled"]),
-        refused=frozenset(TextReading(text).fingerprint for text in texts["refused"]),
+        refused=frozenset(
+            refused_by_human(TextReading(text).fingerprint, Origin.ORDINARY) for text in texts["refused"]
+        ),
     )
     made = claim(role=role, tags=tags, refs=refs, **filled)
     return Case(number=number, label=label, also=also, claim=made, context=context)

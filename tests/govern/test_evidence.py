@@ -108,7 +108,7 @@ def test_a_sound_chain_is_valid(verdict: Verdict) -> None:
         assert (state, validation.missing_links) == (state, [])
         assert validation.valid
         assert validation.hash_verified
-        assert validation.floor_check_present
+        assert validation.floor_check_present == (state != "valid, no check")
 
 
 @pytest.mark.parametrize("field", ["floor_checks", "hash", "timestamp", "verdict"])

@@ -6,7 +6,7 @@ import pytest
 
 from standfast.errors import InvalidValue
 from standfast.govern.authority import Role
-from standfast.govern.judge.claim import NOTHING_KNOWN, Claim, Floor, JudgingContext
+from standfast.govern.judge.claim import NOTHING_KNOWN, Claim, Floor, JudgingContext, refused_by_human
 from standfast.govern.judge.floors import (
     AuthorityFloor,
     CalibrationFloor,
@@ -20,7 +20,8 @@ from standfast.govern.judge.injection import _IN_WORDS, InjectionFloor, order_ph
 from standfast.govern.judge.judge import Judge
 from standfast.govern.judge.secrecy import SecrecyFloor
 from standfast.govern.judge.text_reading import READ_CHARS, TextReading
-from standfast.records.vocabulary import Band, Evidence, FloorCheck, Record, Verdict
+from standfast.records.origins import Origin
+from standfast.records.vocabulary import Band, Record, Verdict
 from tests.govern.corpus import claim, known
 
 FACT = "EU refunds take 14 days from the day the parcel is back."
@@ -338,7 +339,9 @@ def test_what_was_recalled_names_the_record_that_it_is_from() -> None:
 
 
 def test_what_was_refused_is_known_again_but_a_human_may_insist() -> None:
-    refused = JudgingContext(refused=frozenset({TextReading(FACT).fingerprint}))
+    refused = JudgingContext(
+        refused=frozenset({refused_by_human(TextReading(FACT).fingerprint, Origin.ORDINARY)})
+    )
 
     assert _reason(NoveltyFloor(), claim(FACT.replace(" ", "  ").lower()), refused).startswith(
         "rejected before"
@@ -347,14 +350,10 @@ def test_what_was_refused_is_known_again_but_a_human_may_insist() -> None:
     assert _passes(NoveltyFloor(), claim("EU refunds take 15 days."), refused)
 
 
-@pytest.mark.parametrize(("failed", "reason"), [("F6_Injection", "rejected before"), ("F8_Novelty", "")])
-def test_a_void_record_bars_its_like_unless_it_was_only_a_duplicate(failed: str, reason: str) -> None:
-    check = FloorCheck(floor=failed, score=0.0, passed=False, hard=True)
-    evidence = Evidence(floor_checks=(check,), verdict=Verdict.VOID, timestamp="t", hash="0" * 64)
-    void = known("void", FACT, band=Band.VOID, verdict=Verdict.VOID, evidence=evidence)
+def test_a_rejected_record_is_neither_known_nor_binding() -> None:
+    void = known("v1", FACT, band=Band.VOID, verdict=Verdict.VOID)
 
-    found = _reason(NoveltyFloor(), claim(FACT), JudgingContext(related=(void,)))
-    assert found.startswith(reason or "known already: void")
+    assert NoveltyFloor().check(claim(FACT), JudgingContext(related=(void,))) == (1.0, "")
 
 
 def test_a_memory_has_a_size() -> None:
@@ -376,8 +375,8 @@ def test_the_last_character_that_is_allowed_is_allowed() -> None:
     "floor", [ClarityFloor(), SecrecyFloor(), InjectionFloor(), AuthorityFloor()], ids=lambda one: one.name
 )
 def test_the_last_character_that_is_read_is_read(floor: Floor) -> None:
-    """Text and what goes with it are read together, and a line break stands between them."""
-    beside = len(claim("").whole.text)
+    """The fields are counted together."""
+    beside = sum(len(field.text) for field in claim("").fields)
     words = " ".join(f"word{number}" for number in range(5_000))
 
     assert _passes(floor, claim(words[: READ_CHARS - beside]))

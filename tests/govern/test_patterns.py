@@ -4,10 +4,12 @@ and how it is lifted.
 
 from datetime import UTC, datetime
 
+import msgspec
 import pytest
 
 from standfast.clock import CountedIds, ManualClock
 from standfast.errors import InvalidValue
+from standfast.govern.evidence import is_bound
 from standfast.govern.judge import Judgement
 from standfast.govern.patterns import (
     MAX_INCIDENTS_COUNTED,
@@ -20,16 +22,16 @@ from standfast.govern.patterns import (
     lift_pattern,
     list_patterns,
     pattern_record,
-    refused_row,
 )
-from standfast.records.scopes import refused_key, scoped_key
+from standfast.records.origins import Origin
+from standfast.records.scopes import scoped_key
 from standfast.records.vocabulary import ActionType, Band, Evidence, FloorCheck, Record, Verdict
 from standfast.store.commit import Commit, Write
 from standfast.store.store import Store, open_store
 
 NOW = datetime(2026, 11, 16, 23, 59, tzinfo=UTC)
 SOURCE = {"kind": "doc", "id": "Handbook#4"}
-INCIDENT = Incident("doc handbook", "F6_Injection", "2026-11-16")
+INCIDENT = Incident("doc handbook", "F6_Injection", "2026-11-16", origin=Origin.ORDINARY)
 
 
 def judged(
@@ -95,6 +97,19 @@ def test_a_pattern_is_a_witness_whose_id_says_so() -> None:
     assert [is_pattern_key(key) for key in keys] == [True, False, False, False]
 
 
+def test_a_pattern_has_evidence_that_was_made_for_it() -> None:
+    found = pattern_record(INCIDENT)
+
+    assert is_bound(found)
+    assert not is_bound(msgspec.structs.replace(found, text="Nothing happened."))
+    assert found.evidence is not None
+    assert [check.floor for check in found.evidence.floor_checks] == ["content", "attack_pattern"]
+
+
+def test_what_a_trusted_user_says_is_no_incident() -> None:
+    assert incidents_of(msgspec.structs.replace(record(), origin=Origin.TRUSTED), judged()) == ()
+
+
 def test_the_record_of_a_pattern_depends_on_the_source_and_the_day_only() -> None:
     found = pattern_record(INCIDENT)
 
@@ -106,12 +121,8 @@ def test_the_record_of_a_pattern_depends_on_the_source_and_the_day_only() -> Non
     )
     assert found.memory_id != pattern_record(INCIDENT._replace(day="2026-11-17")).memory_id
     assert INCIDENT.key("m1") == f"{INCIDENT.prefix}2026-11-16/m1"
-    assert INCIDENT.prefix == "mark/shared//ad0b11a794feb28111689251f4c5829d/"
+    assert INCIDENT.prefix == "mark/shared//ad0b11a794feb28111689251f4c5829d/ordinary/"
     assert INCIDENT._replace(scope="user/ada").prefix == INCIDENT.prefix.replace("shared", "user/ada")
-
-
-def test_the_note_on_rejected_content_is_always_the_same() -> None:
-    assert (refused_key("user/a", "ab"), refused_row("ab")) == ("refused/user/a//ab", {"refused": "ab"})
 
 
 def store_of(*incidents: tuple[Incident, str], patterns: tuple[Incident, ...] = ()) -> Store:

@@ -19,7 +19,6 @@ from standfast.memory import Memory
 from standfast.memory.band_budgets import BandBudgets
 from standfast.memory.commit_plan import governance_rows, incidents_in, plan_commit, rows_needed
 from standfast.records.canon import canonical_bytes
-from standfast.records.scopes import refused_key
 from standfast.records.vocabulary import Band, Record, RunIdentity, Verdict, VisibilityMode
 from standfast.store.commit import Commit
 from standfast.store.store import Store, open_store
@@ -230,9 +229,9 @@ def test_content_that_is_refused_twice_is_noted_once() -> None:
     store.commit(first)
     again = planned(judged(ATTACK, memory_id="m2"), store=store)
 
-    assert void.refused_reading is not None
-    assert refused_key("shared", void.refused_reading) in rows(first)
-    assert refused_key("shared", void.refused_reading) not in rows(again)
+    assert void.refusal is not None
+    assert void.refusal.key in rows(first)
+    assert void.refusal.key not in rows(again)
     assert any(key.startswith("VOID/shared//m2~") for key in rows(again))
 
 
@@ -260,7 +259,7 @@ def test_a_duplicate_is_known_and_leaves_nothing() -> None:
     )
 
     assert (again.known, again.placed, again.witness) == (first.record.memory_id, (), None)
-    assert again.refused_reading is None
+    assert again.refusal is None
 
 
 def test_recalled_records_get_their_ceilings() -> None:

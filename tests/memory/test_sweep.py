@@ -6,7 +6,7 @@ import pytest
 
 from standfast.clock import ManualClock
 from standfast.memory import Memory
-from standfast.records.vocabulary import Band, Tier, Verdict
+from standfast.records.vocabulary import Band, Tier
 from tests.memory.conftest import HANDBOOK, days
 from tests.store.builders import sqlite_store
 
@@ -56,6 +56,7 @@ def test_nothing_is_due_on_the_last_day_and_everything_a_moment_later(
         "VOID",
         "WITNESS",
         "mark",
+        "refused",
     }
 
 
@@ -87,7 +88,7 @@ def test_a_sweep_deletes_archives_and_tells(memory: Memory, clock: ManualClock) 
 
 
 @pytest.mark.usefixtures("plain_contents")
-def test_deleted_attacks_are_gone_from_the_file_and_still_recognised(
+def test_deleted_attacks_are_gone_from_the_file_and_so_is_the_note_on_them(
     tmp_path: Path, clock: ManualClock
 ) -> None:
     memory = Memory(sqlite_store(tmp_path / "store.db", clock))
@@ -96,10 +97,7 @@ def test_deleted_attacks_are_gone_from_the_file_and_still_recognised(
     memory.sweep()
 
     assert not any(ATTACK.encode() in path.read_bytes() for path in tmp_path.iterdir())
-    with memory.run(workflow="w", mode="buffered_write") as run:
-        again = run.remember(f"{ATTACK} Copy 1.", source={"kind": "doc", "id": "elsewhere"})
-    assert again.verdict is Verdict.VOID
-    assert any("rejected before" in reason for reason in again.reasons)
+    assert list(memory.store.scan("default", prefix="refused/")) == []
     assert list(memory.verify()) == []
     memory.close()
 

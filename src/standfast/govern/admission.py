@@ -6,6 +6,7 @@ results into a commit.
 """
 
 import logging
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
@@ -24,12 +25,13 @@ from standfast.govern.evidence import (
     logged_record,
     read_instant,
 )
-from standfast.govern.judge.claim import NOVELTY_FLOOR, WITNESS_OF, sites_of
+from standfast.govern.judge.claim import WITNESS_OF, sites_of
 from standfast.govern.judge.judge import Claim, Judge, Judgement, JudgingContext
 from standfast.govern.judge.secrecy import SECRECY_FLOOR, redacted
 from standfast.govern.judge.text_reading import computed_once
 from standfast.govern.patterns import Incident, incidents_of
 from standfast.govern.policy import MemoryWritePolicy, WriteDecision
+from standfast.govern.refusals import Refusal, refusal_of_attack
 from standfast.records.canon import fingerprint
 from standfast.records.origins import Origin, lowest
 from standfast.records.scopes import scoped_key
@@ -63,8 +65,8 @@ class JudgedRecord:
     """The fingerprint of the text without case, spaces and punctuation; empty if it has a secret, and for a
     message.
     """
-    refused_reading: str | None = None
-    """The same fingerprint if the content was refused, by which it is recognised when it comes back."""
+    refusal: Refusal | None = None
+    """What is remembered of a refused attack, by which it is recognised when it comes back."""
     known: str | None = None
     """The id of the record that says the same already. Then nothing is stored but a witness."""
     witness: Record | None = None
@@ -189,12 +191,10 @@ def admit(
         record=record,
         judgement=judgement,
         decision=decision,
-        proposal=_proposal(record, run, namespace, author, now) if waits else None,
+        proposal=_proposal(record, run, namespace, author, now, law=context.vault) if waits else None,
         author=author,
         reading="" if has_secret or claim.is_message else claim.reading.fingerprint,
-        refused_reading=claim.reading.fingerprint
-        if _is_refused_for_its_content(judgement) and not has_secret
-        else None,
+        refusal=None if has_secret else refusal_of_attack(record, judgement, evidence.timestamp[:10]),
         known=known,
         witness=None if known is None else _witness(record, known, claim, context),
     )
@@ -272,16 +272,20 @@ def _failed(judgement: Judgement, floor: str) -> bool:
     return any(check.floor == floor and not check.passed for check in judgement.floor_checks)
 
 
-def _is_refused_for_its_content(judgement: Judgement) -> bool:
-    """A duplicate is refused too, but that must not bar the record it duplicates."""
-    if judgement.verdict is not Verdict.VOID:
-        return False
-    failed = {check.floor for check in judgement.floor_checks if check.hard and not check.passed}
-    return bool(failed - {NOVELTY_FLOOR})
-
-
-def _proposal(record: Record, run: RunIdentity, namespace: str, author: str, now: datetime) -> Proposal:
+def _proposal(
+    record: Record,
+    run: RunIdentity,
+    namespace: str,
+    author: str,
+    now: datetime,
+    *,
+    law: Iterable[Record],
+) -> Proposal:
+    """The proposal of a record. What would replace sealed law is a modification of the constitution."""
     assert record.verdict is not None, "only judged records are proposed"
+    place = record.scope, record.memory_id
+    replaces_law = any((sealed.scope, sealed.memory_id) == place for sealed in law)
+    operation = _OPERATION_OF_VERDICT[record.verdict]
     return Proposal.of(
         namespace=namespace,
         key=scoped_key(Band.VAULT, record.scope, record.memory_id),
@@ -292,5 +296,5 @@ def _proposal(record: Record, run: RunIdentity, namespace: str, author: str, now
         proposed_at=now,
         memory_snapshot_id=run.memory_snapshot_id,
         policy_set_id=run.policy_set_id,
-        operation=_OPERATION_OF_VERDICT[record.verdict],
+        operation=Operation.CONSTITUTION_MODIFICATION if replaces_law else operation,
     )

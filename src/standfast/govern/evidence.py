@@ -9,7 +9,8 @@ back.
 ``read_chain`` never raises. It sorts problems into three kinds, because lenient mode forgives the first two
 only:
 
-    missing      a required field is absent, null or empty
+    missing      a required field is absent or null, or empty (a VOID or a hold may have no floor checks: it
+                 may be given before any floor has looked, and makes nothing canonical)
     disagreeing  the hash or the verdict is not the one it should be
     malformed    a field has a type, a size or a value that no honest chain has; so has a verdict that is
                  not VOID next to a failed hard floor
@@ -364,8 +365,9 @@ def _read_fields(chain: dict[str, Any], text: str, verdict: Verdict | None) -> C
     checks, timestamp, verdict_text = chain.get("floor_checks"), chain.get("timestamp"), chain.get("verdict")
     hashes = [chain[name] for name in _HASH_FIELDS if chain.get(name) is not None]
     read = read_verdict(verdict_text)
+    may_lack_checks = read in (Verdict.VOID, Verdict.HOLD)
     is_missing = {
-        "floor_checks": checks in (None, [], ()),
+        "floor_checks": checks is None or (checks in ([], ()) and not may_lack_checks),
         "hash": not hashes,
         "timestamp": timestamp is None,
         "verdict": verdict_text is None,
@@ -400,12 +402,14 @@ def _read_fields(chain: dict[str, Any], text: str, verdict: Verdict | None) -> C
 def _problems_of_checks(checks: object, verdict: Verdict | None) -> list[str]:
     """The first malformed floor check, if any, or that they do not fit the verdict.
 
-    A check has the fields of ``FloorCheck`` and no others.
+    A check has the fields of ``FloorCheck`` and no others. It may leave out the score, as a check that only
+    passes or fails does.
     """
     if checks is None:
         return []
     if not isinstance(checks, list | tuple):
         return ["floor_checks must be a list"]
+    checks = [_with_score(check) for check in checks]
     try:
         read = msgspec.convert(checks, list[FloorCheck])
     except (msgspec.ValidationError, StandfastError):
@@ -419,6 +423,13 @@ def _problems_of_checks(checks: object, verdict: Verdict | None) -> list[str]:
         except StandfastError as error:
             return [_problem(f"floor_checks[{index}]", error)]
     return []
+
+
+def _with_score(check: object) -> object:
+    """The check, with 1 or 0 for a score if it has none."""
+    if type(check) is not dict or "score" in check or type(check.get("passed")) is not bool:
+        return check
+    return {**check, "score": 1.0 if check["passed"] else 0.0}
 
 
 def _plain_text_of(checks: object, verdict: Verdict, timestamp: object) -> str | None:

@@ -4,26 +4,31 @@ another source.
 Each injection that is rejected from a named source is an incident, noted under ``mark/``. Three of one source
 within 30 days are a pattern: a WITNESS record of that source and day (the document's word is scar). While it
 applies, ``F3_Witness`` asks for another source. It fades 30 days after the last attack, and an operator can
-lift it at once. Repetition, bad form and the agent's own word never make a pattern, because they are not
-attacks by somebody who can be named.
+lift it at once. Repetition, bad form, the agent's own word and what a trusted user says never make a pattern,
+because they are not attacks by somebody who can be named. A pattern counts for claims of its own origin and of
+lower ones: whoever writes under a user's name without that user's trust does not put the user on hold.
 
-A pattern's content depends only on its source and day, so that two runs that find the same pattern write the
-same record.
+A pattern's content and evidence depend only on its source, its origin and the day, so that two runs that find
+the same pattern write the same record.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
-from datetime import datetime
+from datetime import UTC, datetime
 from itertools import islice
 from typing import Final, NamedTuple
 
+import msgspec
+
 from standfast.errors import InvalidValue
+from standfast.govern.evidence import build_evidence, content_check
 from standfast.govern.judge.claim import HEARSAY_KINDS, source_key, sources_of
 from standfast.govern.judge.floors import ATTACKS_OF_A_PATTERN, PATTERN_DAYS, day_after
 from standfast.govern.judge.judge import Judgement
 from standfast.records.canon import fingerprint, utc_text
+from standfast.records.origins import Origin
 from standfast.records.rows import RowKind
 from standfast.records.scopes import ALL_SCOPES, SHARED, name_in, prefix_of, scope_in, scoped_key
-from standfast.records.vocabulary import ActionType, Band, Receipt, Record, Value, Verdict
+from standfast.records.vocabulary import ActionType, Band, FloorCheck, Receipt, Record, Value, Verdict
 from standfast.store.commit import Commit, Fact, Write
 from standfast.store.protocol import Version
 from standfast.store.store import Store
@@ -32,6 +37,8 @@ from standfast.store.stored_records import record_of
 ATTACK_FLOORS: Final = ("F6_Injection",)
 MAX_INCIDENTS_COUNTED: Final = 100
 _PATTERN: Final = "scar/"
+PATTERN_FLOOR: Final = "attack_pattern"
+"""The check in a pattern's evidence that says how many attacks were counted."""
 POLICY_SET_ID: Final = "patterns/v1"
 
 
@@ -42,11 +49,12 @@ class Incident(NamedTuple):
     floor: str
     day: str
     scope: str = SHARED
+    origin: Origin = Origin.UNTRUSTED
 
     @property
     def prefix(self) -> str:
-        """The start of the keys of all incidents of this source in this scope."""
-        return scoped_key(RowKind.MARK, self.scope, f"{_digest(self.source)}/")
+        """The start of the keys of all incidents of this source and origin in this scope."""
+        return scoped_key(RowKind.MARK, self.scope, f"{_digest(self.source)}/{self.origin}/")
 
     def key(self, memory_id: str) -> str:
         """The key of this incident; ``memory_id`` is that of the rejected record."""
@@ -79,9 +87,11 @@ def incidents_of(record: Record, judgement: Judgement) -> tuple[Incident, ...]:
     ]
     if judgement.verdict is not Verdict.VOID or not failed or record.evidence is None:
         return ()
+    if record.origin is Origin.TRUSTED:
+        return ()
     day = record.evidence.timestamp[:10]
     named = [source for source in sources_of(record) if source.partition(" ")[0] not in HEARSAY_KINDS]
-    return tuple(Incident(source, failed[0], day, record.scope) for source in sorted(named))
+    return tuple(Incident(source, failed[0], day, record.scope, record.origin) for source in sorted(named))
 
 
 def earlier_counts(
@@ -112,10 +122,10 @@ def detect_patterns(new: Iterable[Incident], counted: Mapping[Incident, int]) ->
 
 
 def pattern_record(incident: Incident) -> Record:
-    """The WITNESS record of a pattern."""
+    """The WITNESS record of a pattern, with the evidence that it rests on."""
     kind, _, name = incident.source.partition(" ")
-    return Record(
-        memory_id=f"{_PATTERN}{_digest(incident.source)}/{incident.day}",
+    record = Record(
+        memory_id=f"{_PATTERN}{_digest(incident.source)}/{incident.origin}/{incident.day}",
         text=(
             f"At least {ATTACKS_OF_A_PATTERN} writes from {kind}:{name} were rejected as injections in the"
             f" {PATTERN_DAYS} days up to {incident.day}."
@@ -125,7 +135,18 @@ def pattern_record(incident: Incident) -> Record:
         source={"kind": kind, "id": name},
         band=Band.WITNESS,
         scope=incident.scope,
+        origin=incident.origin,
+        verdict=Verdict.SEAL,
     )
+    counted = FloorCheck(
+        floor=PATTERN_FLOOR,
+        score=1.0,
+        passed=True,
+        reason=f"at least {ATTACKS_OF_A_PATTERN} attacks in {PATTERN_DAYS} days",
+    )
+    day = datetime.fromisoformat(incident.day).replace(tzinfo=UTC)
+    evidence = build_evidence([content_check(record), counted], Verdict.SEAL, day)
+    return msgspec.structs.replace(record, evidence=evidence)
 
 
 def list_patterns(store: Store, namespace: str, now: datetime) -> list[AttackPattern]:
@@ -195,14 +216,6 @@ def _pattern_rows(store: Store, namespace: str, scope: str, at: int) -> Iterator
     for row in store.scan(namespace, prefix=prefix_of(Band.WITNESS, scope), at=at):
         if is_pattern_key(row.key):
             yield row.key, row
-
-
-def refused_row(reading: str) -> dict[str, str]:
-    """The row under ``refused_key``.
-
-    It is always the same, so that two runs that reject the same content do not conflict.
-    """
-    return {"refused": reading}
 
 
 def said_row() -> dict[str, str]:

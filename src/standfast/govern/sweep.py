@@ -1,7 +1,7 @@
 """The retention sweep: archives and deletes what is old, in commits of its own that the ledger records.
 
 Old records are archived (LEDGER, to the COLD tier) or deleted (ACTIVE, WITNESS, VOID). A deletion erases the
-content of every version. Fingerprints, the reason, and the note by which refused content is recognised stay.
+content of every version. Fingerprints and the reason stay. Notes on refusals are deleted as VOID is.
 The age of a record is that of the commit that wrote its newest version, by the clock that is passed in.
 Records that a byte budget expired are deleted at the same age, and so are the rows of the budget's stream
 that repeat them.
@@ -88,7 +88,7 @@ def due(store: Store, namespace: str, now: datetime, *, at: int | None = None) -
     for kind in _SWEPT_BY_AGE:
         for version in store.scan(namespace, prefix=prefix_of(kind), at=head):
             if (age := ages.of(version)) > RETENTION_VOID_DAYS:
-                yield _deletion(version, age, f"a {kind} past {RETENTION_VOID_DAYS} days: deleted")
+                yield _deletion(version, age, f"a {kind} note past {RETENTION_VOID_DAYS} days: deleted")
     for band in budgeted:
         yield from _due_in_stream(store, namespace, band, head, ages)
 

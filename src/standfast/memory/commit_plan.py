@@ -29,7 +29,7 @@ from standfast.govern.approvals.queue import waiting_key
 from standfast.govern.authority import Role, require_write
 from standfast.govern.evidence import canonical_check, content_fingerprint
 from standfast.govern.judge.judge import Judge
-from standfast.govern.patterns import Incident, detect_patterns, earlier_counts, refused_row, said_row
+from standfast.govern.patterns import Incident, detect_patterns, earlier_counts, said_row
 from standfast.govern.policy import MemoryWritePolicy
 from standfast.limits import (
     FACT_PAGE_WRITES,
@@ -44,7 +44,7 @@ from standfast.memory.snapshot_view import SnapshotReader
 from standfast.records.canon import CanonicalPart, canonical_bytes
 from standfast.records.origins import Origin
 from standfast.records.rows import APPEND_ONLY, RowKind
-from standfast.records.scopes import prefix_of, refused_key, said_key
+from standfast.records.scopes import prefix_of, said_key
 from standfast.records.vocabulary import (
     AbortReason,
     ActionType,
@@ -166,7 +166,7 @@ def rows_needed(one: JudgedRecord, budgeted: Collection[Band]) -> int:
     A record in a budgeted band may expire others; one is counted.
     """
     in_bands = sum(3 if record.band in budgeted else 1 for record in one.placed)
-    notes = sum(map(bool, (one.proposal, one.reading, one.witness, one.refused_reading)))
+    notes = sum(map(bool, (one.proposal, one.reading, one.witness, one.refusal)))
     return in_bands + notes + 2 * len(one.incidents) + len(one.superseded)
 
 
@@ -195,8 +195,8 @@ def governance_rows(
         if one.witness is not None:
             require_write(Role.FORGE, one.witness.band)
             rows[one.witness.key] = one.witness.as_json()
-        if one.refused_reading is not None:
-            rows[refused_key(one.record.scope, one.refused_reading)] = refused_row(one.refused_reading)
+        if one.refusal is not None:
+            rows[one.refusal.key] = one.refusal.row
     for pattern in patterns:
         require_write(Role.FORGE, pattern.band)
         rows[pattern.key] = pattern.as_json()

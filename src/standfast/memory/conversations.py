@@ -21,6 +21,7 @@ from standfast.errors import InvalidValue, MessageConflict, StandfastError
 from standfast.govern.admission import JudgedRecord, admit
 from standfast.govern.judge.judge import Claim, JudgingContext
 from standfast.govern.judge.secrecy import redacted
+from standfast.govern.refusals import RefusalLookup
 from standfast.limits import EXTRACTED_MESSAGES, MAX_MESSAGE_POSITION, MESSAGES_PER_COMMIT
 from standfast.memory.commit_plan import RunServices, commit_judged
 from standfast.memory.idempotency import CallLog, IdempotencyRecord
@@ -43,7 +44,7 @@ from standfast.records.canon import fingerprint, normal_string, utc_text
 from standfast.records.origins import Origin, checked_origin, lowest, origin_of
 from standfast.records.requests import AddRequest
 from standfast.records.rows import RowKind
-from standfast.records.scopes import is_within, refused_key, scoped_key
+from standfast.records.scopes import is_within, scoped_key
 from standfast.records.vocabulary import (
     ActionType,
     Receipt,
@@ -309,10 +310,10 @@ class Conversations:
         }
 
     def _context(self, scope: str, claims: Sequence[Claim], run: RunIdentity, today: str) -> JudgingContext:
-        keys = {refused_key(scope, claim.reading.fingerprint): claim.reading.fingerprint for claim in claims}
-        found = self._store.read(self._services.namespace, sorted(keys), at=run.memory_snapshot_id)
-        context = self._services.judging_cache.at(run.memory_snapshot_id, scope)
-        return context.updated(refused=frozenset(keys[key] for key in found), recalled=(), today=today)
+        at = run.memory_snapshot_id
+        lookup = RefusalLookup(self._store, self._services.namespace, scope, at)
+        refused = frozenset[str]().union(*(lookup.binding(claim, today) for claim in claims))
+        return self._services.judging_cache.at(at, scope).updated(refused=refused, recalled=(), today=today)
 
     def _records(
         self, request: Addition, position: int, message: ReadMessage, now: str, at: int

@@ -11,10 +11,11 @@ from standfast.govern.admission import witness_prefix
 from standfast.govern.authority import Role
 from standfast.govern.judge.judge import Claim, JudgingContext
 from standfast.govern.patterns import is_pattern_key, pattern_prefix
+from standfast.govern.refusals import RefusalLookup
 from standfast.policies.band_budget import OBSERVATION
 from standfast.records.origins import CITING_KINDS, Origin, kind_of, lowest, origin_of
 from standfast.records.requests import RememberRequest
-from standfast.records.scopes import SHARED, checked_scope, prefix_of, refused_key, said_key, scoped_key
+from standfast.records.scopes import SHARED, checked_scope, prefix_of, said_key, scoped_key
 from standfast.records.vocabulary import Band, Receipt, Record
 from standfast.store.commit import Commit
 from standfast.store.protocol import RecordKey
@@ -139,8 +140,7 @@ class RunJudgingContext:
         self._context = cache.at(at, scope)
         self._looked_up: set[str] = set()
         self._accepted: list[Claim] = []
-        rejected = store.newest_versions(namespace, prefix=refused_key(scope, ""), at=at)
-        self._any_refused = next(rejected, None) is not None
+        self._refusals = RefusalLookup(store, namespace, scope, at)
 
     def for_claim(
         self, claim: Claim, *, recalled: Sequence[tuple[str, str]], forgotten: frozenset[str], today: str
@@ -157,12 +157,9 @@ class RunJudgingContext:
         for accepted in self._accepted:
             self._context = self._context.with_accepted(accepted)
         self._accepted.clear()
-        refused = refused_key(self._scope, claim.reading.fingerprint)
         subject = claim.record.subject
         own = None if subject is None else scoped_key(Band.LEDGER, self._scope, subject)
-        keys = [refused] if self._any_refused else []
-        if own is not None and own not in self._looked_up:
-            keys.append(own)
+        keys = [own] if own is not None and own not in self._looked_up else []
         found = self._store.read(self._namespace, keys, at=self._at) if keys else {}
         if own in keys:
             self._looked_up.add(own)
@@ -170,9 +167,8 @@ class RunJudgingContext:
             self._add_known(record_of(found[own]))
         for record in self._equal_records(claim):
             self._add_known(record)
-        is_refused = refused in found
         return self._context.updated(
-            refused=frozenset({claim.reading.fingerprint} if is_refused else ()),
+            refused=self._refusals.binding(claim, today),
             recalled=tuple(excerpt for _, excerpt in recalled),
             recalled_ids=tuple(memory_id for memory_id, _ in recalled),
             forgotten=forgotten,

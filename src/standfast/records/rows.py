@@ -24,7 +24,7 @@ class RowKind(StrEnum):
     SAID = "said"
     """A record of the scope says this text."""
     REFUSED = "refused"
-    """This text was rejected in the scope."""
+    """A human rejected this text in the scope, or it is an attack."""
     MARK = "mark"
     """An attack from one source was rejected in the scope."""
     TTL = "ttl"
@@ -118,7 +118,7 @@ _SYSTEM: Final = RowRule(Place.SYSTEM, ErasedBy.NOTHING)
 
 RULES: Final[Mapping[RowKind, RowRule]] = {
     RowKind.SAID: RowRule(Place.SCOPE, ErasedBy.ITS_RECORD),
-    RowKind.REFUSED: RowRule(Place.SCOPE, ErasedBy.ITS_SCOPE),
+    RowKind.REFUSED: RowRule(Place.SCOPE, ErasedBy.ITS_SCOPE, Retention.BY_AGE),
     RowKind.MARK: RowRule(Place.SCOPE, ErasedBy.ITS_SCOPE, Retention.BY_AGE, append_only=True),
     RowKind.TTL: RowRule(Place.SCOPE, ErasedBy.ITS_RECORD),
     RowKind.PHOENIX: _PROPOSAL,

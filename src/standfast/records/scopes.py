@@ -41,12 +41,9 @@ def row_key(kind: str, name: str) -> str:
     return f"{kind}/{name}"
 
 
-def refused_key(scope: str, reading: str) -> str:
-    """The key that marks content as rejected in a scope, by the fingerprint of what it says.
-
-    It outlives the content.
-    """
-    return scoped_key(RowKind.REFUSED, scope, reading)
+def refused_key(scope: str, refusal: str) -> str:
+    """The key of a refusal that is remembered in a scope, see ``govern/refusals.py``."""
+    return scoped_key(RowKind.REFUSED, scope, refusal)
 
 
 def said_key(scope: str, reading: str, memory_id: str = "") -> str:

@@ -30,14 +30,14 @@ from standfast.govern.evidence import (
     sealed_record,
 )
 from standfast.govern.judge.text_reading import TextReading
-from standfast.govern.patterns import refused_row, said_row
+from standfast.govern.patterns import said_row
+from standfast.govern.refusals import refusal_by_human
 from standfast.limits import MIN_PROPOSAL_PREFIX_CHARS
 from standfast.records.canon import parse, utc_text
 from standfast.records.rows import SYSTEM_NAMESPACE, RowKind
 from standfast.records.scopes import (
     name_in,
     prefix_of,
-    refused_key,
     row_key,
     said_key,
     scope_in,
@@ -385,7 +385,6 @@ class _DecisionCommit(msgspec.Struct, frozen=True, kw_only=True):
         """Erases the logged copies, keeps in LEDGER that it was rejected, and notes the content's fingerprint
         so that it is recognised if it comes back.
         """
-        reading = TextReading(self.found.record.text).fingerprint
         own = logged_record(self.found.record)
         reason = f"rejected by {self.approval.principal}"
         keys = keys_with_content_of(
@@ -397,9 +396,8 @@ class _DecisionCommit(msgspec.Struct, frozen=True, kw_only=True):
             for key in keys
             if key != moved.key
         ]
-        noted = Write.of(
-            self.namespace, refused_key(own.scope, reading), ActionType.WRITE, refused_row(reading)
-        )
+        refusal = refusal_by_human(self.found.record, utc_text(now)[:10])
+        noted = Write.of(self.namespace, refusal.key, ActionType.WRITE, refusal.row)
         return [*erased, moved, noted, *self.extra_writes(self.head, keys)]
 
 

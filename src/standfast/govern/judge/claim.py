@@ -6,11 +6,12 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final, NamedTuple, Protocol, Self
 
-from standfast.errors import InvalidValue
+from standfast.errors import InvalidValue, NotCanonical
 from standfast.govern.authority import Role
 from standfast.govern.judge.similarity import IndexSnapshot, KnownText, RecalledText, SimilarityIndex
 from standfast.govern.judge.tables import WordTable
 from standfast.govern.judge.text_reading import READ_CHARS, TextReading, computed_once, word_set
+from standfast.records.canon import fingerprint
 from standfast.records.origins import Origin
 from standfast.records.scopes import SHARED
 from standfast.records.vocabulary import Band, Record
@@ -22,6 +23,7 @@ HEARSAY_KINDS: Final = _TABLE.words("hearsay kinds")
 WITNESS_OF: Final = "memory"
 """The kind of the reference by which a witness row names the record that it vouches for."""
 _MAX_VALUES: Final = 2_048
+_MAX_SHARED_NAME_CHARS: Final = 40
 _SITE: Final = re.compile(r"(?:https?:)?//(?:[^/@]*@)?([^/?#:]+)")
 _WEB_KINDS: Final = _TABLE.words("web kinds")
 _HOST: Final = re.compile(r"([a-z0-9-]+(?:\.[a-z0-9-]+)+)(?:[:/?#].*)?")
@@ -97,21 +99,31 @@ class Claim:
         return TextReading(self.record.text)
 
     @computed_once
-    def whole(self) -> TextReading:
-        """Text, subject, tags, source, refs and metadata, one per line: everything that will be stored."""
-        return self.reading.followed_by(self._other_words)
+    def fields(self) -> tuple[TextReading, ...]:
+        """The text, then every other field that will be stored, each read by itself.
+
+        A floor that guards against something looks at all of them one by one, so that what it finds in one
+        does not depend on another.
+        """
+        return (self.reading, *map(_field_reading, self._other_fields))
+
+    @property
+    def whole(self) -> str:
+        """Everything that will be stored, one field per line."""
+        return "\n".join([self.record.text, *self._other_fields])
 
     def of_record(self, record: Record, role: Role | str) -> "Claim":
         """The claim of this record. What was read of the words is shared if they are the same."""
         claim = Claim(record=record, role=role)
-        if record.text == self.record.text and claim._other_words == self._other_words:
-            claim.__dict__.update(reading=self.reading, whole=self.whole)
+        if record.text == self.record.text and claim._other_fields == self._other_fields:
+            claim.__dict__.update(reading=self.reading, fields=self.fields)
         return claim
 
     @computed_once
-    def _other_words(self) -> str:
+    def _other_fields(self) -> tuple[str, ...]:
         record = self.record
-        lines = [record.subject or "", *record.tags, *filter(None, (record.session, record.speaker))]
+        named = (record.subject, record.session, record.speaker)
+        lines = [*record.tags, *(name for name in named if name)]
         if record.scope != SHARED:
             lines.append(record.scope)
         if record.metadata:
@@ -120,17 +132,29 @@ class Claim:
             lines += _lines(record.source)
         if record.refs:
             lines += _lines(record.refs)
-        return "\n".join(lines)
+        return tuple(lines)
 
     @property
     def is_overlong(self) -> bool:
         """Whether it is longer than what the floors read."""
-        return self.whole.is_cut
+        return len(self.record.text) + sum(map(len, self._other_fields)) > READ_CHARS
 
     @computed_once
     def witnesses(self) -> frozenset[str]:
         """The independent sources of the record. Pages of one document are one source; hearsay is none."""
         return witnesses_of(self.record)
+
+    @computed_once
+    def binding_refusals(self) -> frozenset[str]:
+        """The digests of all earlier refusals that would bind this claim, see ``govern/refusals.py``.
+
+        A refusal of a lower origin binds no higher one, or an outsider could keep a user's words out.
+        """
+        record = self.record
+        origins = [origin for origin in Origin if origin.rank >= record.origin.rank]
+        digests = [refused_by_human(self.reading.fingerprint, origin) for origin in origins]
+        digests += [refused_as_attack(record, origin) or "" for origin in origins]
+        return frozenset(filter(None, digests))
 
     @property
     def is_meant_as_law(self) -> bool:
@@ -153,7 +177,7 @@ class JudgingContext:
         related: Other records of the scope about the same subject or with similar words.
         recalled: The excerpts that this run recalled.
         recalled_ids: The records they are from, in the same order; may be left out.
-        refused: Fingerprints (``TextReading.fingerprint``) of content that was rejected for what it says.
+        refused: Those of the claim's ``binding_refusals`` that were given and have not faded.
         patterns: WITNESS records of repeated attacks in the scope, see ``govern/patterns.py``.
         forgotten: Ids of records that this run forgets. They are known no more.
         today: The day of the judgement (``YYYY-MM-DD``), by which patterns fade. Without one, none has faded.
@@ -268,7 +292,8 @@ class JudgingContext:
     @computed_once
     def _given(self) -> SimilarityIndex | None:
         """The known records of the scope that the context was made with, findable by what they say."""
-        own = (record for record in (*self.vault, *self.related) if record.scope == self.scope)
+        records = (*self.vault, *self.related)
+        own = (one for one in records if one.scope == self.scope and one.band is not Band.VOID)
         known = [_known_text(record) for record in own]
         return SimilarityIndex(known) if known else None
 
@@ -303,16 +328,42 @@ class JudgingContext:
         return by_word
 
     @computed_once
-    def attack_days(self) -> dict[str, tuple[str, ...]]:
-        """The days of the patterns of attacks by their source, oldest first."""
-        days: dict[str, set[str]] = {}
+    def attack_days(self) -> dict[str, tuple[tuple[str, Origin], ...]]:
+        """The days of the patterns of attacks by their source, oldest first, each with its origin."""
+        days: dict[str, set[tuple[str, Origin]]] = {}
         for pattern in self.patterns:
             for source in sources_of(pattern):
-                days.setdefault(source, set()).add((pattern.ts_utc or "")[:10])
+                days.setdefault(source, set()).add(((pattern.ts_utc or "")[:10], pattern.origin))
         return {source: tuple(sorted(listed)) for source, listed in days.items()}
 
 
 NOTHING_KNOWN: Final = JudgingContext()
+
+
+def _field_reading(text: str) -> TextReading:
+    """A field, read. Names that many records share are read once; a secret, which has digits, is not kept."""
+    if len(text) <= _MAX_SHARED_NAME_CHARS and not any(map(str.isdigit, text)):
+        return _shared_reading(text)
+    return TextReading(text)
+
+
+@lru_cache(maxsize=1 << 12)
+def _shared_reading(text: str) -> TextReading:
+    return TextReading(text)
+
+
+def refused_by_human(reading: str, origin: Origin) -> str:
+    """The digest of what a human rejected: by what it says (``TextReading.fingerprint``), and its origin."""
+    return fingerprint(["refused-by-human/v1", origin.value, reading])
+
+
+def refused_as_attack(record: Record, origin: Origin) -> str | None:
+    """The digest of an attack: by its exact text, its source and its origin. None without a source."""
+    source = source_key(record.source)
+    try:
+        return fingerprint(["refused-attack/v1", origin.value, source, record.text]) if source else None
+    except NotCanonical:
+        return None
 
 
 def sources_of(record: Record) -> frozenset[str]:
@@ -347,7 +398,6 @@ def _known_text(record: Record, claim: Claim | None = None) -> KnownText:
         subject=record.subject,
         tags=frozenset(record.tags),
         witnesses=witnesses_of(record) if claim is None else claim.witnesses,
-        refused=record.band is Band.VOID and _was_rejected_for_what_it_says(record),
         scope=record.scope,
         origin=Origin.TRUSTED if record.band is Band.VAULT else record.origin,
     )
@@ -397,19 +447,6 @@ def _registered_name(host: str) -> str:
         return host
     is_registry = len(labels) > 2 and len(labels[-1]) == 2 and labels[-2] in _REGISTRY_NAMES
     return ".".join(labels[-3 if is_registry else -2 :])
-
-
-def _was_rejected_for_what_it_says(record: Record) -> bool:
-    """Whether a VOID record is more than a duplicate.
-
-    A duplicate must not block the record that it repeats.
-    """
-    if record.evidence is None:
-        return True
-    failed = {
-        check.floor for check in record.evidence.floor_checks if not check.passed and check.hard is not False
-    }
-    return failed != {NOVELTY_FLOOR}
 
 
 def _lines(value: object) -> list[str]:

@@ -21,7 +21,7 @@ from datetime import date, timedelta
 from functools import cache
 from typing import Final
 
-from standfast.errors import InvalidValue, NotCanonical
+from standfast.errors import InvalidValue
 from standfast.govern.judge.claim import (
     CLEAN,
     NOVELTY_FLOOR,
@@ -33,7 +33,7 @@ from standfast.govern.judge.claim import (
     sites_of,
     sources_of,
 )
-from standfast.govern.judge.phrases import Phrasebook, spoken
+from standfast.govern.judge.phrases import Phrase, Phrasebook, spoken
 from standfast.govern.judge.similarity import (
     ADDITION,
     MIN_WORDS_WITHOUT_SUBJECT,
@@ -42,7 +42,6 @@ from standfast.govern.judge.similarity import (
 )
 from standfast.govern.judge.tables import WordTable, read_phrases
 from standfast.govern.judge.text_reading import READ_CHARS, TextReading
-from standfast.records.canon import fingerprint
 from standfast.records.origins import Origin
 from standfast.records.vocabulary import Band, Record
 
@@ -197,7 +196,7 @@ class CorroborationFloor:
         witnesses = claim.witnesses
         is_untrusted = claim.record.origin is Origin.UNTRUSTED
         if 0 < len(witnesses) < 3 and context.knows_any:
-            similar = [known for known in context.similar_to(claim) if not known.refused]
+            similar = context.similar_to(claim)
             if not is_untrusted:
                 similar = [known for known in similar if known.origin is not Origin.UNTRUSTED]
             witnesses = witnesses.union(*(known.witnesses for known in similar))
@@ -235,11 +234,17 @@ def active_attackers(context: JudgingContext, record: Record) -> dict[str, str]:
     if not context.patterns:
         return {}
     oldest = day_after(context.today, -PATTERN_DAYS) if context.today else ""
-    return {
-        source: days[0]
-        for source in sources_of(record)
-        if (days := [day for day in context.attack_days.get(source, ()) if day > oldest])
-    }
+    attackers = {}
+    for source in sources_of(record):
+        # What somebody of a lower origin wrote under this name says nothing about its owner.
+        days = [
+            day
+            for day, origin in context.attack_days.get(source, ())
+            if day > oldest and origin.rank >= record.origin.rank
+        ]
+        if days:
+            attackers[source] = days[0]
+    return attackers
 
 
 def day_after(day: str, days: int) -> str:
@@ -305,7 +310,6 @@ _HIDING: Final = (
 _RULER: Final = re.compile(r"([-=_*~#+.])\1{3,}")
 _MAX_UNBROKEN_CHARS: Final = 1_000
 _MIN_WORD_SHARE: Final = 0.25
-_PLENTY_OF_WORDS: Final = 0.75
 _MIN_VARIETY: Final = 0.05
 _MIN_MEASURED_CHARS: Final = 60
 
@@ -315,7 +319,7 @@ class ClarityFloor:
     """Rejects control characters, hidden or reordered text, broken encoding, and noise instead of words.
 
     Zero-width joiners in emoji and in Indic and Arabic scripts, right-to-left marks, balanced isolates in
-    right-to-left text and regional flags pass. Text, subject, tags, source and refs are all checked. It does
+    right-to-left text and regional flags pass. Every field is checked for hidden text. It does
     not tell sense from nonsense: random words pass.
     """
 
@@ -327,9 +331,9 @@ class ClarityFloor:
         """0 for hidden text, less than 0.5 for what is mostly not text, 1 for plain text."""
         if claim.is_overlong:
             return OVERLONG
-        whole = claim.whole
-        if (hidden := find_hidden(whole.text)) is not None:
-            return Finding(0.0, f"hidden characters ({hidden}). Remove them")
+        for field in claim.fields:
+            if (hidden := find_hidden(field.text)) is not None:
+                return Finding(0.0, f"hidden characters ({hidden}). Remove them")
         text = claim.reading.text
         if not text.strip() or not claim.reading.folded.strip():
             return Finding(0.0, "empty. Give a text")
@@ -365,13 +369,18 @@ def find_hidden(text: str) -> str | None:
 
 def _texture(claim: Claim) -> Finding:
     """Whether a longer text consists of words: not of symbols, one unbroken run, or a few repeated words."""
-    whole = claim.whole
-    if _word_share(whole) < _PLENTY_OF_WORDS and _word_share(claim.reading) < _MIN_WORD_SHARE:
+    reading = claim.reading
+    if _word_share(reading) < _MIN_WORD_SHARE:
         return Finding(0.3, "noise: mostly symbols. Write it in words")
-    if whole.longest_run_chars > _MAX_UNBROKEN_CHARS and whole.text.isascii() and _has_long_run(whole.text):
-        return Finding(0.3, "noise: a run of characters longer than any word. Write it in words")
-    pieces = whole.pieces
-    if len(pieces) > 40 and len(whole.vocabulary) < _MIN_VARIETY * len(pieces):
+    for field in claim.fields:
+        if (
+            field.longest_run_chars > _MAX_UNBROKEN_CHARS
+            and field.text.isascii()
+            and _has_long_run(field.text)
+        ):
+            return Finding(0.3, "noise: a run of characters longer than any word. Write it in words")
+    pieces = reading.pieces
+    if len(pieces) > 40 and len(reading.vocabulary) < _MIN_VARIETY * len(pieces):
         return Finding(0.3, "noise: a few words repeated. Say it once")
     return CLEAN
 
@@ -431,7 +440,7 @@ class CalibrationFloor:
 def _count_absolutes(claim: Claim) -> int:
     reading = claim.reading
     count = 0
-    if not _ABSOLUTE.isdisjoint(claim.whole.vocabulary):
+    if not _ABSOLUTE.isdisjoint(reading.vocabulary):
         words = reading.words
         count = sum(
             word in _ABSOLUTE and (index == 0 or words[index - 1] not in _HEDGES)
@@ -446,16 +455,22 @@ def _count_absolutes(claim: Claim) -> int:
 
 # F8_Novelty.
 
+_REJECTED_BEFORE: Final = Finding(
+    0.0,
+    "rejected before: the same content. A human may submit it again, or lift the refusal: standfast refusals"
+    " list",
+)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NoveltyFloor:
     """Short enough for one memory, not rejected before; and if it is known already, it says by which record.
 
     What is known is no violation. A claim is known if it adds nothing to a record (see ``similarity.py``) of
-    its own subject and with its tags, or consists of what this run recalled. Content that was rejected before
-    is recognised by its fingerprint (through changes of case, spacing, punctuation, accents and lookalike
-    letters), and by similarity while the rejected record exists; a human may submit it again. Words are
-    compared: a paraphrase or a translation is new.
+    its own subject and with its tags, or consists of what this run recalled. Rejected before is what a human
+    rejected (through changes of case, spacing, punctuation, accents and lookalike letters), and an attack by
+    the same source in the same bytes; both for 90 days, and never for a claim of a higher origin. A human may
+    submit it again. Words are compared: a paraphrase or a translation is new.
     """
 
     name: str = NOVELTY_FLOOR
@@ -477,14 +492,8 @@ class NoveltyFloor:
         length = len(claim.record.text)
         if length > self.max_chars:
             return Finding(0.3, f"too long: {length} characters, at most {self.max_chars}. Split it")
-        if not claim.is_human:
-            if context.refused and _is_refused(claim, context.refused):
-                return Finding(0.0, "rejected before: the same content. A human may submit it again")
-            similar = context.similar_to(claim) if context.knows_any else ()
-            if refused := [known.memory_id for known in similar if known.refused]:
-                return Finding(
-                    0.0, f"rejected before: it says what {refused[0]} says. A human may submit it again"
-                )
+        if context.refused and not claim.is_human and not context.refused.isdisjoint(claim.binding_refusals):
+            return _REJECTED_BEFORE
         known = self.known(claim, context)
         return CLEAN if known is None else Finding(0.7, f"known already: {known} says it")
 
@@ -498,19 +507,9 @@ class NoveltyFloor:
         if not context.knows_any:
             return None
         for known in context.similar_to(claim):
-            if not known.refused and _covers(known, claim):
+            if _covers(known, claim):
                 return known.memory_id
         return None
-
-
-def _is_refused(claim: Claim, refused: frozenset[str]) -> bool:
-    """Whether the content, or the exact text, has the fingerprint of rejected content."""
-    if claim.reading.fingerprint in refused:
-        return True
-    try:
-        return fingerprint(claim.record.text) in refused
-    except NotCanonical:
-        return False
 
 
 def _covers(known: KnownText, claim: Claim) -> bool:
@@ -587,10 +586,8 @@ class AuthorityFloor:
             return Finding(
                 0.1, "claims authority: only a human's seal gives this kind of source. Name the real one"
             )
-        possible = authority_phrases().possible(claim.whole.vocabulary)
-        text = spoken(claim.whole) if possible else ""
-        for phrase in possible:
-            if phrase.pattern.search(text):
+        for field in claim.fields:
+            if (phrase := _first_phrase(authority_phrases(), field)) is not None:
                 return Finding(0.2, f"claims authority: {phrase.kind}. State the fact, or propose it as law")
         if record.origin is Origin.UNTRUSTED and _is_standing(claim):
             return _STANDING_FROM_OUTSIDE
@@ -602,6 +599,10 @@ def _is_standing(claim: Claim) -> bool:
     named = {*(claim.record.subject or "").lower().split("/")[:-1], *claim.record.tags}
     if not _STANDING.isdisjoint(named):
         return True
-    possible = standing_phrases().possible(claim.whole.vocabulary)
-    text = spoken(claim.whole) if possible else ""
-    return any(phrase.pattern.search(text) for phrase in possible)
+    return any(_first_phrase(standing_phrases(), field) for field in claim.fields)
+
+
+def _first_phrase(book: Phrasebook, field: TextReading) -> Phrase | None:
+    possible = book.possible(field.vocabulary)
+    text = spoken(field) if possible else ""
+    return next((phrase for phrase in possible if phrase.pattern.search(text)), None)

@@ -81,7 +81,7 @@ class InjectionFloor:
 
     It recognises phrases (discarding instructions in some twenty languages, the rest mostly in English),
     prompt markup, hidden HTML and leaking links, also under lookalike letters, leet, spaced-out letters,
-    base64, hex, escapes, ROT13 and backwards text. Text, subject, tags, source and refs are all checked. An
+    base64, hex, escapes, ROT13 and backwards text. Every field is checked by itself. An
     order among words about attacks counts as a quotation. It does not recognise orders in new words: a
     polite, indirect or translated wish passes, and so does an attack that calls itself an example of one.
     """
@@ -94,12 +94,15 @@ class InjectionFloor:
         """1 minus the certainty that the text gives orders."""
         if claim.is_overlong:
             return OVERLONG
-        whole = claim.whole
         # What a user wants from now on is a preference.
         ignored = "standing" if claim.record.origin is Origin.TRUSTED else ""
-        worst = _combine([sign for sign in _signs_in(whole) if sign.kind != ignored])
+        findings = [self._check_field(field, ignored) for field in claim.fields]
+        return min(findings, key=lambda finding: finding.score)
+
+    def _check_field(self, field: TextReading, ignored: str) -> Finding:
+        worst = _combine([sign for sign in _signs_in(field) if sign.kind != ignored])
         if worst.score >= self.threshold:
-            for inside in disguised_texts(whole):
+            for inside in disguised_texts(field):
                 found = _combine(list(_signs_in(inside)))
                 if found.score < worst.score:
                     worst = Finding(found.score, f"in disguise, {found.reason}")

@@ -76,13 +76,13 @@ class ModelFloor:
         """1 for SAFE, 0 for UNSAFE; any other answer is an error."""
         if claim.is_overlong:
             return OVERLONG
-        whole = claim.whole
-        if find_secret(whole.text, whole.longest_run_chars) is not None:
+        if any(find_secret(field.text, field.longest_run_chars) for field in claim.fields):
             return Finding(1.0, "not asked, because the text holds a secret")
-        key = fingerprint([self.version, whole.text])
+        whole = claim.whole
+        key = fingerprint([self.version, whole])
         answer = self.answers.get(key)
         if answer is None:
-            answer = self.guard.ask(JUDGE_PROMPT, f"-----\n{whole.text}\n-----")[:_MAX_ANSWER_CHARS]
+            answer = self.guard.ask(JUDGE_PROMPT, f"-----\n{whole}\n-----")[:_MAX_ANSWER_CHARS]
             if _VERDICT.match(answer) is None:
                 raise InvalidValue(what="the model's answer", problem="it is neither SAFE nor UNSAFE")
             self.answers[key] = answer

@@ -12,8 +12,9 @@ the day. A number whose form other numbers share counts only next to a word for 
 
 ``redacted`` returns a record without secrets and personal data: a refused secret is replaced by its kind
 before anything of its record is stored. Evidence, ledger, notes and traces are made from that record, so that
-neither the secret nor a fingerprint of it exists anywhere. What is found only in disguise, or spread over
-fields, can't be cut out; then the whole content is replaced.
+neither the secret nor a fingerprint of it exists anywhere. What is found only in disguise can't be cut out;
+then the whole field is replaced. ``redacted_text`` and ``redacted_json`` do the same for everything else that
+is stored: reasons, arguments and results of tools, notes.
 """
 
 import re
@@ -35,7 +36,7 @@ from standfast.govern.judge.claim import (
     JudgingContext,
     NeedsReview,
 )
-from standfast.govern.judge.secrets import find_secret, secrets_in
+from standfast.govern.judge.secrets import find_secret, is_secret_tag, secrets_in
 from standfast.govern.judge.tables import WordTable
 from standfast.govern.judge.text_reading import READ_CHARS, TextReading, plain, word_set
 from standfast.limits import MAX_NAME_CHARS
@@ -318,7 +319,7 @@ _TREATMENTS: Final = ("allow", "review", "refuse")
 class SecrecyFloor:
     """Holds no keys, tokens, passwords, key blocks, and no personal data of the kinds that are not allowed.
 
-    Text, subject, tags, source and refs are all checked, also with wide and lookalike letters folded. The
+    Every field is checked by itself, also with wide and lookalike letters folded. The
     reason names the kind and never the value. Placeholders from documentation pass. It does not recognise
     secrets without a known form that no word announces, secrets that are encoded, and personal data without a
     form: names, addresses, health. Each kind of personal data is ``"allow"``, ``"review"`` (a human decides)
@@ -342,10 +343,16 @@ class SecrecyFloor:
 
     def check(self, claim: Claim, context: JudgingContext) -> Finding:  # noqa: ARG002  # The Floor protocol.
         """0 for a secret, 0.2 for personal data, 1 for neither."""
-        whole = claim.whole
-        if whole.is_cut:
+        if claim.is_overlong:
             return OVERLONG
-        for secret_kind, personal_data in whole.once(_sensitive_data):
+        findings = [self.check_field(field) for field in claim.fields]
+        if any(map(is_secret_tag, claim.record.tags)):
+            return Finding(0.0, "contains a secret (random tag). Remove it")
+        return min(findings, key=lambda finding: finding.score)
+
+    def check_field(self, field: TextReading) -> Finding:
+        """``check`` of one field."""
+        for secret_kind, personal_data in field.once(_sensitive_data):
             if secret_kind is not None:
                 return Finding(0.0, f"contains a secret ({secret_kind}). Remove it")
             if personal_data and (found := self._finding(personal_data)) is not CLEAN:
@@ -403,15 +410,49 @@ def redacted(record: Record) -> Record:
 
 
 def _redacted(claim: Claim) -> Record:
-    record, reason = claim.record, _reason(claim)
+    return _rebuilt(claim.record) if _reason(claim) else claim.record
+
+
+def redacted_text(text: str) -> str:
+    """The text with every secret replaced by its kind; the same object if it has none.
+
+    What is found only in disguise can't be cut out; then the whole text is replaced.
+    """
+    return _redacted_part(text, text)
+
+
+def redacted_json(value: Any) -> Any:
+    """A JSON value with every secret in it replaced by its kind, in names as well as in members.
+
+    A member is read together with its name, so that ``{"password": …}`` is found.
+    """
+    if isinstance(value, str):
+        return redacted_text(value)
+    if isinstance(value, dict):
+        return {redacted_text(str(name)): _redacted_member(name, member) for name, member in value.items()}
+    return [redacted_json(member) for member in value] if isinstance(value, list | tuple) else value
+
+
+def _redacted_member(name: object, member: Any) -> Any:
+    if isinstance(member, str):
+        return _redacted_part(member, f"{name}: {member}")
+    return redacted_json(member)
+
+
+def _redacted_part(part: str, whole: str) -> str:
+    """A part of a text without the secrets of the whole."""
+    if len(whole) > READ_CHARS:
+        return f"[redacted: {_TOO_LONG}]"
+    reading = TextReading(whole)
+    reason = _FLOOR.check_field(reading).reason
     if not reason:
-        return record
-    parts = _parts(claim.whole)
-    cut = _rebuilt(record, lambda text: _cut(text, parts))
-    if not _reason(Claim(record=cut)):
+        return part
+    parts = _parts(reading)
+    cut = _cut(part, parts)
+    if cut != part and not _FLOOR.check_field(TextReading(_cut(whole, parts))).reason:
         return cut
     kind = _KIND.search(reason)
-    return _rebuilt(record, lambda _: f"[redacted: {kind[1] if kind else _TOO_LONG}]")
+    return f"[redacted: {kind[1] if kind else _TOO_LONG}]"
 
 
 def claim_of(request: RememberRequest) -> Claim:
@@ -446,33 +487,28 @@ def _reason(claim: Claim) -> str:
     return _FLOOR.check(claim, NOTHING_KNOWN).reason
 
 
-def _rebuilt(record: Record, change: Callable[[str], str]) -> Record:
-    """The record with every text in it changed.
+def _rebuilt(record: Record) -> Record:
+    """The record with every field redacted.
 
     Its id changes if the id was its subject and that one changed.
     """
+    change = redacted_text
     subject = None if record.subject is None else change(record.subject)
     return msgspec.structs.replace(
         record,
         memory_id=record.memory_id if subject == record.subject or subject is None else subject,
         text=change(record.text),
         subject=subject,
-        tags=normal_tags(tuple(map(change, record.tags))),
-        source=_changed(record.source, change),
-        scope=_scope_of(record),
-        metadata=_changed(record.metadata, change),
+        tags=normal_tags(
+            tuple("[redacted: random tag]" if is_secret_tag(tag) else change(tag) for tag in record.tags)
+        ),
+        source=redacted_json(record.source),
+        scope=redacted_scope(record.scope),
+        metadata=redacted_json(record.metadata),
         session=None if record.session is None else change(record.session)[:MAX_NAME_CHARS],
         speaker=None if record.speaker is None else change(record.speaker)[:MAX_NAME_CHARS],
-        refs=tuple(_changed(ref, change) for ref in record.refs),
+        refs=tuple(redacted_json(ref) for ref in record.refs),
     )
-
-
-def _changed(value: Any, change: Callable[[str], str]) -> Any:
-    if isinstance(value, str):
-        return change(value)
-    if isinstance(value, dict):
-        return {change(str(name)): _changed(member, change) for name, member in value.items()}
-    return [_changed(member, change) for member in value] if isinstance(value, list | tuple) else value
 
 
 def _parts(whole: TextReading) -> list[tuple[str, str]]:
@@ -491,7 +527,6 @@ def _cut(text: str, parts: list[tuple[str, str]]) -> str:
     return text
 
 
-def _scope_of(record: Record) -> str:
-    """The record's scope; ``shared`` if the scope itself is a secret."""
-    is_secret = record.scope != SHARED and _reason(Claim(record=Record(memory_id="scope", text=record.scope)))
-    return SHARED if is_secret else record.scope
+def redacted_scope(scope: str) -> str:
+    """The scope; ``shared`` if the scope itself is a secret."""
+    return scope if redacted_text(scope) == scope else SHARED

@@ -174,6 +174,7 @@ _PLACEHOLDER: Final = re.compile(
 # No random generator makes such a key, but a person may choose such a password.
 _NOT_RANDOM: Final = re.compile(r"0{8}|1234567|abcdefg", re.IGNORECASE)
 _DIGIT_RUNS: Final = re.compile(r"\d+")
+_DATED: Final = re.compile(r"(?:19|20)\d\d-[01]\d|\d\.\d")
 _HASH_OR_ID: Final = re.compile(
     r"(?:0x)?[0-9a-f]{7,128}|[0-9A-F]{7,128}|[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}"
 )
@@ -442,11 +443,27 @@ def _is_random_next_to_a_word_for_it(text: str, found: re.Match[str]) -> bool:
     return _CONTEXT.search(text, max(0, found.start() - _CONTEXT_CHARS), found.start()) is not None
 
 
+_RANDOM_TAG: Final = re.compile(r"(?=(?:[^\d]*\d){3})[a-z0-9][a-z0-9+/=_.-]{19,199}")
+_LEAST_TAG_BITS: Final = 3.4
+
+
+def is_secret_tag(tag: str) -> bool:
+    """Whether a tag looks like an issued key. Tags are in lower case, so that forms of keys do not fit them."""
+    if _RANDOM_TAG.fullmatch(tag) is None or _HASH_OR_ID.fullmatch(tag) or not _is_issued(tag):
+        return False
+    return _mixes_digits_in(tag) and not _DATED.search(tag) and _bits(tag) >= _LEAST_TAG_BITS
+
+
 def _is_random(token: str) -> bool:
     """Whether upper case, lower case and digits are mixed with enough entropy."""
     if not _is_issued(token) or not any(map(str.isdigit, token)):
         return False
     if not (any(map(str.isupper, token)) and any(map(str.islower, token))):
         return False
+    return _bits(token) >= _LEAST_BITS
+
+
+def _bits(token: str) -> float:
+    """The entropy of a token, in bits for each character."""
     counts, length = Counter(token), len(token)
-    return sum(-count / length * log2(count / length) for count in counts.values()) >= _LEAST_BITS
+    return sum(-count / length * log2(count / length) for count in counts.values())

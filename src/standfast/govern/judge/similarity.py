@@ -39,24 +39,22 @@ _ENDINGS: Final = word_set("s es d ed ing n en e er r t te ten")
 
 
 class KnownText(NamedTuple):
-    """A known record: its text, its independent sources, and whether it was rejected for what it says."""
+    """A known record: its text, its independent sources, and where it stands."""
 
     memory_id: str
     reading: TextReading
     subject: str | None = None
     tags: frozenset[str] = frozenset()
     witnesses: frozenset[str] = frozenset()
-    refused: bool = False
     scope: str = SHARED
     origin: Origin = Origin.ORDINARY
 
     @property
-    def sort_key(self) -> tuple[str, str, bool, list[str], str, list[str], str, str]:
+    def sort_key(self) -> tuple[str, str, list[str], str, list[str], str, str]:
         """A total order: the id first, then everything else that can differ between two texts of one id."""
         return (
             self.memory_id,
             self.reading.text,
-            self.refused,
             sorted(self.witnesses),
             self.subject or "",
             sorted(self.tags),

@@ -244,23 +244,6 @@ class TextReading:
         self.folded = folded = fold(self.text)
         self.pieces = _ascii_words(folded) if folded.isascii() else _WORD.findall(folded)
 
-    def followed_by(self, text: str) -> "TextReading":
-        """Joins another text by a line break. Nothing is read twice."""
-        both = TextReading.__new__(TextReading)
-        if text:
-            other = TextReading(text)
-            both.text = f"{self.text}\n{other.text}"
-            both.is_cut = self.is_cut or other.is_cut or len(both.text) > READ_CHARS
-            both.folded = f"{self.folded}\n{other.folded}"
-            both.pieces = self.pieces + other.pieces
-            return both
-        both.text = f"{self.text}\n"
-        both.is_cut = self.is_cut or len(both.text) > READ_CHARS
-        both.folded = f"{self.folded}\n"
-        both.pieces = self.pieces
-        both.vocabulary = self.vocabulary
-        return both
-
     def once(self, compute: Callable[["TextReading"], _V]) -> _V:
         """What a function finds in this text, computed once, however many ask for it."""
         found: dict[object, Any] = self.__dict__.setdefault("_found", {})
