@@ -17,11 +17,9 @@ from pathlib import Path
 from benchmarks.measure import Ratio, at_least, at_most, best_seconds, shown
 from standfast.client import Client
 from standfast.memory import Memory
+from standfast.records.requests import RememberRequest
 from standfast.server.operations.memory_operations import records_of
-from standfast.server.operations.schemas import (
-    RecallBody,
-    RememberBody,
-)
+from standfast.server.operations.schemas import RecallBody
 
 TITLE = (
     "The HTTP server, compared with the same calls made in process (8 callers at once, one server process)"
@@ -154,9 +152,9 @@ def _batches(memory: Memory, client: Client) -> list[Ratio]:
     """Many at once, one caller: the same texts, messages and queries in process and over HTTP."""
     numbers = iter(range(10**6, 10**9))
 
-    def texts() -> list[RememberBody]:
+    def texts() -> list[RememberRequest]:
         return [
-            RememberBody(text=_text(9, number), subject=f"batch/{number}", source=SOURCE)
+            RememberRequest(text=_text(9, number), subject=f"batch/{number}", source=SOURCE)
             for _, number in zip(range(BATCH), numbers, strict=False)
         ]
 

@@ -296,7 +296,7 @@ def remote() -> None:
         assert_type(memory, client.Client)
         assert_type(memory.diff(0), list[standfast.RecordChange])
         assert_type(memory.records(), Iterator[standfast.Record])
-        batch = [client.RememberBody(text="VAT is 19 %.", tags=("tax",))]
+        batch = [client.RememberRequest(text="VAT is 19 %.", tags=("tax",))]
         assert_type(memory.remember_batch(batch).receipt, standfast.Receipt | None)
         assert_type(memory.recall_batch([client.RecallBody(query="VAT", tokens=100)])[0].text, str)
         for event in memory.events(after=0):

@@ -20,7 +20,6 @@ from standfast.client import (
     AsyncRemoteTraces,
     Client,
     RecallBody,
-    RememberBody,
     RemoteApprovals,
     RemoteKeys,
     RemotePrompts,
@@ -41,6 +40,7 @@ from standfast.errors import (
 )
 from standfast.govern.approvals.sshsig import sign
 from standfast.memory import Memory
+from standfast.records.requests import RememberRequest
 from standfast.records.vocabulary import ActionType, Band, Verdict
 from tests.govern import openssh
 from tests.raising import raises_code
@@ -344,7 +344,7 @@ def test_an_operator_manages_keys(client: Client, served: Served) -> None:
 
 def test_batches_are_answered_in_order(client: Client) -> None:
     texts = ["EU refunds take 14 days.", "VAT is 19 %.", "Ada likes tea."]
-    batch = [RememberBody(text=text, source=HANDBOOK) for text in texts]
+    batch = [RememberRequest(text=text, source=HANDBOOK) for text in texts]
     made = client.remember_batch(batch, request_key="batch")
     again = client.remember_batch(batch, request_key="batch")
     found = client.recall_batch(
@@ -384,7 +384,7 @@ def test_the_async_client_reads_and_writes(served: Served) -> None:
             keys = [key.key_id async for key in memory.keys().list()]
             revoked = await memory.keys().revoke(made.key.key_id)
             namespaces = await memory.namespaces()
-            batch = await memory.remember_batch([RememberBody(text="Ada likes tea.", source=HANDBOOK)])
+            batch = await memory.remember_batch([RememberRequest(text="Ada likes tea.", source=HANDBOOK)])
             (about_tea,) = await memory.recall_batch([RecallBody(query="tea", tokens=100)])
 
         assert made.key.key_id in keys

@@ -24,18 +24,17 @@ from standfast.limits import (
     MAX_RUN_ITEMS,
     MAX_RUNS_HELD,
 )
+from standfast.records.requests import ForgetRequest, RememberRequest
 from standfast.records.vocabulary import VisibilityMode
 from standfast.server.access.permissions import ROLES_OF_PERMISSION, Caller, KeyRole, Permission
 from standfast.server.http.open_runs import OpenRuns
 from standfast.server.operations.gateway import Gateway
 from standfast.server.operations.memory_operations import recall_batch, remember, remember_batch
 from standfast.server.operations.schemas import (
-    ForgetBody,
     OpenRunBody,
     RecallBatchBody,
     RecallBody,
     RememberBatchBody,
-    RememberBody,
     decode_name,
     decode_number,
     decode_place,
@@ -151,11 +150,11 @@ def test_an_open_run_holds_a_bounded_number_of_items(
     harness: Harness, runs: OpenRuns, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("standfast.server.http.open_runs.MAX_RUN_ITEMS", 2)
-    body = RememberBody(text="EU refunds take 14 days.", subject="refunds", source=HANDBOOK)
+    body = RememberRequest(text="EU refunds take 14 days.", subject="refunds", source=HANDBOOK)
     remember(harness.gateway, ROOT, "default", body)
     run_id = _open(runs)
-    runs.remember(ROOT, "default", run_id, RememberBody(text="VAT is 19 %.", source=HANDBOOK))
-    runs.forget(ROOT, "default", run_id, ForgetBody(subject="refunds", reason="asked to"))
+    runs.remember(ROOT, "default", run_id, RememberRequest(text="VAT is 19 %.", source=HANDBOOK))
+    runs.forget(ROOT, "default", run_id, ForgetRequest(subject="refunds", reason="asked to"))
     with pytest.raises(InvalidValue, match="commit it and open another"):
         runs.remember(ROOT, "default", run_id, body)
     shown = runs.show(ROOT, "default", run_id)
@@ -167,16 +166,16 @@ def test_an_open_run_holds_a_bounded_number_of_items(
 def test_an_open_run_holds_a_bounded_number_of_bytes(runs: OpenRuns, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("standfast.server.http.open_runs.MAX_RUN_BYTES", 10)
     run_id = _open(runs)
-    runs.remember(ROOT, "default", run_id, RememberBody(text="é" * 5, source=HANDBOOK))
+    runs.remember(ROOT, "default", run_id, RememberRequest(text="é" * 5, source=HANDBOOK))
     with pytest.raises(InvalidValue, match="commit it and open another"):
-        runs.remember(ROOT, "default", run_id, RememberBody(text="x", source=HANDBOOK))
+        runs.remember(ROOT, "default", run_id, RememberRequest(text="x", source=HANDBOOK))
 
     assert MAX_RUN_BYTES > 10
 
 
 def _batch(count: int, first: int = 0) -> RememberBatchBody:
     texts = [f"Shelf {n} holds crate {n * 37}." for n in range(first, first + count)]
-    return RememberBatchBody(items=tuple(RememberBody(text=text, source=HANDBOOK) for text in texts))
+    return RememberBatchBody(items=tuple(RememberRequest(text=text, source=HANDBOOK) for text in texts))
 
 
 def test_a_batch_is_bounded_and_commits_once(harness: Harness, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -210,8 +209,8 @@ def test_a_batch_that_proposes_needs_that_permission(
 ) -> None:
     monkeypatch.setitem(ROLES_OF_PERMISSION, Permission.PROPOSE, frozenset({KeyRole.OPERATOR}))
     agent = Caller(key_id="bot", name="bot", role=KeyRole.AGENT, namespaces=("*",))
-    plain = RememberBody(text="Ada likes tea.", source=HANDBOOK)
-    proposal = RememberBody(text="Tea is free.", source=HANDBOOK, propose=True)
+    plain = RememberRequest(text="Ada likes tea.", source=HANDBOOK)
+    proposal = RememberRequest(text="Tea is free.", source=HANDBOOK, propose=True)
     remember_batch(harness.gateway, agent, "default", RememberBatchBody(items=(plain,)))
     with pytest.raises(Forbidden):
         remember_batch(harness.gateway, agent, "default", RememberBatchBody(items=(plain, proposal)))
@@ -239,7 +238,7 @@ def test_a_batch_of_recalls_reads_one_snapshot_within_one_budget(harness: Harnes
 
 
 def test_a_request_key_belongs_to_a_caller_and_a_namespace(harness: Harness) -> None:
-    body = RememberBody(text="EU refunds take 14 days.", source=HANDBOOK)
+    body = RememberRequest(text="EU refunds take 14 days.", source=HANDBOOK)
     other = Caller(key_id="other", name="other", role=KeyRole.OPERATOR, namespaces=("*",))
     answers = [
         remember(harness.gateway, caller, namespace, body, request_key="k")

@@ -15,6 +15,7 @@ from standfast.cli import main
 from standfast.clock import ManualClock, RandomIds
 from standfast.errors import Forbidden, InvalidValue, NotFound, Unauthenticated
 from standfast.records.origins import Origin
+from standfast.records.requests import RememberRequest
 from standfast.server.access.keys import Keyring
 from standfast.server.access.permissions import (
     ROLES_OF_PERMISSION,
@@ -29,10 +30,7 @@ from standfast.server.access.permissions import (
 )
 from standfast.server.operations import governance_operations, memory_operations
 from standfast.server.operations.gateway import Gateway
-from standfast.server.operations.schemas import (
-    RecordQuery,
-    RememberBody,
-)
+from standfast.server.operations.schemas import RecordQuery
 from standfast.server.operations.store_schemas import (
     CreateKeyBody,
     KeysQuery,
@@ -425,7 +423,7 @@ def test_a_record_has_the_lower_origin_of_its_source_and_the_key(
     harness: Harness, role: str, given: str | None, kind: str, origin: Origin
 ) -> None:
     key, _ = harness.gateway.keyring.create(name="bot", role=role, namespaces=["*"], origin=given)
-    body = RememberBody(text="Ada lives in Rome.", source={"kind": kind, "id": "ada"})
+    body = RememberRequest(text="Ada lives in Rome.", source={"kind": kind, "id": "ada"})
     answer = memory_operations.remember(harness.gateway, key.caller, "default", body)
     query = RecordQuery(memory_id=answer.memory_id)
     page = memory_operations.get_record(harness.gateway, key.caller, "default", query)

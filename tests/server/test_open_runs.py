@@ -9,17 +9,12 @@ import pytest
 from standfast.clock import ManualClock
 from standfast.errors import NotFound, RequestReused, RunOver
 from standfast.limits import RUN_IDLE_SECONDS
+from standfast.records.requests import ForgetRequest, RememberRequest
 from standfast.records.vocabulary import VisibilityMode
 from standfast.server.access.permissions import Caller, KeyRole
 from standfast.server.http.open_runs import OpenRuns
 from standfast.server.operations.gateway import Gateway
-from standfast.server.operations.schemas import (
-    ForgetBody,
-    OpenRunBody,
-    RecallBody,
-    RememberBody,
-    RememberResponse,
-)
+from standfast.server.operations.schemas import OpenRunBody, RecallBody, RememberResponse
 from standfast.traces.folder import TraceFolder
 from tests.memory.conftest import SECRET
 from tests.server.harness import HANDBOOK, make_gateway
@@ -29,8 +24,8 @@ OPEN = OpenRunBody(workflow="triage", mode=VisibilityMode.BUFFERED_WRITE)
 PLACE = (BOT, "default")
 
 
-def fact(text: str, subject: str | None = None) -> RememberBody:
-    return RememberBody(text=text, subject=subject, source=HANDBOOK)
+def fact(text: str, subject: str | None = None) -> RememberRequest:
+    return RememberRequest(text=text, subject=subject, source=HANDBOOK)
 
 
 @pytest.fixture(params=["sqlite", "postgres"])
@@ -62,7 +57,7 @@ def test_any_server_carries_a_run_on_and_the_commit_holds_what_all_of_them_did(
     recalled = first.recall(*PLACE, run_id, RecallBody(query="What do returns need?", tokens=200))
     again = second.remember(*PLACE, run_id, fact("US refunds take 30 days."))
     c = first.remember(*PLACE, run_id, fact("UK refunds take 10 days."))
-    first.forget(*PLACE, run_id, ForgetBody(subject="policy/returns", reason="outdated"))
+    first.forget(*PLACE, run_id, ForgetRequest(subject="policy/returns", reason="outdated"))
     shown = second.show(*PLACE, run_id)
     receipt = second.commit(*PLACE, run_id).receipt
     repeated = first.commit(*PLACE, run_id).receipt

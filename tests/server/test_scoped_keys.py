@@ -23,6 +23,7 @@ from starlette.testclient import TestClient
 from standfast.clock import ManualClock
 from standfast.errors import Forbidden, InvalidValue
 from standfast.govern.approvals.queue import WaitingProposal
+from standfast.records.requests import AddRequest, ForgetRequest, RememberRequest
 from standfast.records.scopes import scope_in
 from standfast.records.vocabulary import Band
 from standfast.server.access.permissions import Caller, KeyRole, Permission
@@ -33,13 +34,7 @@ from standfast.server.http.endpoints import ENDPOINTS, Endpoint
 from standfast.server.mcp.server import build_server
 from standfast.server.operations import governance_operations, memory_operations
 from standfast.server.operations.event_operations import events_after
-from standfast.server.operations.schemas import (
-    AddBody,
-    ForgetBody,
-    RecordsQuery,
-    RememberBatchBody,
-    RememberBody,
-)
+from standfast.server.operations.schemas import RecordsQuery, RememberBatchBody
 from standfast.server.operations.store_schemas import CreateKeyBody
 from standfast.settings import Settings
 from tests.govern.openssh import private_key
@@ -95,7 +90,7 @@ def planted(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Planted]:
 def _say(planted: Planted, name: str, when: str) -> None:
     gateway, word = planted.harness.gateway, WORDS[name]
     operator = planted.harness.caller("operator")
-    body = RememberBody(
+    body = RememberRequest(
         text=f"In {when} times {word} is written to in language {when}{word}.",
         subject=SUBJECT,
         source=SOURCE,
@@ -498,28 +493,28 @@ def test_writing_and_forgetting_outside_of_the_keys_scopes_is_refused_in_plain_w
     place = gateway, caller, "own"
     before = _records_of_others(planted)
     calls: list[Callable[[], object]] = [
-        lambda: memory_operations.remember(*place, RememberBody(text="Mine.", scope=SCOPES["bob"])),
-        lambda: memory_operations.remember(*place, RememberBody(text="Mine.")),
-        lambda: memory_operations.remember(*place, RememberBody(text="Mine.", scope="user")),
+        lambda: memory_operations.remember(*place, RememberRequest(text="Mine.", scope=SCOPES["bob"])),
+        lambda: memory_operations.remember(*place, RememberRequest(text="Mine.")),
+        lambda: memory_operations.remember(*place, RememberRequest(text="Mine.", scope="user")),
         lambda: memory_operations.remember_batch(
             *place,
             RememberBatchBody(
                 items=(
-                    RememberBody(text="Own one.", scope="project/x"),
-                    RememberBody(text="Other.", scope="shared"),
+                    RememberRequest(text="Own one.", scope="project/x"),
+                    RememberRequest(text="Other.", scope="shared"),
                 )
             ),
         ),
-        lambda: memory_operations.add(*place, AddBody(messages=({"role": "user", "content": "Hi"},))),
-        lambda: memory_operations.forget(*place, ForgetBody(scope=SCOPES["bob"], reason="x")),
-        lambda: memory_operations.forget(*place, ForgetBody(source=SOURCE, reason="x")),
-        lambda: memory_operations.forget(*place, ForgetBody(subject=SUBJECT, reason="x", scope="shared")),
+        lambda: memory_operations.add(*place, AddRequest(messages=({"role": "user", "content": "Hi"},))),
+        lambda: memory_operations.forget(*place, ForgetRequest(scope=SCOPES["bob"], reason="x")),
+        lambda: memory_operations.forget(*place, ForgetRequest(source=SOURCE, reason="x")),
+        lambda: memory_operations.forget(*place, ForgetRequest(subject=SUBJECT, reason="x", scope="shared")),
     ]
     for call in calls:
         with pytest.raises(Forbidden, match=r"the key is for project/x, user/ada; name one of these scopes"):
             call()
     with pytest.raises(InvalidValue):
-        memory_operations.forget(*place, ForgetBody(reason="x"))
+        memory_operations.forget(*place, ForgetRequest(reason="x"))
     with TestClient(build_app(gateway)) as http:
         headers = {"Authorization": f"Bearer {token}"}
         runs = "/v1/namespaces/own/runs"
@@ -543,8 +538,8 @@ def test_a_key_with_one_scope_works_there_without_naming_it(planted: Planted) ->
     gateway = planted.harness.gateway
     caller, _ = planted.key("agent", "team/eve")
     place = gateway, caller, "own"
-    made = memory_operations.remember(*place, RememberBody(text="Eve sails.", subject="hobby"))
-    memory_operations.remember(*place, RememberBody(text="Eve rows.", scope="team/eve/summer"))
+    made = memory_operations.remember(*place, RememberRequest(text="Eve sails.", subject="hobby"))
+    memory_operations.remember(*place, RememberRequest(text="Eve rows.", scope="team/eve/summer"))
     listed = memory_operations.list_records(*place, RecordsQuery(scope="*", band=Band.LEDGER))
     page = memory_operations.list_records(*place, RecordsQuery(limit=1, band=Band.LEDGER))
     query = RecordsQuery(cursor=page.next, band=Band.LEDGER)

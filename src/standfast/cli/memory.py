@@ -9,15 +9,16 @@ from standfast.cli.options import (
     MemoryTarget,
     listed_scope_option,
     memory_options,
-    metadata_of,
     scope_option,
 )
 from standfast.cli.output import ANSWER_IS_NO, counted, print_json
+from standfast.cli.request_options import request_options
 from standfast.errors import InvalidValue, NotCanonical
 from standfast.govern.authority import Role
 from standfast.memory import AddedMessages
-from standfast.memory.erasing import ErasurePlan
+from standfast.memory.erasing import ErasurePlan, ErasureTarget
 from standfast.records.canon import parse
+from standfast.records.requests import AddRequest, ForgetRequest, RememberRequest
 from standfast.records.vocabulary import Band, Receipt, Remembered, Verdict
 from standfast.store.stored_records import HistoryEntry
 
@@ -28,76 +29,22 @@ _LISTED_BANDS = [band for band in Band if band is not Band.PHOENIX]
 
 @click.command("remember")
 @click.argument("text")
-@click.option("--subject", help="What the text is about; a subject has one current text and a history.")
-@click.option(
-    "--source", help="Where it comes from, as KIND:ID (doc:handbook#4, web:https://…, person:alice)."
-)
-@click.option("--tag", "tags", multiple=True, help="A tag; repeatable.")
-@click.option("--propose", is_flag=True, help="Propose it as law; a person has to sign it.")
-@click.option("--hold", help="Put it on hold for a person, with this reason.")
-@click.option(
-    "--metadata", "fields", multiple=True, metavar="NAME=VALUE", help="A field to filter by; repeatable."
-)
-@click.option("--session", help="The conversation that it is part of.")
-@click.option("--position", type=click.IntRange(0), help="Its place in the conversation.")
-@click.option("--speaker", help="Who said it.")
-@click.option("--valid-from", help="When it begins to hold, in ISO 8601.")
-@click.option("--valid-until", help="When it ends to hold, in ISO 8601.")
-@click.option(
-    "--supersedes",
-    multiple=True,
-    metavar="ID",
-    help="The id or subject of a record that it replaces, which ends; repeatable.",
-)
+@request_options(RememberRequest, but=("text",))
 @click.option("--as-human", is_flag=True, help="The text is your own, not an agent's.")
 @click.option("--run-id", help="Idempotency key: repeating the command with it has one effect.")
-@scope_option
 @memory_options
 def remember_command(
-    text: str,
-    *,
-    subject: str | None,
-    source: str | None,
-    tags: tuple[str, ...],
-    propose: bool,
-    hold: str | None,
-    as_human: bool,
-    run_id: str | None,
-    scope: str,
-    fields: tuple[str, ...],
-    session: str | None,
-    position: int | None,
-    speaker: str | None,
-    valid_from: str | None,
-    valid_until: str | None,
-    supersedes: tuple[str, ...],
-    target: MemoryTarget,
+    text: str, *, fields: dict[str, Any], as_human: bool, run_id: str | None, target: MemoryTarget
 ) -> None:
     """Judge TEXT and store it if it is accepted. Exit code 1 if it is rejected.
 
     The store is created if it does not exist.
     """
-    said_by = _source_of(source or None)
+    if as_human:
+        fields["role"] = Role.HUMAN
+    RememberRequest.of(text, **fields)
     with target.opened(create=True) as memory:
-        remembered = memory.remember(
-            text,
-            subject=subject,
-            source=said_by,
-            tags=tags,
-            propose=propose,
-            hold=hold,
-            role=Role.HUMAN if as_human else Role.AGENT,
-            scope=scope,
-            metadata=metadata_of(fields),
-            session=session,
-            position=position,
-            speaker=speaker,
-            valid_from=valid_from,
-            valid_until=valid_until,
-            supersedes=supersedes,
-            workflow=WORKFLOW,
-            run_id=run_id,
-        )
+        remembered = memory.remember(text, **fields, workflow=WORKFLOW, run_id=run_id)
     if target.as_json:
         print_json({"receipt": None, **remembered.as_json()})
     else:
@@ -127,27 +74,12 @@ def _print_remembered(remembered: Remembered, receipt: Receipt | None) -> None:
 
 @click.command("forget")
 @click.argument("subject", required=False)
-@click.option("--reason", help="Why; recorded in the ledger. Needed unless --dry-run.")
-@click.option(
-    "--scope", help="The scope of SUBJECT (default: shared). Without SUBJECT: forget all of it and below it."
-)
-@click.option("--memory-id", help="A memory id, instead of SUBJECT.")
-@click.option("--source", help="Forget all from this source, as KIND:ID, in --scope or everywhere.")
-@click.option("--dry-run", is_flag=True, help="Only say what would be erased.")
+@request_options(ForgetRequest, but=("subject",))
 @click.option("--yes", is_flag=True, help="Do not ask for confirmation. Erased content can't be restored.")
 @click.option("--run-id", help="Idempotency key: repeating the command with it has one effect.")
 @memory_options
 def forget_command(
-    subject: str | None,
-    *,
-    reason: str | None,
-    scope: str | None,
-    memory_id: str | None,
-    source: str | None,
-    dry_run: bool,
-    yes: bool,
-    run_id: str | None,
-    target: MemoryTarget,
+    subject: str | None, *, fields: dict[str, Any], yes: bool, run_id: str | None, target: MemoryTarget
 ) -> None:
     """Erase SUBJECT (or a memory id), all of a scope, or all from a source, from memory and from every
     snapshot.
@@ -155,44 +87,27 @@ def forget_command(
     Any number of records is erased, in several commits if needed; a command that was interrupted is finished
     by the next one. Law stays: only a person can end it.
     """
-    what = subject or memory_id or source or (f"scope {scope}" if scope else "")
-    if not what:
-        raise click.UsageError("name a SUBJECT, --memory-id or --source, or only --scope to forget all of it")
-    named_source = _source_of(source)
-    if not dry_run and not reason:
-        raise click.UsageError("--reason is needed: it is recorded in the ledger")
+    request = ForgetRequest.of(subject, **fields)
+    what, dry_run = request.name or str(ErasureTarget.of(request)), request.rehearse
     if not (yes or dry_run):
         click.confirm(f"Erase everything stored about {what}?", abort=True, err=True)
     with target.opened() as memory:
-        if dry_run:
-            plan = memory.forget(
-                subject, rehearse=True, memory_id=memory_id, scope=scope, source=named_source
-            )
-        else:
-            done = memory.forget(
-                subject,
-                reason=reason or "",
-                memory_id=memory_id,
-                scope=scope,
-                source=named_source,
-                workflow=WORKFLOW,
-                run_id=run_id,
-            )
-    if dry_run:
-        _print_plan(what, plan, as_json=target.as_json)
+        answer = memory.forget(subject, **fields, workflow=WORKFLOW, run_id=run_id)
+    if isinstance(answer, ErasurePlan):
+        _print_plan(what, answer, as_json=target.as_json)
     elif target.as_json:
-        numbers = {name: getattr(done, name) for name in ("records", "rows", "traces", "law")}
-        print_json({"subject": subject, **numbers, "receipt": done.receipt.as_json()})
+        numbers = {name: getattr(answer, name) for name in ("records", "rows", "traces", "law")}
+        print_json({"subject": subject, **numbers, "receipt": answer.receipt.as_json()})
     else:
         count = (
             ""
-            if subject or memory_id
-            else f"; {counted(done.records, 'record')} in {counted(done.commits, 'commit')}"
+            if request.name
+            else f"; {counted(answer.records, 'record')} in {counted(answer.commits, 'commit')}"
         )
         click.echo(
-            f"{what}: forgotten{count}; snapshot {done.memory_snapshot_id}, ledger entry {done.ledger_seq}"
+            f"{what}: forgotten{count}; snapshot {answer.memory_snapshot_id}, ledger entry {answer.ledger_seq}"
         )
-        for key in done.law:
+        for key in answer.law:
             click.echo(f"  stays, because it is law: {key}")
 
 
@@ -206,15 +121,6 @@ def _print_plan(what: str, plan: ErasurePlan, *, as_json: bool) -> None:
     )
     for key in plan.law:
         click.echo(f"  stays, because it is law: {key}")
-
-
-def _source_of(source: str | None) -> dict[str, str] | None:
-    if source is None:
-        return None
-    kind, colon, name = source.partition(":")
-    if not (kind and colon and name):
-        raise click.UsageError(f"--source must be KIND:ID, such as doc:handbook#4, not {source!r}")
-    return {"kind": kind, "id": name}
 
 
 @click.command("history")
@@ -303,53 +209,19 @@ def at_command(snapshot: int, *, band: str | None, scope: str, target: MemoryTar
 
 @click.command("add")
 @click.argument("file", type=click.File("rb"))
-@click.option("--session", help="The conversation; default: a new one.")
-@click.option(
-    "--position", type=click.IntRange(0), help="Position of the first message; default: continue the session."
-)
-@click.option("--tag", "tags", multiple=True, help="A tag; repeatable.")
-@click.option(
-    "--metadata", "fields", multiple=True, metavar="NAME=VALUE", help="A field to filter by; repeatable."
-)
-@click.option(
-    "--supersedes",
-    multiple=True,
-    metavar="ID",
-    help="The id or subject of a record that it replaces, which ends; repeatable.",
-)
+@request_options(AddRequest, but=("messages",))
 @click.option("--run-id", help="Idempotency key: repeating the command with it has one effect.")
-@scope_option
 @memory_options
-def add_command(
-    file: BinaryIO,
-    *,
-    session: str | None,
-    position: int | None,
-    tags: tuple[str, ...],
-    fields: tuple[str, ...],
-    supersedes: tuple[str, ...],
-    run_id: str | None,
-    scope: str,
-    target: MemoryTarget,
-) -> None:
+def add_command(file: BinaryIO, *, fields: dict[str, Any], run_id: str | None, target: MemoryTarget) -> None:
     """Add the messages in FILE (- for standard input): a JSON array, or one message a line.
 
     Messages are OpenAI- or Anthropic-style. Each is judged. Those that the session has already are not added
     again. Exit code 1 if one was rejected.
     """
     messages = _messages_in(file.read())
+    AddRequest.of(messages, **fields)
     with target.opened(create=True) as memory:
-        added = memory.add(
-            messages,
-            scope=scope,
-            session=session,
-            position=position,
-            tags=tags,
-            metadata=metadata_of(fields),
-            supersedes=supersedes,
-            workflow=WORKFLOW,
-            run_id=run_id,
-        )
+        added = memory.add(messages, **fields, workflow=WORKFLOW, run_id=run_id)
     if target.as_json:
         print_json(added.as_json())
     else:

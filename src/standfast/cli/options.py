@@ -3,7 +3,7 @@
 import functools
 import logging
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from typing import Any, TypeVar
@@ -14,7 +14,6 @@ import msgspec
 from standfast.cli.output import json_option
 from standfast.memory import Memory
 from standfast.records.scopes import SHARED
-from standfast.records.vocabulary import JsonScalar
 from standfast.settings import Settings
 from standfast.store.store import Store, open_store
 from standfast.wiring import open_memory
@@ -135,20 +134,3 @@ def progress_bar(title: str, *, quiet: bool = False) -> Iterator[Callable[[int, 
     with Progress(*columns, console=console, transient=True, disable=quiet or not console.is_terminal) as bar:
         task = bar.add_task(title, total=None)
         yield lambda done, total: bar.update(task, completed=done, total=total)
-
-
-def metadata_of(fields: Sequence[str]) -> dict[str, JsonScalar]:
-    """Metadata that was given as NAME=VALUE.
-
-    A value that is a JSON number, true, false or null is that; any other is text.
-    """
-    metadata: dict[str, JsonScalar] = {}
-    for field in fields:
-        name, equals, text = field.partition("=")
-        if not (name and equals):
-            raise click.UsageError(f"--metadata must be NAME=VALUE, such as plan=gold, not {field!r}")
-        try:
-            metadata[name] = msgspec.json.decode(text.encode(), type=float | int | bool | None)
-        except msgspec.MsgspecError:
-            metadata[name] = text
-    return metadata

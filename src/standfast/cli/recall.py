@@ -15,24 +15,19 @@ from standfast.cli.options import (
     MemoryTarget,
     load_settings,
     memory_options,
-    metadata_of,
     namespace_option,
     opened_store,
 )
 from standfast.cli.output import json_option, print_json
-from standfast.limits import DEFAULT_MAX_ITEMS
+from standfast.cli.request_options import request_options
 from standfast.memory import Memory
 from standfast.recall.answers import Explanation, RecallAnswer
 from standfast.recall.jsonl import JsonlSource, Source
 from standfast.recall.package import RecallPackage
 from standfast.recall.phase6 import explain
 from standfast.recall.request import DroppedForm, MemoryControllerInput
-from standfast.records.filters import Filter
-from standfast.records.origins import Origin
-from standfast.records.requests import DEFAULT_CONTROLLER
-from standfast.records.scopes import SHARED
+from standfast.records.requests import RecallRequest
 
-DEFAULT_TOKENS: Final = 500
 _SQLITE_MAGIC: Final = b"SQLite format 3\0"
 _EXPLAIN: Final = click.option(
     "--explain", "explains", is_flag=True, help="Print how each candidate got its rank, as a table."
@@ -41,108 +36,22 @@ _EXPLAIN: Final = click.option(
 
 @click.command("recall")
 @click.argument("query")
-@click.option(
-    "--tokens",
-    type=int,
-    default=DEFAULT_TOKENS,
-    help="Token budget: of all excerpts for phase6-v1, of the whole text for lexical-v1.",
-)
-@click.option("--max-items", type=int, default=DEFAULT_MAX_ITEMS, help="At most this many excerpts.")
+@request_options(RecallRequest, but=("query", "scope"))
 @click.option("--at", type=click.IntRange(min=0), default=None, help="The snapshot to recall from.")
-@click.option(
-    "--scope",
-    "scopes",
-    multiple=True,
-    default=(SHARED,),
-    help="Recall from this scope, such as user/ada, with all below it; repeatable.",
-)
-@click.option("--tag", help="Choose only records with this tag.")
-@click.option("--source-kind", help="Choose only records whose source is of this kind.")
-@click.option("--subject-prefix", help="Choose only records whose subject begins with this.")
-@click.option("--after", help="Choose only records from this time or later (ISO 8601, or a date).")
-@click.option("--before", help="Choose only records from before this time.")
-@click.option(
-    "--metadata",
-    "fields",
-    multiple=True,
-    metavar="NAME=VALUE",
-    help="Choose only records with this field; repeatable.",
-)
-@click.option("--session", help="Choose only records of this conversation.")
-@click.option("--speaker", help="Choose only what this speaker said.")
-@click.option(
-    "--least-origin",
-    type=click.Choice([origin.value for origin in Origin]),
-    help=(
-        "Choose only records whose origin is trusted at least so far; law always is. untrusted: also what is"
-        " left out beside better origins."
-    ),
-)
-@click.option(
-    "--include-unreviewed", is_flag=True, help="Show records that are on hold or wait for a review, too."
-)
-@click.option(
-    "--now",
-    "now_utc",
-    default=None,
-    help="What time it is, in ISO 8601 and UTC, for words such as yesterday.",
-)
-@click.option(
-    "--controller",
-    default=DEFAULT_CONTROLLER,
-    help="The version of the controller that answers, for example phase6-v1.",
-)
 @_EXPLAIN
 @memory_options
 def recall_command(
-    query: str,
-    *,
-    tokens: int,
-    max_items: int,
-    at: int | None,
-    scopes: tuple[str, ...],
-    tag: str | None,
-    source_kind: str | None,
-    subject_prefix: str | None,
-    after: str | None,
-    before: str | None,
-    fields: tuple[str, ...],
-    session: str | None,
-    speaker: str | None,
-    least_origin: str | None,
-    include_unreviewed: bool,
-    now_utc: str | None,
-    controller: str,
-    explains: bool,
-    target: MemoryTarget,
+    query: str, *, fields: dict[str, Any], at: int | None, explains: bool, target: MemoryTarget
 ) -> None:
     """Print what memory knows about QUERY, as text for a prompt, within a token budget.
 
     The same snapshot and the same call give the same answer, byte for byte. With --json the context package
     is printed; its package_hash proves the content. With --explain each record's trust is shown as well.
     """
-    where = Filter(
-        tag=tag,
-        source_kind=source_kind,
-        subject_prefix=subject_prefix,
-        after=after,
-        before=before,
-        metadata=metadata_of(fields),
-        session=session,
-        speaker=speaker,
-    ).at_least(least_origin)
+    RecallRequest.of(query, **fields)
     with target.opened() as memory:
         view = memory.at(memory.store.head() if at is None else at)
-        answer = view.explain(
-            query,
-            tokens=tokens,
-            max_items=max_items,
-            now_utc=now_utc,
-            controller=controller,
-            scopes=scopes,
-            where=where,
-            include_unreviewed=include_unreviewed,
-        )
+        answer = view.explain(query, **fields)
     _print_answer(answer, explains=explains, as_json=target.as_json)
 
 

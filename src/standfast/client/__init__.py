@@ -5,7 +5,7 @@ remote_run.py        its runs and snapshots
 remote_resources.py  proposals, keys, traces and prompts
 async_client.py      all of these with coroutines
 event_stream.py      live events
-bodies.py            the bodies of requests, checked before they are sent
+bodies.py            the bodies of requests
 transport.py         HTTP connections, retries, errors
 """
 

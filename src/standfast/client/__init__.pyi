@@ -24,8 +24,6 @@ from standfast.client.remote_run import (
     RemoteRun as RemoteRun,
     RemoteSnapshot as RemoteSnapshot,
 )
+from standfast.records.requests import RememberRequest as RememberRequest
 from standfast.server.operations.event_operations import ServerEvent as ServerEvent
-from standfast.server.operations.schemas import (
-    RecallBody as RecallBody,
-    RememberBody as RememberBody,
-)
+from standfast.server.operations.schemas import RecallBody as RecallBody

@@ -10,13 +10,14 @@ effect once.
 """
 
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from datetime import datetime
+from collections.abc import Iterable, Iterator, Sequence
 from types import TracebackType
-from typing import Any, Final, Self
+from typing import Any, Final, Self, Unpack
 from weakref import WeakSet
 
-from standfast.client.bodies import add_body, forget_body, joined, message_pages, recall_body, remember_body
+import msgspec
+
+from standfast.client.bodies import joined, message_pages, recall_body
 from standfast.client.event_stream import EventStream
 from standfast.client.remote_resources import (
     RemoteApprovals,
@@ -30,13 +31,21 @@ from standfast.client.transport import ApiCalls, Transport
 from standfast.clock import Clock, IdSource, RandomIds, SystemClock
 from standfast.errors import InvalidValue
 from standfast.ledger.checkpoint import InclusionReceipt
-from standfast.limits import DEFAULT_MAX_ITEMS, DEFAULT_RECALL_TOKENS, SAFE_INTEGER
+from standfast.limits import SAFE_INTEGER
 from standfast.memory.conversations import AddedMessages
 from standfast.memory.messages import SessionInfo, SessionMessage
-from standfast.records.filters import Filter, Where
-from standfast.records.origins import Origin
-from standfast.records.requests import DEFAULT_CONTROLLER
-from standfast.records.vocabulary import Band, JsonScalar, Receipt, Record, VisibilityMode
+from standfast.records.requests import (
+    AddFields,
+    AddRequest,
+    ForgetFields,
+    ForgetRequest,
+    RecallFields,
+    RecallRequest,
+    RememberFields,
+    RememberRequest,
+    takes_fields_of,
+)
+from standfast.records.vocabulary import Band, Receipt, Record, VisibilityMode
 from standfast.server.operations import schemas, store_schemas
 from standfast.server.operations.schemas import SessionPage, SessionQuery, SessionsPage, SessionsQuery
 from standfast.server.operations.store_schemas import BenchQuery, BenchResponse
@@ -99,186 +108,93 @@ class Client:
         response = self._calls.post("/runs", schemas.RunResponse, body, request_key=self._ids.new_id())
         return RemoteRun(self._calls, response, ids=self._ids)
 
+    @takes_fields_of(RememberRequest)
     def remember(
-        self,
-        text: str,
-        *,
-        subject: str | None = None,
-        source: Mapping[str, Any] | None = None,
-        tags: Sequence[str] = (),
-        refs: Sequence[Mapping[str, Any]] = (),
-        propose: bool = False,
-        hold: str | None = None,
-        scope: str | None = None,
-        metadata: Mapping[str, JsonScalar] | None = None,
-        session: str | None = None,
-        position: int | None = None,
-        speaker: str | None = None,
-        valid_from: str | datetime | None = None,
-        valid_until: str | datetime | None = None,
-        supersedes: str | Sequence[str] = (),
-        request_key: str | None = None,
+        self, text: str, *, request_key: str | None = None, **fields: Unpack[RememberFields]
     ) -> schemas.RememberResponse:
-        """Judge one text and commit it.
+        """Judge one text and commit it. The fields are those of ``RememberRequest``.
 
         Args:
-            subject: What the text is about, such as ``"policy/eu-refunds"``. A subject has one current text
-                and a history.
-            source: Where the text comes from, such as ``{"kind": "doc", "id": "handbook#4"}``.
-            propose: Propose the text as law, which takes a person's signature.
-            hold: Ask for a review by a person first, and say why.
-            scope: Where the text belongs, such as ``"user/ada"``. Subjects are unique within a scope.
-            metadata: Fields of your own, to filter by.
-            session: The conversation that it is part of, with its ``position`` there and its ``speaker``.
-            valid_from: When it begins to hold, as an aware datetime or ISO 8601; ``valid_until`` is when it
-                ends to.
-            supersedes: The ids or subjects of records of the scope that it replaces; they end when it is
-                accepted.
             request_key: An idempotency key of your own. Repeating the call with it has one effect.
         """
-        body = remember_body(
-            text,
-            subject=subject,
-            source=source,
-            tags=tags,
-            refs=refs,
-            propose=propose,
-            hold=hold,
-            scope=scope,
-            metadata=metadata,
-            session=session,
-            position=position,
-            speaker=speaker,
-            valid_from=valid_from,
-            valid_until=valid_until,
-            supersedes=supersedes,
-        )
+        request = RememberRequest.of(text, **fields)
         return self._calls.post(
-            "/remember", schemas.RememberResponse, body, request_key=self._key(request_key)
+            "/remember", schemas.RememberResponse, request, request_key=self._key(request_key)
         )
 
     def remember_batch(
-        self, items: Sequence[schemas.RememberBody], *, request_key: str | None = None
+        self, items: Sequence[RememberRequest], *, request_key: str | None = None
     ) -> schemas.RememberBatchResponse:
         """Judge several texts, in their order, and commit them together.
 
         Example:
-            client.remember_batch([RememberBody(text="VAT is 19 %."), RememberBody(text="Ada likes tea.")])
+            client.remember_batch([RememberRequest(text="VAT is 19 %."), RememberRequest(text="Ada likes tea.")])
         """
         body = schemas.RememberBatchBody.from_json({"items": [item.as_json() for item in items]})
         return self._calls.post(
             "/remember/batch", schemas.RememberBatchResponse, body, request_key=self._key(request_key)
         )
 
+    @takes_fields_of(AddRequest)
     def add(
-        self,
-        messages: Iterable[Any],
-        *,
-        scope: str | None = None,
-        session: str | None = None,
-        position: int | None = None,
-        tags: Sequence[str] = (),
-        metadata: Mapping[str, JsonScalar] | None = None,
-        supersedes: str | Sequence[str] = (),
-        request_key: str | None = None,
+        self, messages: Iterable[Any], *, request_key: str | None = None, **fields: Unpack[AddFields]
     ) -> AddedMessages:
         """Add the messages of a conversation; see ``Memory.add``. Many messages are sent in several requests.
 
+        The fields are those of ``AddRequest``.
+
         Args:
             messages: OpenAI- or Anthropic-style messages, as dicts or as the objects of a client library.
-            session: The conversation; by default a new one.
-            position: The position of the first message. Without it, messages that begin as the session begins
-                are taken for the session from its start; any others continue it.
-            supersedes: The ids or subjects of records of the scope that the messages replace; see
-                ``Memory.add``.
             request_key: An idempotency key of your own. Repeating the call with it has one effect.
         """
         key = self._key(request_key)
         added: AddedMessages | None = None
         for number, page in enumerate(message_pages(messages)):
-            body = add_body(
-                page,
-                scope=scope,
-                session=session if added is None else added.session,
-                position=position if added is None else added.messages[-1].position + 1,
-                tags=tags,
-                metadata=metadata,
-                supersedes=supersedes if added is None else (),
-            )
+            request = AddRequest.of(page, **fields)
+            if added is not None:
+                place = {"session": added.session, "position": added.messages[-1].position + 1}
+                request = msgspec.structs.replace(request, **place, supersedes=())
             response = self._calls.post(
-                "/add", AddedMessages, body, request_key=f"{key}#{number}" if number else key
+                "/add", AddedMessages, request, request_key=f"{key}#{number}" if number else key
             )
             added = response if added is None else joined(added, response)
         assert added is not None, "there is at least one page"
         return added
 
+    @takes_fields_of(ForgetRequest)
     def forget(
         self,
         subject: str | None = None,
         *,
         reason: str = "",
-        scope: str | None = None,
-        memory_id: str | None = None,
-        source: Mapping[str, str] | None = None,
         rehearse: bool = False,
         request_key: str | None = None,
+        **fields: Unpack[ForgetFields],
     ) -> schemas.ForgetResponse:
         """Erase a subject (or memory id) of a scope, all of a scope, or all from a source; see
         ``Memory.forget``. Sealed records stay.
         """
-        body = forget_body(
-            subject, reason=reason, scope=scope, memory_id=memory_id, source=source, rehearse=rehearse
+        request = ForgetRequest.of(subject, reason=reason, rehearse=rehearse, **fields)
+        return self._calls.post(
+            "/forget", schemas.ForgetResponse, request, request_key=self._key(request_key)
         )
-        return self._calls.post("/forget", schemas.ForgetResponse, body, request_key=self._key(request_key))
 
     # Reading.
 
+    @takes_fields_of(RecallRequest)
     def recall(
-        self,
-        query: str,
-        *,
-        tokens: int = DEFAULT_RECALL_TOKENS,
-        max_items: int = DEFAULT_MAX_ITEMS,
-        at: int | None = None,
-        scope: str | None = None,
-        scopes: Sequence[str] | None = None,
-        where: Filter | Where | None = None,
-        controller: str = DEFAULT_CONTROLLER,
-        now_utc: str | None = None,
-        least_origin: Origin | str | None = None,
-        include_unreviewed: bool = False,
-        explain: bool = False,
+        self, query: str, *, at: int | None = None, explain: bool = False, **fields: Unpack[RecallFields]
     ) -> schemas.RecallResponse:
-        """Recall the best records for a query within a token budget, from the newest snapshot or that of
-        ``at``.
+        """Recall the best records for a query within a token budget. The fields are those of
+        ``RecallRequest``.
 
         Args:
-            scope: The scope to read, with all below it; by default ``"shared"``.
-            scopes: Several scopes, instead of ``scope``.
-            where: Which records may be chosen, such as ``{"tag": "billing"}``; see ``Filter``.
-            controller: The version of the controller that answers.
-            now_utc: What time it is, in ISO 8601 and UTC, for words such as yesterday.
-            least_origin: The least origin of what may be chosen: ``"trusted"`` or ``"ordinary"``. Untrusted
-                records are only chosen in the scopes that are named, not below them, and in a scope with
-                other records only if nothing else matches; ``"untrusted"`` shows them in any case.
-            include_unreviewed: Whether records that are on hold or wait for a review may be chosen.
+            at: The snapshot to read; by default the newest.
             explain: Whether ``explanation`` says why each record was chosen or not.
         """
-        body = recall_body(
-            query,
-            tokens=tokens,
-            max_items=max_items,
-            scope=scope,
-            scopes=scopes,
-            where=where,
-            controller=controller,
-            now_utc=now_utc,
-            least_origin=least_origin,
-            include_unreviewed=include_unreviewed,
-            explain=explain,
+        return self._calls.post(
+            "/recall", schemas.RecallResponse, recall_body(query, at=at, explain=explain, **fields), safe=True
         )
-        body = schemas.RecallBody.from_json({**body.as_json(), "at": at})
-        return self._calls.post("/recall", schemas.RecallResponse, body, safe=True)
 
     def recall_batch(self, items: Sequence[schemas.RecallBody]) -> list[schemas.RecallResponse]:
         """Recall for several queries. Those without ``at`` read the same snapshot, the newest."""

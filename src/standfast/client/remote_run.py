@@ -3,42 +3,24 @@
 Each writing call of a run has an idempotency key, so that any server of the store can answer a retry.
 """
 
-import inspect
-from collections.abc import Callable
 from contextlib import suppress
 from types import TracebackType
-from typing import Concatenate, ParamSpec, Self, TypeVar
+from typing import Self, Unpack
 
-from standfast.client.bodies import recall_body, remember_body
+from standfast.client.bodies import recall_body
 from standfast.client.transport import ApiCalls
 from standfast.clock import IdSource
 from standfast.errors import StandfastError
+from standfast.records.requests import (
+    ForgetRequest,
+    RecallFields,
+    RecallRequest,
+    RememberFields,
+    RememberRequest,
+    takes_fields_of,
+)
 from standfast.records.vocabulary import Receipt
 from standfast.server.operations import schemas
-
-_P = ParamSpec("_P")
-_Owner = TypeVar("_Owner")
-_Body = TypeVar("_Body")
-_Answer = TypeVar("_Answer")
-
-
-def _verb(
-    body_of: Callable[_P, _Body], send: Callable[[_Owner, _Body], _Answer]
-) -> Callable[Concatenate[_Owner, _P], _Answer]:
-    """A method with the parameters of the function that makes its body, and the docstring of the one that
-    sends it.
-    """
-
-    def call(self: _Owner, /, *args: _P.args, **kwargs: _P.kwargs) -> _Answer:
-        return send(self, body_of(*args, **kwargs))
-
-    own, owner = inspect.signature(body_of), inspect.signature(send).parameters["self"]
-    returns = inspect.signature(send).return_annotation
-    call.__doc__ = send.__doc__
-    vars(call)["__signature__"] = own.replace(
-        parameters=[owner, *own.parameters.values()], return_annotation=returns
-    )
-    return call
 
 
 class RemoteRun:
@@ -59,23 +41,25 @@ class RemoteRun:
         """The id of the run."""
         return self.response.run_id
 
-    def _recall(self, body: schemas.RecallBody) -> schemas.RecallResponse:
+    @takes_fields_of(RecallRequest)
+    def recall(
+        self, query: str, *, explain: bool = False, **fields: Unpack[RecallFields]
+    ) -> schemas.RecallResponse:
         """Recall from the run's snapshot; see ``Client.recall``."""
+        body = recall_body(query, explain=explain, **fields)
         return self._calls.post(self._path("/recall"), schemas.RecallResponse, body, safe=True)
 
-    def _remember(self, body: schemas.RememberBody) -> schemas.RememberResponse:
+    @takes_fields_of(RememberRequest)
+    def remember(self, text: str, **fields: Unpack[RememberFields]) -> schemas.RememberResponse:
         """Judge one text and buffer it until the run commits; see ``Client.remember``."""
-        key = self._ids.new_id()
-        return self._calls.post(self._path("/remember"), schemas.RememberResponse, body, request_key=key)
-
-    recall = _verb(recall_body, _recall)
-    remember = _verb(remember_body, _remember)
+        request, key = RememberRequest.of(text, **fields), self._ids.new_id()
+        return self._calls.post(self._path("/remember"), schemas.RememberResponse, request, request_key=key)
 
     def forget(self, subject: str, *, reason: str, scope: str | None = None) -> schemas.ForgetResponse:
         """Forget a subject (or memory id) when the run commits, and erase its content."""
-        body = schemas.ForgetBody.from_json({"subject": subject, "reason": reason, "scope": scope})
+        request = ForgetRequest.of(subject, reason=reason, scope=scope)
         return self._calls.post(
-            self._path("/forget"), schemas.ForgetResponse, body, request_key=self._ids.new_id()
+            self._path("/forget"), schemas.ForgetResponse, request, request_key=self._ids.new_id()
         )
 
     def commit(self) -> Receipt | None:
@@ -119,9 +103,10 @@ class RemoteSnapshot:
         self._calls = calls
         self.snapshot = snapshot
 
-    def _recall(self, body: schemas.RecallBody) -> schemas.RecallResponse:
+    @takes_fields_of(RecallRequest)
+    def recall(
+        self, query: str, *, explain: bool = False, **fields: Unpack[RecallFields]
+    ) -> schemas.RecallResponse:
         """Recall from the snapshot within a token budget; see ``Client.recall``."""
-        body = schemas.RecallBody.from_json({**body.as_json(), "at": self.snapshot})
+        body = recall_body(query, at=self.snapshot, explain=explain, **fields)
         return self._calls.post("/recall", schemas.RecallResponse, body, safe=True)
-
-    recall = _verb(recall_body, _recall)

@@ -215,8 +215,13 @@ class ApiCalls:
         request_key: str | None = None,
         safe: bool = False,
     ) -> _Response:
-        """Do something. It is retried if it is ``safe`` or has an idempotency key."""
+        """Do something. It is retried if it is ``safe`` or has an idempotency key.
+
+        A body that the server would refuse is not sent.
+        """
         plain = None if body is None else body.as_json()
+        if body is not None:
+            type(body).from_json(plain)
         answer = self.transport.send("POST", self._url(path), plain, request_key=request_key, safe=safe)
         return kind.from_json(answer)
 

@@ -69,17 +69,16 @@ class Filter(Value, frozen=True, kw_only=True, omit_defaults=True):
     Build one from a dict with ``of``.
 
     Args:
-        tag: They have this tag.
-        source_kind: Their source is of this kind, e.g. ``"doc"``.
-        subject_prefix: Their subject begins with this.
-        after: They are from this instant or later.
-        before: They are from before this instant. Records without a time match neither ``after`` nor
-            ``before``.
-        metadata: They have these fields with these values.
-        session: They are part of this conversation.
-        speaker: This speaker said them; case makes no difference.
-        least_origin: Their origin is at least this: ``"trusted"`` or ``"ordinary"``. Law has every origin.
-            ``"untrusted"`` also shows what is untrusted beside other matches, which is left out by default.
+        tag: Only records with this tag.
+        source_kind: Only records whose source is of this kind, such as doc.
+        subject_prefix: Only records whose subject begins with this.
+        after: Only records from this time or later, in ISO 8601. Records without a time never match.
+        before: Only records from before this time. Records without a time never match.
+        metadata: Only records that have these fields with these values.
+        session: Only records of this conversation.
+        speaker: Only what this speaker said; case makes no difference.
+        least_origin: Only records of at least this origin: trusted or ordinary. Law has every origin.
+            untrusted also shows what is untrusted beside other matches, which is left out by default.
     """
 
     tag: str | None = None

@@ -76,6 +76,8 @@ Scope = Annotated[
         extra_json_schema={"pattern": SCOPE_PATTERN, "not": {"pattern": r"(^|/)(\.{1,2}|\*)(/|$)"}},
     ),
 ]
+LOCAL: Final = Meta(extra={"local": True})
+"""Marks a field that a program sets for itself. Over a wire, the caller's key decides it."""
 _Superseded = Annotated[tuple[Name, ...], Meta(max_length=MAX_SUPERSEDED)]
 _Tags = Annotated[tuple[Tag, ...], Meta(max_length=MAX_TAGS)]
 
@@ -131,7 +133,7 @@ class RememberRequest(Value, frozen=True, kw_only=True):
     tags: _Tags = ()
     refs: Annotated[tuple[dict[str, Any], ...], Meta(max_length=MAX_TAGS)] = ()
     propose: bool = False
-    role: Name = "agent"
+    role: Annotated[Name, LOCAL] = "agent"
     hold: Name | None = None
     scope: Scope | None = None
     metadata: dict[str, JsonScalar] = msgspec.field(default_factory=dict)
@@ -321,12 +323,12 @@ class RecallRequest(Value, frozen=True, kw_only=True, omit_defaults=True):
         max_items: The most excerpts to return.
         scope: The scope to read, with all below it. Without one: the scope of the run or of the key, or
             shared.
-        scopes: Several scopes, each with all below it, instead of scope.
+        scopes: The scopes to read, each with all below it, if there are several.
         where: Which records may be chosen, such as {"tag": "billing"}.
         least_origin: The least origin of what may be chosen: trusted or ordinary. Untrusted records are left
             out unless nothing else matches, and never taken from scopes below the one that is named;
             untrusted includes them.
-        include_unreviewed: Whether records that are on hold or wait for a review may be chosen.
+        include_unreviewed: Show records that are on hold or wait for a review, too.
         bands: The bands to read; by default law and accepted memory.
         now_utc: What time it is, in ISO 8601 and UTC: "yesterday" is meant by it, and age measured from it.
         controller: The version of the controller that answers, such as phase6-v1.
@@ -510,7 +512,7 @@ def takes_fields_of(request: type[Value]) -> Callable[[_F], _F]:
     return shown_in
 
 
-def defaults_of(request: type[Value]) -> dict[str, Any]:
+def defaults_of(request: type[msgspec.Struct]) -> dict[str, Any]:
     """The default of each field; ``inspect.Parameter.empty`` for one that must be given."""
     found: dict[str, Any] = {}
     for field in msgspec.structs.fields(request):
@@ -519,6 +521,21 @@ def defaults_of(request: type[Value]) -> dict[str, Any]:
         else:
             found[field.name] = _NO_DEFAULT if field.default is msgspec.NODEFAULT else field.default
     return found
+
+
+def local_fields(request: type[msgspec.Struct]) -> set[str]:
+    """The fields that are marked as ``LOCAL``."""
+    return {
+        field.name
+        for field in msgspec.structs.fields(request)
+        if LOCAL in getattr(field.type, "__metadata__", ())
+    }
+
+
+def fields_of(request: Value) -> dict[str, Any]:
+    """What a request was given, by the names under which the verb of the library takes it."""
+    (given,) = [REQUESTS[kind] for kind in type(request).__mro__ if kind in REQUESTS]
+    return {name: getattr(request, name) for name in given.__annotations__}
 
 
 @cache
@@ -536,7 +553,7 @@ def descriptions_of(request: type) -> dict[str, str]:
                 found[name] += f" {line.strip()}"
             else:
                 break
-    return found
+    return {name: text.replace("``", "") for name, text in found.items()}
 
 
 def named_bands(bands: object) -> tuple[Band, ...]:

@@ -29,6 +29,7 @@ from standfast.optimize.prompts.template import PromptTemplate, Section
 from standfast.optimize.settings import PromptSettings
 from standfast.policies import BandBudget
 from standfast.records.canon import canonical_bytes
+from standfast.records.requests import AddRequest, ForgetRequest, RememberRequest
 from standfast.records.vocabulary import Band
 from standfast.server.access.permissions import Caller
 from standfast.server.app import build_app
@@ -37,11 +38,6 @@ from standfast.server.console.routes import console_routes
 from standfast.server.edge.middleware import EdgeMiddleware
 from standfast.server.operations import memory_operations
 from standfast.server.operations.gateway import Gateway
-from standfast.server.operations.schemas import (
-    AddBody,
-    ForgetBody,
-    RememberBody,
-)
 from standfast.settings import Settings
 from standfast.store.store import open_store
 from standfast.traces.folder import TraceFolder
@@ -184,7 +180,7 @@ def _remember(gateway: Gateway, agent: Caller, namespace: str, clock: ManualCloc
 
     def remember(text: str, **more: Any) -> Any:
         clock.advance(3_600)
-        body = RememberBody(text=text + payload, source=source, **more)
+        body = RememberRequest(text=text + payload, source=source, **more)
         return memory_operations.remember(gateway, agent, namespace, body, workflow=f"desk{payload}")
 
     refs = ({"url": f"javascript:alert(1)//{payload}"},) if payload else ()
@@ -198,7 +194,7 @@ def _remember(gateway: Gateway, agent: Caller, namespace: str, clock: ManualCloc
         remember(f"Gate {number} opens at {number + 6} o'clock.", tags=("gates",))
     clock.advance(60)
     reason = f"they asked{payload}"
-    memory_operations.forget(gateway, agent, namespace, ForgetBody(subject="customer/ada", reason=reason))
+    memory_operations.forget(gateway, agent, namespace, ForgetRequest(subject="customer/ada", reason=reason))
     _remember_user(gateway, agent, namespace, payload, remember)
     waiting = remember("Refunds over 500 euros take two signatures.", subject="law/refunds", propose=True)
     return str(waiting.proposal_id)
@@ -215,7 +211,7 @@ def _remember_user(
         {"role": "user", "content": f"My parcel has not come.{payload}"},
         {"role": "assistant", "content": f"It left Bergen at noon.{payload}"},
     )
-    body = AddBody(messages=said, scope=scope, session=f"monday{payload}")
+    body = AddRequest(messages=said, scope=scope, session=f"monday{payload}")
     memory_operations.add(gateway, agent, namespace, body)
 
 

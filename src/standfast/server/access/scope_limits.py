@@ -43,13 +43,11 @@ def own_scope(caller: Caller, permission: Permission, scope: str | None) -> str:
     return scope
 
 
-def own_scopes(
-    caller: Caller, permission: Permission, scope: str | None, scopes: Sequence[str] | None
-) -> tuple[str, ...]:
+def own_scopes(caller: Caller, permission: Permission, scopes: Sequence[str] | None) -> tuple[str, ...]:
     """The scopes that a recall reads, each with all below it. Without one: as ``own_scope``."""
-    if scope is None and scopes is None:
+    if scopes is None:
         return (own_scope(caller, permission, None),)
-    named = recalled_scopes(scope, scopes)
+    named = recalled_scopes(None, scopes)
     for one in named:
         own_scope(caller, permission, one)
     return named

@@ -12,6 +12,7 @@ from standfast.errors import InvalidValue, NotFound, StandfastError
 from standfast.limits import CONSOLE_PAGE_ITEMS, MAX_CONSOLE_COUNTED, MAX_NAME_CHARS
 from standfast.memory import Memory
 from standfast.records.canon import canonical_bytes
+from standfast.records.requests import ForgetRequest, RememberRequest
 from standfast.records.scopes import SHARED, checked_scope, is_within, outer_scopes, prefix_of, scope_in
 from standfast.records.vocabulary import Band, Record, Value
 from standfast.server.access.permissions import KeyRole, Permission
@@ -19,7 +20,7 @@ from standfast.server.console.rendering import Page, PageRequest, link, listed
 from standfast.server.console.search import USER_SCOPE, Search, SearchKind, SearchQuery, SearchResults
 from standfast.server.edge.problems import status_of
 from standfast.server.operations import memory_operations
-from standfast.server.operations.schemas import ForgetBody, ForgetResponse, RememberBody
+from standfast.server.operations.schemas import ForgetResponse
 from standfast.store.stored_records import record_of
 
 # Sorts behind every name in a scope, so that a scan continues with the next scope.
@@ -242,7 +243,7 @@ def remember(request: PageRequest) -> Page:
     )
 
 
-def _body(request: PageRequest, scope: str) -> RememberBody:
+def _body(request: PageRequest, scope: str) -> RememberRequest:
     form = request.form
     reason = form.get(REASON, "").strip()
     if not reason:
@@ -261,7 +262,7 @@ def _body(request: PageRequest, scope: str) -> RememberBody:
         "valid_from": form.get("valid_from") or None,
         "valid_until": form.get("valid_until") or None,
     }
-    return RememberBody.from_json({name: value for name, value in plain.items() if value is not None})
+    return RememberRequest.from_json({name: value for name, value in plain.items() if value is not None})
 
 
 def _write_page(
@@ -341,10 +342,10 @@ def _plan(request: PageRequest, query: ChangePageQuery) -> ForgetResponse:
     return memory_operations.forget(*request.target, _target(query, _REHEARSAL_REASON, rehearse=True))
 
 
-def _target(query: ChangePageQuery, reason: str, *, rehearse: bool = False) -> ForgetBody:
+def _target(query: ChangePageQuery, reason: str, *, rehearse: bool = False) -> ForgetRequest:
     if not (query.id or query.scope):
         raise InvalidValue(what="address", problem="name the record or the scope to forget")
-    return ForgetBody(
+    return ForgetRequest(
         memory_id=query.id or None,
         scope=checked_scope(query.scope) if query.scope else None,
         reason=reason,

@@ -36,6 +36,7 @@ from standfast.limits import (
 from standfast.memory import Memory, Run
 from standfast.memory.idempotency import IdempotencyRecord, fingerprint_of_call
 from standfast.memory.run_step import FORGET, RECALL, REMEMBER, RunStep
+from standfast.records.requests import ForgetRequest, RememberRequest
 from standfast.server.access.permissions import Caller, Permission
 from standfast.server.access.scope_limits import own_scope
 from standfast.server.http.run_journal import JournaledCall, RunHead, RunJournal, row_id_of
@@ -180,7 +181,7 @@ class OpenRuns:
         caller: Caller,
         namespace: str,
         run_id: str,
-        body: schemas.RememberBody,
+        body: RememberRequest,
         request_key: str | None = None,
     ) -> schemas.RememberResponse:
         """Judge one text, and buffer it until the run commits."""
@@ -205,7 +206,7 @@ class OpenRuns:
         caller: Caller,
         namespace: str,
         run_id: str,
-        body: schemas.ForgetBody,
+        body: ForgetRequest,
         request_key: str | None = None,
     ) -> schemas.ForgetResponse:
         """Forget a subject when the run commits."""

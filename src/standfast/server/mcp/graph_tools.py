@@ -20,6 +20,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from standfast.errors import InvalidValue, NotFound
 from standfast.records.canon import fingerprint, lowered
+from standfast.records.requests import ForgetRequest, RememberRequest
 from standfast.records.scopes import scoped_key
 from standfast.records.vocabulary import Band, Record
 from standfast.server.access.permissions import Permission
@@ -27,7 +28,7 @@ from standfast.server.access.scope_limits import own_scope
 from standfast.server.mcp.mem0_tools import forget_together, require
 from standfast.server.mcp.tools import WORKFLOW, Answer, Place, tool
 from standfast.server.operations import memory_operations
-from standfast.server.operations.schemas import ForgetBody, RememberBatchBody, RememberBody
+from standfast.server.operations.schemas import RememberBatchBody
 from standfast.store.stored_records import record_of
 
 _GRAPH: Final = "graph/"
@@ -293,7 +294,7 @@ def _records(place: Place) -> Iterable[Record]:
     return map(record_of, rows)
 
 
-def _remember(place: Place, bodies: Sequence[RememberBody]) -> dict[str, dict[str, Any]]:
+def _remember(place: Place, bodies: Sequence[RememberRequest]) -> dict[str, dict[str, Any]]:
     """Judge all in one commit. Returns what was not accepted, by subject."""
     if not bodies:
         return {}
@@ -313,14 +314,14 @@ def _told(refused: dict[str, dict[str, Any]]) -> dict[str, Any]:
 def _forgotten(place: Place, subjects: Iterable[str], what: str) -> Answer:
     scope = own_scope(place[1], Permission.FORGET, None)
     forget_together(
-        place, [ForgetBody(subject=one, reason="deleted on request", scope=scope) for one in subjects]
+        place, [ForgetRequest(subject=one, reason="deleted on request", scope=scope) for one in subjects]
     )
     return {"success": True, "message": f"{what} deleted successfully"}
 
 
-def _bodies_of(entity: Entity) -> list[RememberBody]:
+def _bodies_of(entity: Entity) -> list[RememberRequest]:
     name, kind = entity.name, entity.entityType
-    own = RememberBody(
+    own = RememberRequest(
         text=f"{name} is an entity of type {kind}.",
         subject=_ENTITY + _quoted(name),
         metadata={"entity": name, "entity_type": kind},
@@ -328,14 +329,14 @@ def _bodies_of(entity: Entity) -> list[RememberBody]:
     return [own, *(_observation_body(name, text) for text in dict.fromkeys(entity.observations))]
 
 
-def _observation_body(name: str, text: str) -> RememberBody:
+def _observation_body(name: str, text: str) -> RememberRequest:
     if not text.strip():
         raise InvalidValue(what="observation", problem=f"one of {name!r:.80} is empty; leave it out")
-    return RememberBody(text=text, subject=_observation_subject(name, text), metadata={"entity": name})
+    return RememberRequest(text=text, subject=_observation_subject(name, text), metadata={"entity": name})
 
 
-def _relation_body(edge: _Edge) -> RememberBody:
-    return RememberBody(
+def _relation_body(edge: _Edge) -> RememberRequest:
+    return RememberRequest(
         text=f"{edge.start} {edge.kind} {edge.to}.",
         subject=_relation_subject(edge),
         metadata={"from": edge.start, "to": edge.to, "relation_type": edge.kind},

@@ -26,6 +26,7 @@ from standfast.limits import MAX_PAGE_ITEMS
 from standfast.memory import Memory
 from standfast.recall.index.store_index import key_at
 from standfast.records.filters import Filter
+from standfast.records.requests import ForgetRequest, RememberRequest
 from standfast.records.scopes import scope_in
 from standfast.records.vocabulary import Band, JsonScalar, Record, VisibilityMode
 from standfast.server.access.permissions import Permission
@@ -33,12 +34,10 @@ from standfast.server.access.scope_limits import narrowed_scopes
 from standfast.server.mcp.tools import WORKFLOW, Answer, Place, tool
 from standfast.server.operations import memory_operations
 from standfast.server.operations.schemas import (
-    ForgetBody,
     RecallBody,
     RecordQuery,
     RecordsQuery,
     RememberBatchBody,
-    RememberBody,
     RememberResponse,
 )
 
@@ -94,7 +93,7 @@ def add_memory(
     ids = EntityIds.of(user_id=user_id, agent_id=agent_id, run_id=run_id)
     said = _said(text, messages)
     items = tuple(
-        RememberBody(
+        RememberRequest(
             text=one.content,
             scope=ids.scope,
             speaker=one.role,
@@ -171,7 +170,7 @@ def update_memory(place: Place, memory_id: str, text: str) -> Answer:
     """Replace the text of a memory. The new text is judged first; the history shows the old one."""
     require(place, Permission.REMEMBER)
     record = _record(place, memory_id)
-    body = RememberBody(
+    body = RememberRequest(
         text=text,
         subject=record.memory_id,
         scope=record.scope,
@@ -193,7 +192,7 @@ def delete_memory(
 ) -> Answer:
     """Delete one memory by its id and erase its content."""
     scope, name = MemoryPlace.of(memory_id)
-    body = ForgetBody(subject=name, reason=reason, scope=scope)
+    body = ForgetRequest(subject=name, reason=reason, scope=scope)
     memory_operations.forget(*place, body, workflow=WORKFLOW)
     return {"message": "Memory deleted successfully!"}
 
@@ -211,11 +210,11 @@ def delete_all_memories(
     ids = EntityIds.of(user_id=user_id, agent_id=agent_id, run_id=run_id)
     count = 0
     if ids.is_one_scope:
-        body = ForgetBody(scope=ids.scope, reason=reason)
+        body = ForgetRequest(scope=ids.scope, reason=reason)
         count = memory_operations.forget(*place, body, workflow=WORKFLOW).records
     while records := list(islice(_records(place, ids, {}), _DELETED_AT_ONCE)):
         bodies = [
-            ForgetBody(subject=record.memory_id, reason=reason, scope=record.scope) for record in records
+            ForgetRequest(subject=record.memory_id, reason=reason, scope=record.scope) for record in records
         ]
         forget_together(place, bodies)
         count += len(records)
@@ -234,7 +233,7 @@ def require(place: Place, permission: Permission) -> Memory:
     return gateway.authorize(caller, permission, namespace)
 
 
-def forget_together(place: Place, bodies: list[ForgetBody]) -> None:
+def forget_together(place: Place, bodies: list[ForgetRequest]) -> None:
     """Forget several subjects in one commit."""
     memory, caller = require(place, Permission.FORGET), place[1]
 

@@ -23,7 +23,7 @@ from standfast.records.scopes import ALL_SCOPES, scoped_key
 from standfast.records.vocabulary import Band, Value
 from standfast.server.access.permissions import Caller, Permission
 from standfast.server.access.scope_limits import own_scope
-from standfast.server.mcp.tools import DEFAULT_TOKENS, Answer, AnyContext, Place, ToolAuth, ToolOperation
+from standfast.server.mcp.tools import Answer, AnyContext, Place, ToolAuth, ToolOperation
 from standfast.server.operations import governance_operations, memory_operations
 from standfast.server.operations.schemas import (
     HistoryQuery,
@@ -239,7 +239,7 @@ class MemoryPrompts:
         namespace: PromptNamespace = "",
     ) -> str:
         """Answer a question from what memory knows."""
-        body = {"query": question, "tokens": DEFAULT_TOKENS, "scope": scope or None}
+        body = {"query": question, "scope": scope or None}
         recalled = self._read(
             context,
             Permission.RECALL,

@@ -11,7 +11,8 @@ from typing import Any, Final
 
 import msgspec
 
-from standfast.errors import InvalidValue, NoSuchSnapshot, NotFound, PayloadMismatch, RequestReused
+from standfast.errors import Forbidden, InvalidValue, NoSuchSnapshot, NotFound, PayloadMismatch, RequestReused
+from standfast.govern.authority import Role
 from standfast.limits import (
     MAX_DIFF_SNAPSHOTS,
     MAX_RECALL_TOKENS,
@@ -24,6 +25,7 @@ from standfast.memory.conversations import AddedMessages
 from standfast.memory.idempotency import IdempotencyRecord
 from standfast.memory.snapshot_view import SnapshotView
 from standfast.recall.answers import Package
+from standfast.records.requests import AddRequest, ForgetFields, ForgetRequest, RememberRequest, fields_of
 from standfast.records.rows import RULES, Reader, RowKind
 from standfast.records.scopes import SHARED, prefix_in, prefix_of, scope_in, scoped_key
 from standfast.records.vocabulary import Band, Record, Snapshot, VisibilityMode
@@ -31,10 +33,8 @@ from standfast.server.access.permissions import Caller, KeyRole, Permission, is_
 from standfast.server.access.scope_limits import listed_scopes, own_scope, own_scopes, sees_any, sees_key
 from standfast.server.operations.gateway import Gateway
 from standfast.server.operations.schemas import (
-    AddBody,
     DiffQuery,
     DiffResponse,
-    ForgetBody,
     ForgetResponse,
     HistoryPage,
     HistoryQuery,
@@ -48,7 +48,6 @@ from standfast.server.operations.schemas import (
     RecordsQuery,
     RememberBatchBody,
     RememberBatchResponse,
-    RememberBody,
     RememberResponse,
     SessionPage,
     SessionQuery,
@@ -67,7 +66,6 @@ from standfast.store.protocol import Version
 from standfast.store.stored_records import HistoryEntry, record_of
 
 DEFAULT_WORKFLOW: Final = "server"
-_RECALL_OPTIONS: Final = ("tokens", "max_items", "where", "controller", "now_utc", "include_unreviewed")
 # Proposals have their own operations.
 _LISTED_BANDS: Final = tuple(band for band in Band if band is not Band.PHOENIX)
 
@@ -117,9 +115,7 @@ def recall_in(run: Run, caller: Caller, body: RecallBody) -> RecallResponse:
     if body.explain:
         problem = f"a run's recall is not explained; ask outside of it, with at={at}"
         raise InvalidValue(what="explain", problem=problem)
-    if body.scope is None and body.scopes is None:
-        body = msgspec.structs.replace(body, scope=run.scope)
-    return _recall_response(run.recall(body.query, **_options_of(caller, body)), at)
+    return _recall_response(run.recall(body.query, **_options_of(caller, body.within(run.scope))), at)
 
 
 def _recalled(view: SnapshotView, caller: Caller, body: RecallBody) -> RecallResponse:
@@ -133,9 +129,16 @@ def _recalled(view: SnapshotView, caller: Caller, body: RecallBody) -> RecallRes
 
 def _options_of(caller: Caller, body: RecallBody) -> dict[str, Any]:
     """What is recalled besides the query, by the names that ``Run.recall`` has for it."""
-    given = msgspec.structs.asdict(body)
-    options = {name: given[name] for name in _RECALL_OPTIONS}
-    return {**options, "scopes": own_scopes(caller, Permission.RECALL, body.scope, body.scopes)}
+    hidden = set(body.bands).difference(readable_bands(caller))
+    if hidden:
+        problem = "leave it out, or ask with a key that may read it"
+        raise Forbidden(
+            role=caller.role.value,
+            act=Permission.RECALL.value,
+            where=f"band {min(hidden)}",
+            problem=problem,
+        )
+    return {**fields_of(body), "scopes": own_scopes(caller, Permission.RECALL, body.scopes)}
 
 
 def _recall_response(package: Package, at: int) -> RecallResponse:
@@ -283,7 +286,7 @@ def remember(
     gateway: Gateway,
     caller: Caller,
     namespace: str,
-    body: RememberBody,
+    body: RememberRequest,
     *,
     request_key: str | None = None,
     workflow: str = DEFAULT_WORKFLOW,
@@ -295,8 +298,7 @@ def remember(
         remembered = memory.retry(
             lambda: memory.remember(
                 body.text,
-                **_given(body),
-                scope=scope,
+                **{**fields_of(body), "scope": scope},
                 workflow=workflow,
                 agent=caller.name,
                 run_id=run_id,
@@ -333,7 +335,7 @@ def remember_batch(
 
 
 def _batch_in_one_run(
-    memory: Memory, caller: Caller, items: Sequence[RememberBody], workflow: str, run_id: str | None
+    memory: Memory, caller: Caller, items: Sequence[RememberRequest], workflow: str, run_id: str | None
 ) -> RememberBatchResponse:
     run = memory.run(
         workflow=workflow,
@@ -349,22 +351,18 @@ def _batch_in_one_run(
     return RememberBatchResponse(items=answers, receipt=receipt)
 
 
-def remember_in(run: Run, caller: Caller, body: RememberBody) -> RememberResponse:
+def remember_in(run: Run, caller: Caller, body: RememberRequest) -> RememberResponse:
     """Judge one text in an open run, and buffer it until the run commits."""
     scope = run.scope if body.scope is None else body.scope
     scope = own_scope(caller, remember_permission(body), scope)
-    return RememberResponse.of(run.remember(body.text, **_given(body), scope=scope))
+    return RememberResponse.of(run.remember_request(msgspec.structs.replace(body, scope=scope)))
 
 
-def _given(body: RememberBody) -> dict[str, Any]:
-    """What a text is remembered with besides its scope, by the names that ``Run.remember`` has for it."""
-    return {
-        name: value for name, value in msgspec.structs.asdict(body).items() if name not in {"text", "scope"}
-    }
-
-
-def remember_permission(body: RememberBody) -> Permission:
+def remember_permission(body: RememberRequest) -> Permission:
     """The permission that a text to remember needs."""
+    if body.role != Role.AGENT:
+        problem = "it is for programs that use the library; here the key says who asks, so leave it out"
+        raise InvalidValue(what="role", problem=problem)
     return Permission.PROPOSE if body.propose else Permission.REMEMBER
 
 
@@ -372,18 +370,20 @@ def forget(
     gateway: Gateway,
     caller: Caller,
     namespace: str,
-    body: ForgetBody,
+    body: ForgetRequest,
     *,
     request_key: str | None = None,
     workflow: str = DEFAULT_WORKFLOW,
 ) -> ForgetResponse:
     """Forget a subject, all of a scope or all from a source, and erase its content. Sealed records stay."""
     memory = gateway.authorize(caller, Permission.FORGET, namespace)
-    scope = _forgotten_scope(caller, body)
+    fields: ForgetFields = {
+        "scope": _forgotten_scope(caller, body),
+        "memory_id": body.memory_id,
+        "source": body.source,
+    }
     if body.rehearse:
-        plan = memory.forget(
-            body.subject, memory_id=body.memory_id, scope=scope, source=body.source, rehearse=True
-        )
+        plan = memory.forget(body.subject, rehearse=True, **fields)
         return ForgetResponse(
             subject=body.subject, records=plan.records, rows=plan.rows, traces=plan.traces, law=plan.law
         )
@@ -392,12 +392,10 @@ def forget(
             lambda: memory.forget(
                 body.subject,
                 reason=body.reason,
-                scope=scope,
-                memory_id=body.memory_id,
-                source=body.source,
                 workflow=workflow,
                 agent=caller.name,
                 run_id=run_id,
+                **fields,
             ),
             key=body.subject or "",
         )
@@ -412,19 +410,20 @@ def forget(
     )
 
 
-def _forgotten_scope(caller: Caller, body: ForgetBody) -> str | None:
+def _forgotten_scope(caller: Caller, body: ForgetRequest) -> str | None:
     """The scope to forget in.
 
-    A key that is limited to scopes forgets a source there, and a whole scope only if it is named.
+    A key that is limited to scopes forgets a source there.
     """
-    is_all_of_a_scope = body.subject is None and body.memory_id is None and body.source is None
-    if body.scope is None and (not caller.scopes or is_all_of_a_scope):
+    if body.scope is None and not caller.scopes:
         return None
     return own_scope(caller, Permission.FORGET, body.scope)
 
 
-def forget_in(run: Run, caller: Caller, body: ForgetBody) -> ForgetResponse:
+def forget_in(run: Run, caller: Caller, body: ForgetRequest) -> ForgetResponse:
     """Forget a subject when an open run commits."""
+    if not body.name or body.rehearse:
+        raise InvalidValue(what="forget", problem="a run forgets a subject or a memory id; name one")
     scope = own_scope(caller, Permission.FORGET, run.scope if body.scope is None else body.scope)
     run.forget(body.name, reason=body.reason, scope=scope)
     return ForgetResponse(subject=body.name)
@@ -448,7 +447,7 @@ def add(
     gateway: Gateway,
     caller: Caller,
     namespace: str,
-    body: AddBody,
+    body: AddRequest,
     *,
     request_key: str | None = None,
     workflow: str = DEFAULT_WORKFLOW,
@@ -462,12 +461,7 @@ def add(
     with request_run_id(caller, namespace, request_key, "add") as run_id:
         added = memory.add(
             body.messages,
-            scope=scope,
-            session=body.session,
-            position=body.position,
-            tags=body.tags,
-            metadata=body.metadata,
-            supersedes=body.supersedes,
+            **{**fields_of(body), "scope": scope},
             workflow=workflow,
             agent=caller.name,
             run_id=run_id,

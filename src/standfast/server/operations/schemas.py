@@ -13,32 +13,28 @@ import msgspec
 import msgspec.inspect
 from msgspec import Meta
 
-from standfast.errors import BadRequest, InvalidValue
+from standfast.errors import BadRequest
 from standfast.limits import (
-    DEFAULT_MAX_ITEMS,
     DEFAULT_PAGE_ITEMS,
     MAX_BATCH_RECALLS,
-    MAX_MESSAGE_POSITION,
-    MAX_NAME_CHARS,
     MAX_PAGE_BYTES,
     MAX_PAGE_ITEMS,
-    MAX_RECALL_ITEMS,
-    MAX_RECALL_TOKENS,
     MAX_RUN_ITEMS,
     MAX_SCOPE_BYTES,
-    MAX_SCOPE_SEGMENTS,
-    MAX_SCOPES,
-    MAX_SUPERSEDED,
-    MAX_TAGS,
-    MAX_TEXT_CHARS,
     SAFE_INTEGER,
 )
 from standfast.memory.messages import SessionInfo, SessionMessage
-from standfast.records.filters import Filter
-from standfast.records.requests import DEFAULT_CONTROLLER
+from standfast.records.requests import (
+    SCOPE_PATTERN,
+    Name,
+    RecallRequest,
+    RememberRequest,
+    Scope,
+    descriptions_of,
+    local_fields,
+)
 from standfast.records.vocabulary import (
     Band,
-    JsonScalar,
     Receipt,
     Record,
     Remembered,
@@ -50,21 +46,6 @@ from standfast.records.vocabulary import (
 from standfast.store.stored_records import HistoryEntry, RecordChange
 
 _CURSOR: Final = "The `next` value of the previous page of this list."
-Name = Annotated[str, Meta(min_length=1, max_length=MAX_NAME_CHARS)]
-Tag = Annotated[str, Meta(max_length=MAX_NAME_CHARS)]
-Text = Annotated[str, Meta(min_length=1, max_length=MAX_TEXT_CHARS)]
-# What a path is, for the OpenAPI document; ``checked_scope`` refuses the rest in words. That its characters
-# must be printable and in NFC, JSON Schema has no word for.
-_PATH: Final = f"^([^/]+/){{0,{MAX_SCOPE_SEGMENTS - 1}}}[^/]+$"
-Scope = Annotated[
-    str,
-    Meta(
-        min_length=1,
-        max_length=MAX_SCOPE_BYTES,
-        description="A path such as user/ada. Without one: shared, or the scope that the key is limited to.",
-        extra_json_schema={"pattern": _PATH, "not": {"pattern": r"(^|/)(\.{1,2}|\*)(/|$)"}},
-    ),
-]
 ListedScope = Annotated[
     str,
     Meta(
@@ -72,7 +53,7 @@ ListedScope = Annotated[
         max_length=MAX_SCOPE_BYTES,
         description="The scope to list, with all below it; * for all that the key is for. "
         "Without one: shared, or the scope that the key is limited to.",
-        extra_json_schema={"pattern": _PATH, "not": {"pattern": r"(^|/)\.{1,2}(/|$)|/\*(/|$)|^\*/"}},
+        extra_json_schema={"pattern": SCOPE_PATTERN, "not": {"pattern": r"(^|/)\.{1,2}(/|$)|/\*(/|$)|^\*/"}},
     ),
 ]
 SnapshotId = Annotated[int, Meta(ge=0, le=SAFE_INTEGER)]
@@ -94,51 +75,16 @@ class NoInput(Value, frozen=True, kw_only=True):
     """No input besides the path."""
 
 
-class RecallBody(Value, frozen=True, kw_only=True):
-    """A question, and the token budget of the answer. ``at`` reads an earlier snapshot.
+class RecallBody(RecallRequest, frozen=True, kw_only=True):
+    """A question, and the token budget of the answer.
 
-    ``scope`` or ``scopes`` name the scopes to read, each with all below it; ``where`` says which records may
-    be chosen. ``controller`` is the version of the controller that answers. ``now_utc`` says what time it is,
-    for words such as yesterday. ``include_unreviewed`` lets records be chosen that are on hold or wait for a
-    review. ``explain`` asks why each record was chosen or not.
+    Args:
+        at: The snapshot to read; without one, the newest.
+        explain: Whether `explanation` says why each record was chosen or not.
     """
 
-    query: Text
-    tokens: Annotated[int, Meta(ge=1, le=MAX_RECALL_TOKENS)]
-    max_items: Annotated[int, Meta(ge=1, le=MAX_RECALL_ITEMS)] = DEFAULT_MAX_ITEMS
     at: SnapshotId | None = None
-    scope: Scope | None = None
-    scopes: Annotated[tuple[Scope, ...], Meta(min_length=1, max_length=MAX_SCOPES)] | None = None
-    where: Filter | None = None
-    controller: Name = DEFAULT_CONTROLLER
-    now_utc: Name | None = None
-    include_unreviewed: bool = False
     explain: bool = False
-
-
-class RememberBody(Value, frozen=True, kw_only=True):
-    """A text to judge and remember.
-
-    ``propose`` proposes it as law, which takes a person's signature. ``hold`` asks for a review first, and
-    gives the reason.
-    """
-
-    text: Text
-    tags: Annotated[tuple[Tag, ...], Meta(max_length=MAX_TAGS)] = ()
-    subject: Name | None = None
-    source: dict[str, Any] | None = None
-    refs: Annotated[tuple[dict[str, Any], ...], Meta(max_length=MAX_TAGS)] = ()
-    propose: bool = False
-    hold: Name | None = None
-    scope: Scope | None = None
-    metadata: dict[str, JsonScalar] = msgspec.field(default_factory=dict)
-    session: Name | None = None
-    position: Annotated[int, Meta(ge=0, le=SAFE_INTEGER)] | None = None
-    speaker: Name | None = None
-    valid_from: Name | None = None
-    valid_until: Name | None = None
-    supersedes: Annotated[tuple[Name, ...], Meta(max_length=MAX_SUPERSEDED)] = ()
-    """The ids, or subjects, of records of the scope that end when this one is accepted."""
 
 
 class RecallBatchBody(Value, frozen=True, kw_only=True):
@@ -150,30 +96,7 @@ class RecallBatchBody(Value, frozen=True, kw_only=True):
 class RememberBatchBody(Value, frozen=True, kw_only=True):
     """Several texts to judge and remember, in this order."""
 
-    items: Annotated[tuple[RememberBody, ...], Meta(min_length=1, max_length=MAX_RUN_ITEMS)]
-
-
-class ForgetBody(Value, frozen=True, kw_only=True):
-    """What to forget, and the reason: a subject or memory id of a scope, all from a source, or all of a scope
-    and below it.
-
-    ``rehearse`` only says what would be erased. In a run, only a subject or memory id can be forgotten.
-    """
-
-    subject: Name | None = None
-    reason: Name
-    scope: Scope | None = None
-    memory_id: Name | None = None
-    source: dict[str, str] | None = None
-    rehearse: bool = False
-
-    @property
-    def name(self) -> str:
-        """The subject or memory id; ``InvalidValue`` if there is none."""
-        name = self.subject or self.memory_id
-        if name is None or self.rehearse:
-            raise InvalidValue(what="forget", problem="a run forgets a subject or a memory id; name one")
-        return name
+    items: Annotated[tuple[RememberRequest, ...], Meta(min_length=1, max_length=MAX_RUN_ITEMS)]
 
 
 class OpenRunBody(Value, frozen=True, kw_only=True):
@@ -376,24 +299,7 @@ class StatusResponse(Value, frozen=True, kw_only=True):
     version: str
 
 
-# Conversations. The response to adding messages is ``AddedMessages``.
-
-
-class AddBody(Value, frozen=True, kw_only=True):
-    """The messages of a conversation, OpenAI- or Anthropic-style.
-
-    Without ``session`` they begin a new one. Without ``position``, messages that begin as the session begins
-    are taken for the session from its start, and only what is new is added; any others continue it.
-    """
-
-    messages: Annotated[tuple[dict[str, Any], ...], Meta(min_length=1, max_length=MAX_RUN_ITEMS)]
-    scope: Scope | None = None
-    session: Name | None = None
-    position: Annotated[int, Meta(ge=0, le=MAX_MESSAGE_POSITION)] | None = None
-    tags: Annotated[tuple[Tag, ...], Meta(max_length=MAX_TAGS)] = ()
-    metadata: dict[str, JsonScalar] = msgspec.field(default_factory=dict)
-    supersedes: Annotated[tuple[Name, ...], Meta(max_length=MAX_SUPERSEDED)] = ()
-    """The ids, or subjects, of records of the scope that end when a new message is accepted."""
+# Conversations.
 
 
 class SessionQuery(Value, frozen=True, kw_only=True):
@@ -505,8 +411,30 @@ def component_schemas(
     for kind in _structs(sent) - _structs(asked):
         if not kind.__struct_config__.omit_defaults:
             schemas[kind.__name__]["required"] = list(schemas[kind.__name__]["properties"])
+    for kind in _structs(asked):
+        described = schemas[kind.__name__]
+        described["description"] = described["description"].partition("\n\nArgs:")[0]
+        for name, text in descriptions_of(kind).items():
+            described["properties"][name]["description"] = text
+        for name in local_fields(kind):
+            del described["properties"][name]
     _open_objects(schemas)
     return schemas
+
+
+def field_schemas(request: type[Value]) -> dict[str, dict[str, Any]]:
+    """The schema of each field of a request, complete in itself."""
+    schemas = component_schemas([request], [])
+
+    def inlined(schema: Any) -> Any:
+        if isinstance(schema, list):
+            return [inlined(one) for one in schema]
+        if not isinstance(schema, dict):
+            return schema
+        more = {name: inlined(one) for name, one in schema.items() if name != "$ref"}
+        return {**inlined(schemas[schema["$ref"].rpartition("/")[2]]), **more} if "$ref" in schema else more
+
+    return {name: inlined(one) for name, one in schemas[request.__name__]["properties"].items()}
 
 
 def response_schema(kind: type[Value]) -> dict[str, Any]:

@@ -21,9 +21,10 @@ from standfast.limits import (
 from standfast.optimize.prompts.overrides import STABLE, SectionOverride
 from standfast.optimize.prompts.template import PromptTemplate
 from standfast.records.origins import Origin
+from standfast.records.requests import Name, Scope
 from standfast.records.vocabulary import Receipt, Record, Value
 from standfast.server.access.permissions import KeyRole
-from standfast.server.operations.schemas import Limit, Name, NameCursor, Scope
+from standfast.server.operations.schemas import Limit, NameCursor
 
 # Governance.
 
