@@ -10,6 +10,7 @@ from click.testing import CliRunner, Result
 from standfast.cli import main
 from standfast.govern.authority import Role
 from standfast.memory import Run
+from standfast.records.requests import RememberRequest
 from standfast.records.vocabulary import Band
 
 FACT = (
@@ -208,13 +209,13 @@ def test_proposals_are_not_a_band_to_list() -> None:
 def test_the_text_is_an_agents_unless_the_caller_says_otherwise(
     monkeypatch: pytest.MonkeyPatch, options: tuple[str, ...], role: Role
 ) -> None:
-    roles, remember = list[Role](), Run.remember
+    roles, remember = list[str](), Run.remember_request
 
-    def recording(run: Run, text: str, **fields: Any) -> Any:
-        roles.append(fields["role"])
-        return remember(run, text, **fields)
+    def recording(run: Run, request: RememberRequest) -> Any:
+        roles.append(request.role)
+        return remember(run, request)
 
-    monkeypatch.setattr(Run, "remember", recording)
+    monkeypatch.setattr(Run, "remember_request", recording)
     call(*FACT, *options)
 
     assert roles == [role]

@@ -107,11 +107,11 @@ def _two_versions() -> None:
 def test_recall_prints_what_the_library_recalls() -> None:
     result = _recall("refunds", "--json")
     with Memory.open("standfast.db") as memory:
-        package = memory.recall("refunds", tokens=500)
+        package = memory.recall("refunds")
 
     assert json.loads(result.stdout) == package.as_json()
     assert "] EU refunds take 30 days.\n" in _recall("refunds").stdout
-    assert _recall("refunds").stderr.startswith("1 selected, 31 of 500 tokens")
+    assert _recall("refunds").stderr.startswith("1 selected, 31 of 1000 tokens")
 
 
 @pytest.mark.usefixtures("_two_versions")

@@ -7,11 +7,13 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import click
+import msgspec
 
 from standfast.cli import main
 from standfast.client import AsyncClient, Client
 from standfast.memory import AsyncMemory, Memory
 from standfast.records.filters import Filter
+from standfast.records.requests import REQUESTS, defaults_of, descriptions_of, local_fields
 from standfast.server.http.endpoints import ENDPOINTS
 from standfast.server.mcp.server import ALL_TOOLS
 from tests.project.cli_reference import contexts
@@ -42,6 +44,8 @@ VERBS = (
 SAME = {
     "request_key": "run_id",
     "tag": "tags",
+    "ref": "refs",
+    "band": "bands",
     "dry_run": "rehearse",
     "file": "messages",
     "as_human": "role",
@@ -65,18 +69,15 @@ OWN = {
         "yes",
         "help",
     ),
-    *("explain", "max_origin", "progress", "bands", "band"),
+    *("explain", "max_origin", "progress"),
 }
 DIFFERENCES = {
     ("add", "extract"): "a program asks its model, so only the library has it",
     ("recall", "at"): "in the library: `memory.at(snapshot).recall(…)`",
-    ("recall", "least_origin"): "over HTTP and MCP a field of `where`",
-    ("recall", "scope"): "the tool has `scopes`, for one or several",
     ("recall", "scopes"): "the command takes `--scope` several times",
     ("recall", "token_counter"): "an object of the library; a server has a setting",
     ("recall", "where"): "the command has an option for each filter",
     ("remember", "propose"): "the tools have `memory_propose`",
-    ("remember", "refs"): "for programs",
     ("remember", "role"): "a person's text in the library and the command; a key says who asks",
     (
         "verify",
@@ -103,7 +104,7 @@ def arguments() -> dict[str, dict[str, set[str]]]:
     """The arguments of each verb by surface, under the names that ``Memory`` has for them."""
     commands = {one.command_path.partition(" ")[2]: one.command for one in contexts(main, "standfast")}
     endpoints = {one.name: one for one in ENDPOINTS}
-    tools = {one.name: one.function for one in ALL_TOOLS}
+    tools = {one.name: one.signature for one in ALL_TOOLS}
     found: dict[str, dict[str, set[str]]] = {}
     for verb in VERBS:
         by: dict[str, set[str]] = {}
@@ -113,10 +114,10 @@ def arguments() -> dict[str, dict[str, set[str]]]:
             by["command"] = _of_command(commands[verb.command])
         if verb.endpoint is not None:
             endpoint = endpoints[verb.endpoint]
-            fields = set(endpoint.request.__struct_fields__)
+            fields = set(endpoint.request.__struct_fields__) - local_fields(endpoint.request)
             by["HTTP"] = _named(fields | ({"run_id"} if endpoint.takes_request_key else set()))
         if verb.tool is not None:
-            by["MCP"] = _of_function(tools[verb.tool])
+            by["MCP"] = _named(set(tools[verb.tool].parameters))
         found[verb.name] = by
     return found
 
@@ -150,6 +151,23 @@ def differences() -> set[tuple[str, str]]:
     return found
 
 
+def fields_tables() -> list[str]:
+    """A table of the fields of each request, and of a filter."""
+    lines = [
+        "",
+        "## The fields",
+        "",
+        "One class has the fields of a verb, with defaults, limits and descriptions; all surfaces are made of it.",
+    ]
+    for kind in (*REQUESTS, Filter):
+        lines += ["", f"### `{kind.__name__}`", "", "| field | default | |", "|---|---|---|"]
+        for name, default in defaults_of(kind).items():
+            is_required = default is inspect.Parameter.empty
+            shown = "" if is_required else f"`{msgspec.json.encode(default).decode()}`"
+            lines.append(f"| `{name}` | {shown} | {descriptions_of(kind)[name]} |")
+    return lines
+
+
 def _awaited(owner: type, verb: str) -> str:
     is_coroutine = inspect.iscoroutinefunction(getattr(owner, verb))
     return f"`{'await' if is_coroutine else 'async for'} {verb}`"
@@ -178,7 +196,7 @@ def reference() -> str:
         shared = sorted(set.intersection(*by.values()))
         more = [f"`{one}`: {why}" for (verb, one), why in DIFFERENCES.items() if verb == name]
         lines.append(f"| `{name}` | {', '.join(f'`{one}`' for one in shared)} | {'; '.join(more)} |")
-    return HEADER + "\n" + "\n".join(lines) + "\n" + FOOTER
+    return HEADER + "\n" + "\n".join(lines) + "\n" + FOOTER + "\n".join(fields_tables()) + "\n"
 
 
 if __name__ == "__main__":

@@ -534,7 +534,7 @@ def local_fields(request: type[msgspec.Struct]) -> set[str]:
 
 def fields_of(request: Value) -> dict[str, Any]:
     """What a request was given, by the names under which the verb of the library takes it."""
-    (given,) = [REQUESTS[kind] for kind in type(request).__mro__ if kind in REQUESTS]
+    given = next(REQUESTS[kind] for kind in type(request).__mro__ if kind in REQUESTS)
     return {name: getattr(request, name) for name in given.__annotations__}
 
 
