@@ -68,7 +68,7 @@ def test_a_request_keeps_what_it_was_given_in_a_normal_form() -> None:
 
     assert request.tags == ("a", "b")
     assert request.source is None
-    assert request.as_json() == {
+    assert request.as_recorded() == {
         "text": "EU refunds take 14 days.",
         "tags": ("a", "b"),
         "refs": ({"kind": "doc", "id": "x"},),

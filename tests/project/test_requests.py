@@ -65,12 +65,17 @@ VERBS: dict[type[Value], tuple[str, str, list[Callable[..., Any]]]] = {
 }
 
 
+def as_json(value: object) -> Any:
+    """A value as a reader of JSON sees it."""
+    return msgspec.json.decode(msgspec.json.encode(value))
+
+
 @pytest.mark.parametrize("request_class", VERBS, ids=lambda one: one.__name__)
 def test_every_interface_has_the_fields_and_the_defaults_of_the_request(request_class: type[Value]) -> None:
     verb, tool_name, methods = VERBS[request_class]
     defaults = defaults_of(request_class)
     plain = {
-        name: msgspec.to_builtins(one)
+        name: as_json(one)
         for name, one in defaults.items()
         if one is not inspect.Parameter.empty and name not in local_fields(request_class)
     }
@@ -88,11 +93,9 @@ def test_every_interface_has_the_fields_and_the_defaults_of_the_request(request_
         }, method
     assert issubclass(endpoint.request, request_class), "the body is the request"
     schemas = field_schemas(endpoint.request)
-    assert {name: msgspec.json.decode(msgspec.json.encode(one)) for name, one in plain.items()} == {
-        name: schemas[name]["default"] for name in plain
-    }
+    assert {name: as_json(schemas[name]["default"]) for name in plain} == plain
     arguments = offered.signature.parameters
-    assert {name: arguments[name].default for name in plain if name not in offered.but} == {
+    assert {name: as_json(arguments[name].default) for name in plain if name not in offered.but} == {
         name: one for name, one in plain.items() if name not in offered.but
     }
     for name, default in options.items():
@@ -131,7 +134,8 @@ class ColouredRequest(RememberRequest, frozen=True, kw_only=True):
 
 
 def test_a_field_that_is_added_to_a_request_shows_at_every_interface(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(requests, "REQUESTS", {ColouredRequest: ColouredFields, **REQUESTS})
+    with_colour: dict[type[Value], type] = {ColouredRequest: ColouredFields, **REQUESTS}
+    monkeypatch.setattr(requests, "REQUESTS", with_colour)
     given: list[dict[str, Any]] = []
 
     @takes_fields_of(ColouredRequest)
@@ -153,7 +157,8 @@ def test_a_field_that_is_added_to_a_request_shows_at_every_interface(monkeypatch
 
     assert inspect.signature(remember).parameters["colour"].default is None, "library, inspect and help"
     assert inspect.signature(remember).parameters["colour"].annotation == str | None
-    assert asked.as_json() == {"text": "Grass.", "role": "agent", "colour": "green"}, "client and traces"
+    assert asked.as_json() == {"text": "Grass.", "colour": "green"}, "client"
+    assert asked.as_recorded() == {"text": "Grass.", "role": "agent", "colour": "green"}, "traces"
     assert ColouredRequest.from_json(asked.as_json()) == asked, "HTTP, and journals of runs"
     assert fields_of(asked)["colour"] == "green", "operations"
     assert field_schemas(ColouredRequest)["colour"] == {

@@ -14,6 +14,7 @@ from standfast.client import AsyncClient, Client
 from standfast.memory import AsyncMemory, Memory
 from standfast.records.filters import Filter
 from standfast.records.requests import REQUESTS, defaults_of, descriptions_of, local_fields
+from standfast.records.vocabulary import Value
 from standfast.server.http.endpoints import ENDPOINTS
 from standfast.server.mcp.server import ALL_TOOLS
 from tests.project.cli_reference import contexts
@@ -159,7 +160,8 @@ def fields_tables() -> list[str]:
         "",
         "One class has the fields of a verb, with defaults, limits and descriptions; all surfaces are made of it.",
     ]
-    for kind in (*REQUESTS, Filter):
+    kinds: list[type[Value]] = [*REQUESTS, Filter]
+    for kind in kinds:
         lines += ["", f"### `{kind.__name__}`", "", "| field | default | |", "|---|---|---|"]
         for name, default in defaults_of(kind).items():
             is_required = default is inspect.Parameter.empty

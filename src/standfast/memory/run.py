@@ -169,9 +169,9 @@ class Run(RecordingRun):
         def judged_once() -> Remembered:
             return self._once(
                 REMEMBER,
-                request.as_json,
+                request.as_recorded,
                 lambda: self._judge(request, screened),
-                recorded=lambda: redacted_request(request, screened).as_json(),
+                recorded=lambda: redacted_request(request, screened).as_recorded(),
             )
 
         if not self._is_recorded:

@@ -102,7 +102,7 @@ class RememberFields(TypedDict, total=False):
     supersedes: str | Sequence[str]
 
 
-class RememberRequest(Value, frozen=True, kw_only=True):
+class RememberRequest(Value, frozen=True, kw_only=True, omit_defaults=True):
     """A text to judge and remember, and what is said about it.
 
     Args:
@@ -232,13 +232,13 @@ class RememberRequest(Value, frozen=True, kw_only=True):
             supersedes=self.supersedes,
         )
 
-    def as_json(self) -> dict[str, Any]:
-        """Only what is set, as a trace records it."""
-        plain = {name: value for name, value in super().as_json().items() if value or value == 0}
+    def as_recorded(self) -> dict[str, Any]:
+        """Only what is set, as a trace records it: always with the role, and without the scope if it is
+        shared.
+        """
+        plain = {**self.as_json(), "role": self.role}
         if self.scope == SHARED:
             del plain["scope"]
-        if not self.propose:
-            del plain["propose"]
         return plain
 
 

@@ -222,7 +222,7 @@ class Recorder:
 
     def remember(self, request: RememberRequest, call: Callable[[], Remembered]) -> Remembered:
         """Record that something is remembered. The floors that it fails are recorded as guardrails."""
-        answer = self.perform(REMEMBER, request.as_json(), call)
+        answer = self.perform(REMEMBER, request.as_recorded(), call)
         # A replay answers with the recorded JSON.
         remembered = answer if isinstance(answer, Remembered) else Remembered.from_json(answer)
         for reason in remembered.reasons:
