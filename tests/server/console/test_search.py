@@ -72,14 +72,15 @@ INVOICES = {
         ({"q": "invoices", "within": "other"}, {"Invoices of another tenant."}),
         ({"scope": "user/eve"}, {"Eve's invoices go to Bergen.", "My invoices are late."}),
         ({"scope": "user/e"}, set()),
-        ({"user": "bob"}, {"Bob's invoices go to Cork."}),
-        ({"user": "user", "q": "invoices"}, {"My invoices are late."}),
+        ({"scope": "user/bob"}, {"Bob's invoices go to Cork."}),
+        ({"speaker": "User", "q": "invoices"}, {"My invoices are late."}),
         ({"session": "s1"}, {"My invoices are late."}),
         ({"kind": "messages", "scope": "user/eve"}, {"My invoices are late."}),
         ({"kind": "facts", "scope": "user/eve"}, {"Eve's invoices go to Bergen."}),
         ({"tag": "Billing"}, {"Eve's invoices go to Bergen."}),
-        ({"source": "doc:ticket"}, {"Eve's invoices go to Bergen."}),
-        ({"source": "ticket-7"}, {"Eve's invoices go to Bergen."}),
+        ({"source_kind": "Doc", "q": "invoices"}, {"Eve's invoices go to Bergen."}),
+        ({"subject_prefix": "invo", "scope": "user/eve"}, {"Eve's invoices go to Bergen."}),
+        ({"least_origin": "trusted", "q": "invoices"}, {"My invoices are late."}),
         ({"verdict": "VOID"}, {"The deploy key is [redacted: AWS access key id] and it works."}),
         (
             {"band": "PHOENIX"},
@@ -90,8 +91,8 @@ INVOICES = {
             {"q": "refunds", "kind": "records", "band": "LEDGER"},
             {"EU refunds take 30 days, and nobody need ask."},
         ),
-        ({"q": "gate", "since": "2026-01-02"}, set()),
-        ({"q": "gate", "until": "2026-01-01"}, {f"Gate {n} opens at {n + 6} o'clock." for n in range(3)}),
+        ({"q": "gate", "after": "2026-01-02"}, set()),
+        ({"q": "gate", "before": "2026-01-02"}, {f"Gate {n} opens at {n + 6} o'clock." for n in range(3)}),
     ],
 )
 def test_words_and_filters_narrow_the_results(
@@ -166,7 +167,7 @@ def test_pages_of_results_hold_each_once(server: SampleServer, monkeypatch: pyte
 
 
 def test_the_page_keeps_filters_in_its_links_and_fields(server: SampleServer) -> None:
-    fields = {"q": "invoices", "scope": "user/eve", "sort": "oldest", "until": "2026-12-31"}
+    fields = {"q": "invoices", "scope": "user/eve", "sort": "oldest", "before": "2026-12-31"}
     with browser_client(server, server.operator) as client:
         answer = client.get("/console/search?" + urlencode(fields))
     values = {
@@ -180,19 +181,19 @@ def test_the_page_keeps_filters_in_its_links_and_fields(server: SampleServer) ->
         if tag == "a" and "scope=user%2Feve%2Fchat" in str(attributes.get("href"))
     ]
 
-    assert {name: values[name] for name in ("q", "scope", "until")} == {
-        name: fields[name] for name in ("q", "scope", "until")
+    assert {name: values[name] for name in ("q", "scope", "before")} == {
+        name: fields[name] for name in ("q", "scope", "before")
     }
     assert "2 results" in words_of(answer)
-    assert all(part in narrower[0] for part in ("q=invoices", "sort=oldest", "until=2026-12-31"))
+    assert all(part in narrower[0] for part in ("q=invoices", "sort=oldest", "before=2026-12-31"))
 
 
 @pytest.mark.parametrize(
     ("address", "status"),
     [
-        ("since=yesterday", 422),
+        ("after=yesterday", 422),
         ("scope=a//b", 422),
-        ("user=..", 422),
+        ("least_origin=everybody", 422),
         ("verdict=MAYBE", 422),
         ("sort=none", 422),
         ("cursor=zz", 400),

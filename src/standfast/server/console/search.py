@@ -10,18 +10,18 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from datetime import date
 from enum import StrEnum
 from typing import Any, Final
 
 import msgspec
 
-from standfast.errors import Corruption, Forbidden, InvalidValue
+from standfast.errors import Corruption, Forbidden
 from standfast.govern.approvals.approvals import Proposal, ProposalState
 from standfast.limits import CONSOLE_PAGE_ITEMS, MAX_CONSOLE_FACETS, MAX_CONSOLE_SEARCHED_ROWS
 from standfast.memory import Memory
 from standfast.records.canon import lowered
-from standfast.records.scopes import ALL_SCOPES, checked_scope, is_within, name_in, prefix_of, scope_in
+from standfast.records.filters import Filter, RecordFacts
+from standfast.records.scopes import ALL_SCOPES, is_within, name_in, prefix_of, scope_in
 from standfast.records.timestamps import MISSING, time_of
 from standfast.records.vocabulary import Band, Record, Value, Verdict
 from standfast.server.access.permissions import KeyRole, Permission
@@ -35,7 +35,6 @@ from standfast.store.protocol import Version
 USER_SCOPE: Final = "user"
 """Where a user's memory is: ``user/ada``."""
 _WORDS: Final = re.compile(r'"([^"]+)"|(\S+)')
-_DAY_MICROSECONDS: Final = 86_400_000_000
 _PROPOSALS: Final = prefix_of(Band.PHOENIX)
 
 
@@ -57,21 +56,16 @@ class SearchKind(StrEnum):
     PROPOSALS = "proposals"
 
 
-class SearchQuery(Value, frozen=True, kw_only=True):
+class SearchQuery(Filter, frozen=True, kw_only=True):
     """The words of a search and its filters; everything that is given must hold.
 
-    All of it is in the address of the page.
+    All of it is in the address of the page. A search has the filters of a recall, and more.
 
     Args:
         q: Words and "quoted phrases" that the text, id, subject, tags, source, speaker, session, scope or
             metadata contain.
         within: One namespace; without it, all that the key is for.
         scope: A scope, with all below it.
-        user: What is in ``user/NAME``, or was said by this speaker.
-        session: One conversation.
-        source: The kind of the source, its id, or ``kind:id``.
-        since: The first day, as ``2026-01-31``.
-        until: The last day.
         begin: The index of the first result to show.
         cursor: Where an earlier search stopped reading.
     """
@@ -79,12 +73,6 @@ class SearchQuery(Value, frozen=True, kw_only=True):
     q: str = ""
     within: str = ""
     scope: str = ""
-    user: str = ""
-    session: str = ""
-    tag: str = ""
-    source: str = ""
-    since: str = ""
-    until: str = ""
     verdict: Verdict | None = None
     band: Band | None = None
     kind: SearchKind | None = None
@@ -109,7 +97,7 @@ class SearchQuery(Value, frozen=True, kw_only=True):
         return bool(self.fields.keys() - {"q", "sort"}) or self.sort is not SearchOrder.NEWEST
 
 
-class SearchedFields(msgspec.Struct, frozen=True, gc=False):
+class SearchedFields(RecordFacts, frozen=True, kw_only=True, gc=False):
     """The fields of a stored record that a search looks at.
 
     Decoding only them is an order of magnitude faster.
@@ -117,15 +105,7 @@ class SearchedFields(msgspec.Struct, frozen=True, gc=False):
 
     memory_id: str
     text: str
-    ts_utc: str | None = None
-    tags: tuple[str, ...] = ()
-    subject: str | None = None
-    source: dict[str, Any] | None = None
-    verdict: str | None = None
-    metadata: dict[str, Any] = {}
-    session: str | None = None
     position: int | None = None
-    speaker: str | None = None
 
 
 @dataclass(slots=True)
@@ -167,44 +147,17 @@ class _Matcher:
         self._query = query
         self._scopes = scopes
         self._words = [lowered(phrase or word) for phrase, word in _WORDS.findall(query.q)]
-        self._since = time_of(_day(query.since, "since").isoformat()) if query.since else None
-        self._until = _end_of(_day(query.until, "until")) if query.until else None
-        self._user_scope = checked_scope(f"{USER_SCOPE}/{query.user}", what="user") if query.user else ""
-        kind, colon, name = query.source.partition(":")
-        self._source = (kind, name) if colon else None
 
     def fits(self, row: SearchedFields, scope: str, more: Iterable[str] = ()) -> bool:
         """Whether a row matches; ``more`` are further texts that may contain the words."""
         query = self._query
         return (
             any(is_within(scope, own) for own in self._scopes)
-            and (not query.tag or lowered(query.tag) in row.tags)
+            and query.matches(row)
             and (query.verdict is None or row.verdict == query.verdict)
-            and (not query.session or row.session == query.session)
             and (query.kind is not SearchKind.FACTS or row.session is None)
             and (query.kind is not SearchKind.MESSAGES or row.session is not None)
-            and (not query.user or self._is_of_user(row, scope))
-            and (not query.source or self._is_from(row.source))
-            and (self._since is self._until is None or self._is_in_time(row.ts_utc))
             and (not self._words or self._has_words(row, scope, more))
-        )
-
-    def _is_of_user(self, row: SearchedFields, scope: str) -> bool:
-        return is_within(scope, self._user_scope) or lowered(row.speaker or "") == lowered(self._query.user)
-
-    def _is_from(self, source: dict[str, Any] | None) -> bool:
-        kind, name = str((source or {}).get("kind", "")), str((source or {}).get("id", ""))
-        wanted = self._query.source
-        return wanted in (kind, name) or (
-            self._source is not None and self._source[0] == kind and name.startswith(self._source[1])
-        )
-
-    def _is_in_time(self, ts_utc: str | None) -> bool:
-        time = MISSING if ts_utc is None else time_of(ts_utc)
-        return (
-            time != MISSING
-            and (self._since is None or time >= self._since)
-            and (self._until is None or time < self._until)
         )
 
     def _has_words(self, row: SearchedFields, scope: str, more: Iterable[str]) -> bool:
@@ -212,19 +165,6 @@ class _Matcher:
         values = (*(row.source or {}).values(), *row.metadata.values())
         haystack = lowered("\n".join([*(text for text in named if text), *map(str, values)]))
         return all(word in haystack for word in self._words)
-
-
-def _day(text: str, what: str) -> date:
-    try:
-        return date.fromisoformat(text)
-    except ValueError:
-        raise InvalidValue(
-            what=what, problem=f"it must be a day such as 2026-01-31, not {text!r:.40}"
-        ) from None
-
-
-def _end_of(day: date) -> int:
-    return time_of(day.isoformat()) + _DAY_MICROSECONDS
 
 
 class Search:
@@ -379,14 +319,14 @@ def _place(cursor: str) -> tuple[str, str]:
 def _facets(hits: Iterable[SearchHit]) -> dict[str, list[tuple[str, int]]]:
     """How many results there are of each scope, tag, source, verdict and band: the most frequent of each."""
     counts: dict[str, Counter[str]] = {
-        name: Counter() for name in ("scope", "tag", "source", "verdict", "band")
+        name: Counter() for name in ("scope", "tag", "source_kind", "verdict", "band")
     }
     for hit in hits:
         counts["scope"][hit.scope] += 1
         counts["tag"].update(hit.row.tags)
         counts["band"].update(hit.bands)
         if kind := (hit.row.source or {}).get("kind"):
-            counts["source"][str(kind)] += 1
+            counts["source_kind"][str(kind)] += 1
         if hit.row.verdict:
             counts["verdict"][hit.row.verdict] += 1
     return {name: _most_common(count) for name, count in counts.items()}
@@ -427,7 +367,7 @@ class RefusedPageQuery(Value, frozen=True, kw_only=True):
 
     q: str = ""
     scope: str = ""
-    source: str = ""
+    source_kind: str | None = None
     begin: int = 0
 
 
@@ -454,7 +394,7 @@ def refused(request: PageRequest) -> Page:
         SearchQuery(
             q=query.q,
             scope=query.scope,
-            source=query.source,
+            source_kind=query.source_kind,
             begin=query.begin,
             band=Band.VOID,
             kind=SearchKind.RECORDS,
@@ -469,7 +409,7 @@ def refused(request: PageRequest) -> Page:
         "query": query,
         "results": results,
         "lines": [_refused_line(memory, hit, notes) for hit in results.hits],
-        "fields": {name: text for name in ("q", "scope", "source") if (text := getattr(query, name))},
+        "fields": {name: text for name in ("q", "scope", "source_kind") if (text := getattr(query, name))},
     }
     return Page(template="refused.html", context=context)
 
