@@ -13,7 +13,7 @@ endif
 # The tests start hundreds of short programs, and each would compile all that it imports again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test test-all same-bytes soak load check format mutants bench growth docs screenshots lock cli-docs schemas clean help
+.PHONY: demo test test-all same-bytes soak load check format mutants bench growth docs screenshots release lock cli-docs schemas clean help
 
 help:            ## Show this list.
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -36,11 +36,15 @@ load: $(VENV)/dev.ok            ## One server and three replicas under load, one
 same-bytes: $(VENV)/dev.ok      ## The packages of recall under every Python and numpy that is at hand.
 	@$(BIN)/python -m pytest -q -m slow tests/recall/test_hybrid.py tests/test_determinism.py -k "supported_python"
 
-check: $(VENV)/dev.ok docs      ## Format, lint, types, import contracts, tidiness, documentation.
+check: $(VENV)/dev.ok docs      ## Format, lint, types, import contracts, workflows, tidiness, documentation.
 	@$(BIN)/ruff format --check --quiet . || { echo "run: make format"; exit 1; }
 	@$(BIN)/ruff check --quiet .
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports
+	@$(BIN)/zizmor --offline --quiet --no-progress .github/workflows
+	@$(BIN)/check-jsonschema --quiet --builtin-schema vendor.github-workflows .github/workflows/*.yml
+	@$(BIN)/check-jsonschema --quiet --builtin-schema vendor.github-issue-forms .github/ISSUE_TEMPLATE/bug.yml .github/ISSUE_TEMPLATE/idea.yml
+	@$(BIN)/check-jsonschema --quiet --builtin-schema vendor.citation-file-format CITATION.cff
 	@$(BIN)/python -m pytest -q tests/project
 
 format: $(VENV)/dev.ok          ## Format the code and mend what lint can mend.
@@ -74,6 +78,9 @@ cli-docs: $(VENV)/dev.ok        ## Write the reference of commands, errors, sett
 schemas: $(VENV)/dev.ok         ## Write the JSON Schemas and fixtures of traces anew from the code.
 	@$(BIN)/python -m tests.traces.schema_files
 	@$(BIN)/python -m tests.traces.fixture_files
+
+release: $(VENV)/dev.ok         ## Build the wheel and the sdist, and check both: contents, metadata, a fresh install.
+	@$(BIN)/python tools/release.py
 
 lock:            ## Pin all dependencies anew (needs uv).
 	@./requirements/lock.sh
