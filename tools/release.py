@@ -71,7 +71,7 @@ def check_sdist(sdist: Path, version: str) -> None:
 def check_install(built: Path, version: str) -> None:
     """Installed into a new virtualenv without extras, the first example of the README runs."""
     example = re.findall(
-        r"^```python\n(.*?)^```", (ROOT / "README.md").read_text(encoding="utf-8"), re.M | re.S
+        r"^```python\n(.*?)^```", (ROOT / "README.md").read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL
     )
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
