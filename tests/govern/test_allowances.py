@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 from click.testing import CliRunner
@@ -77,6 +78,13 @@ def test_a_floor_takes_two_hundred_allowances() -> None:
     assert len(AllowingFloor(floor=OwnerFloor(), allow=("a",) * 200).allow) == 200
     with pytest.raises(InvalidValue, match="at most 200"):
         AllowingFloor(floor=OwnerFloor(), allow=("a",) * 201)
+
+
+@pytest.mark.parametrize("wrong", ["", 5, None])
+@pytest.mark.parametrize("option", ["allow", "allow_scopes", "allow_sources"])
+def test_an_allowance_is_a_text(option: str, wrong: Any) -> None:
+    with pytest.raises(InvalidValue, match=f"option {option} of Own_Owner .*non-empty strings"):
+        AllowingFloor(floor=OwnerFloor(), **{option: ("a:b", wrong)})
 
 
 def test_an_allowance_says_nothing_of_a_text_that_passes_without_it() -> None:

@@ -565,3 +565,11 @@ def test_evidence_without_floor_checks_lacks_them_though_its_hash_is_right() -> 
 
     assert (validation.valid, validation.missing_links) == (False, ["floor_checks"])
     assert (validation.hash_verified, validation.floor_check_present) == (True, False)
+
+
+@pytest.mark.parametrize("timestamp", ["yesterday", "2026-01-01T00:00:00"])
+def test_evidence_without_a_time_is_unsound_though_its_hash_is_right(timestamp: str) -> None:
+    digest = compute_evidence_hash([msgspec.to_builtins(one) for one in CHECKS], "SEAL", timestamp)
+    timeless = Evidence(floor_checks=tuple(CHECKS), verdict=Verdict.SEAL, timestamp=timestamp, hash=digest)
+
+    assert read_chain(timeless).validation.valid is False

@@ -13,9 +13,10 @@ from hypothesis import strategies as st
 from standfast.govern.judge import secrets
 from standfast.govern.judge.claim import NOTHING_KNOWN
 from standfast.govern.judge.key_formats import ISSUED_FORMS, KEY_FORMATS, SHORT_FORMS, KeyFormat
-from standfast.govern.judge.secrecy import SecrecyFloor, is_luhn, national_ids_in
+from standfast.govern.judge.secrecy import SecrecyFloor, is_luhn, national_ids_in, redacted
 from standfast.govern.judge.secrets import find_secret
 from standfast.govern.judge.text_reading import TextReading
+from standfast.records.vocabulary import Record
 from tests.govern.corpus import cases, claim
 
 DICE = random.Random(20260101)
@@ -63,6 +64,43 @@ def test_an_issued_key_is_found_and_its_placeholder_is_not(prefix: str) -> None:
     assert body not in _kind(f"The job logs in with {prefix}{body}, as agreed.")
     assert _kind(f"The job logs in with {prefix}{'x' * len(body)}, as agreed.") == ""
     assert _kind(f"Such a key starts with {prefix} and is long.") == ""
+
+
+WORDS = "abandon ability absorb abuse access acid acoustic acquire action actor adapt adult"
+SENTENCES = (
+    ("The database has the password: {} now.", "Winter" + "2025x", "password or key next to a word for it"),
+    (
+        "The database has the password: {}(an old one).",
+        "Tulpe-" + "7x!9",
+        "password or key next to a word for it",
+    ),
+    ("The guest network password is {}.", "Sommer" + "wiese", "network password"),
+    ("curl sends bearer {} each time.", _drawn(32), "authorization header"),
+    ("It sends Proxy-Authorization: {} each time.", _drawn(24), "authorization header"),
+    ("Her passcode is {}.", "4" + "821", "PIN or card code"),
+    ("The PIN of her card is {}.", "4" + "8217", "PIN or card code"),
+    ("The alarm code downstairs is {}.", "4" + "82#7", "code that opens a door"),
+    ("Keep them: recovery codes: {}.", "a1b2c-3d4e5 f6a7b-8c9d0", "recovery codes"),
+    ("Login for the shop: ada / {}", "Tulpen" + "feld7!", "login with its password"),
+    ("The authenticator's seed {} is new.", "JBSWY3DP" + "EHPK3PXP", "seed of one-time passwords"),
+    ("My seed phrase: {}", WORDS, "wallet recovery phrase"),
+    ("Her wallet: {}", WORDS, "wallet recovery phrase"),
+    ("It sends Cookie: sid={} then.", _drawn(32, HEX), "session cookie"),
+    ("The wallet's private key {} is old.", _drawn(64, HEX), "private key"),
+    ("It answers to acme_live_{} now.", "aB3dE5fG7hJ9kL1mN3pQ5rS7", "token in the form of an issued key"),
+)
+
+
+@pytest.mark.parametrize(("sentence", "secret", "kind"), SENTENCES, ids=[kind for *_, kind in SENTENCES])
+def test_what_is_told_of_a_secret_is_its_kind_and_nothing_of_itself(
+    sentence: str, secret: str, kind: str
+) -> None:
+    text = sentence.format(secret)
+    told, left = _kind(text), redacted(Record(memory_id="m", text=text)).text
+
+    assert told == f"contains a secret ({kind}). Remove it"
+    assert f"[redacted: {kind}]" in left
+    assert not any(word in left for word in secret.split())
 
 
 def test_every_known_form_begins_with_its_prefix() -> None:

@@ -68,6 +68,29 @@ def test_what_this_process_writes_needs_no_witness_until_it_is_signed(path: Path
     assert signed.summary.startswith("Entry 4, the newest, is covered by a checkpoint")
 
 
+@pytest.mark.parametrize(
+    ("tail", "summary"),
+    [
+        (LedgerTail(), "The ledger is empty."),
+        (
+            LedgerTail(newest_seq=4, signed_seq=4, signed_by="log"),
+            "Entry 4, the newest, is covered by a checkpoint",
+        ),
+        (LedgerTail(newest_seq=4, opened_seq=3, signed_seq=2), "Nothing vouches for entry 3"),
+        (
+            LedgerTail(newest_seq=4, opened_seq=4, signed_seq=2, acknowledged_seq=4),
+            "Entry 4, the newest, is covered by the store's head file only",
+        ),
+        (
+            LedgerTail(newest_seq=4, opened_seq=3, signed_seq=2, acknowledged_seq=3),
+            "Entry 4, the newest, is not signed yet",
+        ),
+    ],
+)
+def test_a_tail_says_what_vouches_for_the_newest_entry(tail: LedgerTail, summary: str) -> None:
+    assert tail.summary.startswith(summary)
+
+
 def test_a_store_in_memory_needs_no_witness() -> None:
     with Memory.open(":memory:") as memory:
         memory.remember("EU refunds take 14 days.", source=HANDBOOK)
