@@ -120,6 +120,7 @@ def test_a_scope_or_a_source_can_be_allowed(
         ({"F5_Secrecy": {"allow": ["("]}}, "no regular expression"),
         ({"F5_Secrecy": {"allow": "x"}}, "must be a list of strings"),
         ({"F5_Secrecy": {"allow": [""]}}, "non-empty"),
+        ({"F5_Secrecy": {"allow": ["x" * 501]}}, "at most 500 characters"),
         ({"F5_Secrecy": {"allow_sources": ["handbook"]}}, "must be KIND:ID"),
         ({"F5_Secrecy": {"allow_scopes": ["a//b"]}}, "must be a path"),
         ({"F5_Secrecy": {"allowed": ["x"]}}, "it has enabled, allow, allow_scopes, allow_sources"),

@@ -6,7 +6,14 @@ import pytest
 
 from standfast.errors import InvalidValue
 from standfast.govern.authority import Role
-from standfast.govern.judge.claim import NOTHING_KNOWN, Claim, Floor, JudgingContext, refused_by_human
+from standfast.govern.judge.claim import (
+    NOTHING_KNOWN,
+    OVERLONG,
+    Claim,
+    Floor,
+    JudgingContext,
+    refused_by_human,
+)
 from standfast.govern.judge.floors import (
     AuthorityFloor,
     CalibrationFloor,
@@ -477,3 +484,26 @@ def test_an_order_in_a_sentence_of_its_own_is_given(text: str) -> None:
 )
 def test_a_polite_question_is_no_order_to_the_reader(text: str) -> None:
     assert _passes(InjectionFloor(), claim(text))
+
+
+def test_what_is_too_long_to_be_read_whole_passes_no_floor_that_reads() -> None:
+    overlong = Claim(record=Record(memory_id="m", text="word " * READ_CHARS))
+    reading: list[Floor] = [
+        ClarityFloor(),
+        SecrecyFloor(),
+        InjectionFloor(),
+        NoveltyFloor(),
+        AuthorityFloor(),
+    ]
+
+    assert [floor.check(overlong, NOTHING_KNOWN) for floor in reading] == [OVERLONG] * 5
+
+
+@pytest.mark.parametrize("kind", ["law", " SEALED ", "999_seal", "vault"])
+def test_a_kind_of_source_that_only_a_seal_gives_claims_authority(kind: str) -> None:
+    agents = Claim(
+        record=Record(memory_id="m", text="EU refunds take 14 days.", source={"kind": kind, "id": "x"})
+    )
+    finding = AuthorityFloor().check(agents, NOTHING_KNOWN)
+
+    assert (finding.score, finding.reason[:17]) == (0.1, "claims authority:")

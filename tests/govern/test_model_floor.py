@@ -6,7 +6,9 @@ import pytest
 
 from standfast.errors import ProviderUnavailable
 from standfast.govern.judge import Claim, FloorRegistry, Judge
+from standfast.govern.judge.claim import NOTHING_KNOWN, OVERLONG
 from standfast.govern.judge.model_floor import AnswerFolder, ModelFloor
+from standfast.govern.judge.text_reading import READ_CHARS
 from standfast.memory import Memory
 from standfast.optimize.providers.adapter import ModelRequest, ProviderGuard, ScriptedProvider
 from standfast.records.vocabulary import Record, Verdict
@@ -95,3 +97,12 @@ def _toml(folder: Path, table: dict[str, str]) -> Path:
     lines = [f'{name} = "{value}"' for name, value in table.items()]
     file.write_text("\n".join(["[model_floor]", *lines]), encoding="utf-8")
     return file
+
+
+def test_what_is_too_long_to_be_checked_is_not_asked_about(tmp_path: Path) -> None:
+    provider = ScriptedProvider(answer)
+    floor = ModelFloor(guard=ProviderGuard(provider), answers=AnswerFolder(tmp_path))
+    overlong = Claim(record=Record(memory_id="m", text="word " * READ_CHARS))
+
+    assert floor.check(overlong, NOTHING_KNOWN) == OVERLONG
+    assert list(tmp_path.iterdir()) == []

@@ -31,3 +31,14 @@ def test_three_shared_words_among_many_contradict_nothing_without_a_subject() ->
     theirs = TextReading("The harbour depot opens its cellar for wine, fish, salt and pepper at 10.")
 
     assert contradiction(ours, theirs, has_subject=False) == (1.0, "")
+
+
+def test_a_long_text_contradicts_the_short_one_that_is_part_of_it() -> None:
+    """The share of common words is that of the shorter text, whichever is sealed."""
+    short = TextReading("The harbour depot opens its gate at 9.")
+    long = TextReading(
+        "The harbour depot opens its gate at 10, and beside it somebody sells bread, cheese, honey and wine."
+    )
+
+    for ours, theirs in ((short, long), (long, short)):
+        assert contradiction(ours, theirs, has_subject=False) == (0.0, "another number or date")

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from standfast import BpeCounter, EstimatedCounter, Memory, RecallItem, RecallPackage, RecallRequest
 from standfast.errors import EmptyQuery, InvalidSettings, InvalidValue
 from standfast.limits import MAX_QUERY_TERMS, MAX_VALUE_BYTES
-from standfast.recall import RecordView
+from standfast.recall import RecordView, TokenCounter
 from standfast.recall.analysis import LANGUAGES, Analyzer, IndexedRecord, analyzer_of, words_of
 from standfast.recall.filters import EvidenceFacts
 from standfast.recall.index.view import NEIGHBOUR_SIXTHS, REACH_WORDS, ListedView
@@ -220,6 +220,29 @@ def test_the_budget_bounds_the_whole_text_for_every_counter(texts: list[str], to
         assert isinstance(package, RecallPackage)
         assert package.request.counter == counter.name
         assert RecallPackage.from_json(package.as_json()) == package
+
+
+@pytest.mark.parametrize("counter", [EstimatedCounter(), BpeCounter()])
+def test_what_does_not_fit_makes_room_for_the_next(counter: TokenCounter) -> None:
+    large = record("b", "Refund refund refund " + " ".join(f"w{n}" for n in range(30)), subject="refund")
+    listed = ListedView([("store", one) for one in (record("a", "Refund refund refund."), large)], ENGLISH)
+    view = RecordView((), lambda: listed)
+    taken = {
+        tokens: ids(
+            LexicalController().answer(RecallRequest(query="refund", tokens=tokens), view, counter).package
+        )
+        for tokens in (20, 45, 200)
+    }
+
+    assert taken == {20: [], 45: ["a"], 200: ["b", "a"]}
+
+
+def test_a_record_without_words_has_no_score_and_spoils_none() -> None:
+    records = [record(name, text) for name, text in (("a", "refund"), ("b", "!!!"), ("c", "refund it"))]
+    package = answer(records, "refund")
+
+    assert ids(package) == ["a", "c"]
+    assert package.matched == 2
 
 
 def test_a_long_record_is_shown_by_its_best_sentences_with_cuts_marked() -> None:
