@@ -227,12 +227,12 @@ def test_what_does_not_fit_makes_room_for_the_next(counter: TokenCounter) -> Non
     large = record("b", "Refund refund refund " + " ".join(f"w{n}" for n in range(30)), subject="refund")
     listed = ListedView([("store", one) for one in (record("a", "Refund refund refund."), large)], ENGLISH)
     view = RecordView((), lambda: listed)
-    taken = {
-        tokens: ids(
-            LexicalController().answer(RecallRequest(query="refund", tokens=tokens), view, counter).package
-        )
-        for tokens in (20, 45, 200)
-    }
+    taken = {}
+    for tokens in (20, 45, 200):
+        request = RecallRequest(query="refund", tokens=tokens)
+        package = LexicalController().answer(request, view, counter).package
+        assert isinstance(package, RecallPackage)
+        taken[tokens] = ids(package)
 
     assert taken == {20: [], 45: ["a"], 200: ["b", "a"]}
 

@@ -1,0 +1,102 @@
+"""The dates that a query names, and how well days fit them."""
+
+from datetime import date
+
+import numpy as np
+import pytest
+
+from standfast.recall.analysis import words_of
+from standfast.recall.dates import NO_DAY, Span, date_quarters, dates_in
+
+TODAY = date(2026, 3, 18)  # A Wednesday.
+
+
+def _told(query: str, today: date | None = TODAY) -> list[str]:
+    """Spans as ``first last quarters``, dates of any year as ``month day``."""
+    return [
+        f"{date.fromordinal(one.first)} {date.fromordinal(one.last)} {one.quarters}"
+        if isinstance(one, Span)
+        else f"{one.month} {one.day}"
+        for one in dates_in(query, words_of(query), today)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("query", "dates"),
+    [
+        ("7 May 2023", ["2023-05-07 2023-05-14 4", "2023-05-01 2023-05-31 1"]),
+        ("May 7th, 2023", ["2023-05-07 2023-05-14 4", "2023-05-01 2023-05-31 1"]),
+        ("the 31st of December", ["12 None"]),
+        ("31st December", ["12 31"]),
+        ("on May 7", ["5 7"]),
+        ("in May 2023", ["2023-05-01 2023-05-31 4"]),
+        ("in February 2024", ["2024-02-01 2024-02-29 4"]),
+        ("30 February 2024", []),
+        ("in 2023", ["2023-01-01 2023-12-31 1"]),
+        ("room 2099 in 1899", ["2099-01-01 2099-12-31 1"]),
+        ("in June", ["6 None"]),
+        ("may I march?", []),
+        ("from May to July 2023", ["2023-05-01 2023-07-31 4"]),
+        ("between 3 May 2023 and 9 June", ["2023-05-03 2023-06-09 4"]),
+        ("from December 2022 until January 2023", ["2022-12-01 2023-01-31 4"]),
+        ("May 2023 to July 2023", ["2023-05-01 2023-05-31 4", "2023-07-01 2023-07-31 4"]),
+        ("I went from May 2023 on to July 2023", ["2023-05-01 2023-05-31 4", "2023-07-01 2023-07-31 4"]),
+        ("from July to May 2023", ["7 None", "2023-05-01 2023-05-31 4"]),
+        ("from June to August", ["6 None", "8 None"]),
+        ("from 30 February 2023 to May 2023", ["2023-05-01 2023-05-31 4"]),
+        ("from 2021 to 2023", ["2021-01-01 2023-12-31 4"]),
+        ("2021-2023", ["2021-01-01 2023-12-31 4"]),
+        ("2023 \u2013 2021", ["2021-01-01 2023-12-31 4"]),
+        ("2023-05-07", ["2023-05-07 2023-05-14 4", "2023-05-01 2023-05-31 1"]),
+        ("2023-05 or June 2024", ["2023-05-01 2023-05-31 4", "2024-06-01 2024-06-30 4"]),
+        ("2023-02-30", ["2023-01-01 2023-12-31 1"]),
+        ("5 june 5 july", ["6 5", "7 5"]),
+    ],
+)
+def test_a_query_names_days_months_years_and_ranges(query: str, dates: list[str]) -> None:
+    assert _told(query) == dates
+    assert _told(query, None) == dates
+
+
+@pytest.mark.parametrize(
+    ("query", "dates"),
+    [
+        ("today", ["2026-03-18 2026-03-18 4"]),
+        ("what happened yesterday?", ["2026-03-17 2026-03-17 4"]),
+        ("this week", ["2026-03-16 2026-03-18 4"]),
+        ("last week", ["2026-03-09 2026-03-15 4"]),
+        ("this month", ["2026-03-01 2026-03-18 4"]),
+        ("last month", ["2026-02-01 2026-02-28 4"]),
+        ("this year", ["2026-01-01 2026-03-18 4"]),
+        ("last year", ["2025-01-01 2025-12-31 4"]),
+        ("a day ago", ["2026-03-17 2026-03-17 4"]),
+        ("3 days ago", ["2026-03-15 2026-03-15 4"]),
+        ("two weeks ago", ["2026-03-01 2026-03-07 4"]),
+        ("one month ago", ["2026-02-01 2026-03-03 4"]),
+        ("six years ago", ["2019-09-19 2020-09-17 4"]),
+        ("0 weeks ago", ["2026-03-15 2026-03-18 4"]),
+        ("everybody stays todayish", []),
+    ],
+)
+def test_relative_dates_need_to_know_what_day_it_is(query: str, dates: list[str]) -> None:
+    assert _told(query) == dates
+    assert _told(query, None) == []
+    assert _told(query, date(1099, 12, 31)) == []
+
+
+@pytest.mark.parametrize(
+    ("query", "fits"),
+    [
+        ("7 May 2023", {"2023-05-06": 1, "2023-05-07": 4, "2023-05-14": 4, "2023-05-15": 1, "2023-06-01": 0}),
+        ("7 May", {"2021-05-06": 1, "2021-05-07": 4, "1969-05-14": 4, "2021-05-15": 1, "2021-04-30": 0}),
+        ("in May", {"2021-04-30": 0, "2021-05-01": 0, "2021-05-31": 0}),
+        ("in June", {"2021-05-31": 0, "2021-06-01": 4, "1960-06-30": 4, "2021-07-01": 0}),
+        ("in 2021", {"2020-12-31": 0, "2021-01-01": 1, "2021-12-31": 1}),
+        ("in 2021 or June", {"2021-05-01": 1, "2021-06-01": 4, "2022-06-01": 4, "2022-05-01": 0}),
+    ],
+)
+def test_days_fit_by_quarters_and_what_has_no_day_never(query: str, fits: dict[str, int]) -> None:
+    days = [date.fromisoformat(day).toordinal() for day in fits]
+    quarters = date_quarters(dates_in(query, words_of(query)), np.array([*days, NO_DAY]))
+
+    assert quarters.tolist() == [*fits.values(), 0]
