@@ -317,7 +317,7 @@ class Worker:
 
     def decide(self) -> None:
         """Sign one of the worker's own proposals: law is what was signed, and nothing else."""
-        queue = self.memory.approvals()
+        queue = self.memory.approvals
         waiting = [one for one in queue.waiting() if one.proposal.author == self.name]
         if not waiting:
             return

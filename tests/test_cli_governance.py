@@ -79,7 +79,7 @@ def propose(subject: str = "law/1", text: str = LAW) -> str:
     with Memory.open("standfast.db") as memory:
         with memory.run(workflow="triage", mode="buffered_write", agent="drafter") as run:
             run.remember(text, subject=subject, source=HANDBOOK, propose=True)
-        return next(o.proposal.proposal_id for o in memory.approvals().waiting() if o.record.text == text)
+        return next(o.proposal.proposal_id for o in memory.approvals.waiting() if o.record.text == text)
 
 
 def texts(band: Band) -> list[str]:
@@ -115,7 +115,7 @@ def test_one_that_can_not_be_decided_does_not_stop_the_others() -> None:
     with Memory.open("standfast.db") as memory:
         for agent, text in (("alice@example.com", LAW), ("bot", "Parcels to Norway need a form.")):
             memory.remember(text, source=HANDBOOK, propose=True, agent=agent)
-        ids = [one.proposal.proposal_id for one in memory.approvals().waiting()]
+        ids = [one.proposal.proposal_id for one in memory.approvals.waiting()]
     done = call("approvals", "approve", *ids, "--key", "alice", "--yes", "--json")
 
     results = json.loads(done.stdout)["decisions"]

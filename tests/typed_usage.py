@@ -150,7 +150,7 @@ def looking_back(memory: standfast.Memory) -> None:
     assert_type(memory.tail(), ledger.LedgerTail)
     assert_type(memory.checkpoint(), str | None)
     assert_type(memory.receipt(1), standfast.InclusionReceipt)
-    assert_type(memory.approvals(), standfast.ApprovalQueue)
+    assert_type(memory.approvals, standfast.ApprovalQueue)
 
 
 async def from_async_code(url: str) -> None:

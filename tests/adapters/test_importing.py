@@ -88,7 +88,7 @@ def test_no_line_becomes_law_without_a_signature(line: dict[str, str], tmp_path:
         assert report.read == 1
         if line.get("band") == "VAULT":
             assert report.needs_review == 1
-            assert len(list(memory.approvals().waiting())) == 1
+            assert len(list(memory.approvals.waiting())) == 1
 
 
 def test_fields_of_a_line_are_kept(tmp_path: Path) -> None:

@@ -128,10 +128,10 @@ def _live(memory: Memory, clock: ManualClock, number: int) -> int:
                 source=source,
                 propose=law in memory.store.read(memory.namespace, [law]),
             )
-    for waiting in [*memory.approvals().waiting()]:
+    for waiting in [*memory.approvals.waiting()]:
         kind = Decision.REJECT if number % 24 == 17 else Decision.APPROVE
         approval = decision(memory, waiting, kind, nonce=memory.store.ids.new_id())
-        memory.approvals().decide(approval, signers=SIGNERS)
+        memory.approvals.decide(approval, signers=SIGNERS)
     if number % 40 == 39:
         memory.sweep()
     if number % 50 == 13:

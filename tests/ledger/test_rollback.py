@@ -129,8 +129,8 @@ def test_every_seventh_byte_of_the_checkpoints_counts(kept: Kept, ram_folder: Pa
     for at in changes:
         changed = altered(whole, at, dice.randrange(1, 256))
         mirror.write_bytes(changed)
-        assert memory._signer.notary is not None
-        notes, keys, torn = memory._signer.notary.checkpoints()
+        assert memory.ledger.notary is not None
+        notes, keys, torn = memory.ledger.notary.checkpoints()
         told = [*torn, *_unsigned(notes, keys)]
 
         assert told, f"byte {at}"
@@ -151,8 +151,8 @@ def _unsigned(notes: Sequence[str], keys: Sequence[VerifyingKey]) -> list[str]:
 def test_a_key_that_was_exchanged_is_told(kept: Kept, ram_folder: Path) -> None:
     path = kept.copy(ram_folder / "copy", without=("-log.key", "-log.pub"))
     with Memory.open(str(path)) as other:
-        assert other._signer.notary is not None
-        assert other._signer.notary.verifying_key
+        assert other.ledger.notary is not None
+        assert other.ledger.notary.verifying_key
     with problems_at(path) as problems:
         assert "by none of the known keys" in next(problems)
 

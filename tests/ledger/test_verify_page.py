@@ -43,14 +43,14 @@ def agent(tmp_path_factory: pytest.TempPathFactory) -> Path:
     memory.checkpoint()
     with memory.run(workflow="triage", mode="buffered_write", agent="drafter") as run:
         run.remember("Refunds above 500 € need two people.", subject="law/1", source=HANDBOOK, propose=True)
-    (waiting,) = memory.approvals().waiting()
+    (waiting,) = memory.approvals.waiting()
     signers, now = Signers.parse(allowed), memory.store.clock.now()
     statement = Statement.about(
         waiting.proposal, decision=Decision.APPROVE, expires_at=now.replace(year=now.year + 1), nonce="1" * 32
     )
     armored = sign(openssh.private_key("alice"), statement.signed_bytes, SEAL_NAMESPACE)
     approval = Approval.of(statement, armored, signers=signers, at=now)
-    memory.approvals().decide(approval, signers=signers)
+    memory.approvals.decide(approval, signers=signers)
     memory.close()
     return folder
 

@@ -47,7 +47,7 @@ def decision(
         decision=decided,
         expires_at=memory.store.clock.now() + timedelta(minutes=10),
         nonce=nonce,
-        replaces=memory.approvals().replaces(waiting.proposal, decided),
+        replaces=memory.approvals.replaces(waiting.proposal, decided),
     )
     return signed(statement, by)
 

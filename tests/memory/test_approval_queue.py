@@ -27,7 +27,7 @@ def proposed(memory: Memory, subject: str = "law/1", **changes: object) -> Waiti
     options = {"propose": True, "source": HANDBOOK} | changes
     with memory.run(workflow="triage", mode="buffered_write", agent="drafter") as run:
         run.remember(LAW, subject=subject, **options)  # type: ignore[arg-type]  # As the caller says.
-    return next(one for one in memory.approvals().waiting() if one.record.subject == subject)
+    return next(one for one in memory.approvals.waiting() if one.record.subject == subject)
 
 
 def test_law_waits_in_phoenix_and_nowhere_else(memory: Memory) -> None:
@@ -35,18 +35,18 @@ def test_law_waits_in_phoenix_and_nowhere_else(memory: Memory) -> None:
 
     assert waiting.record.text == LAW
     assert [record for band in Band if band is not Band.PHOENIX for record in memory.records(band=band)] == []
-    assert memory.approvals().find(waiting.proposal.proposal_id[:8]) == waiting
+    assert memory.approvals.find(waiting.proposal.proposal_id[:8]) == waiting
 
 
 def test_a_signature_moves_it_to_the_vault(memory: Memory, tmp_path: Path) -> None:
     waiting = proposed(memory)
     approval = decision(memory, waiting)
-    memory.approvals().decide(approval, signers=SIGNERS)
+    memory.approvals.decide(approval, signers=SIGNERS)
 
     (law,) = memory.records(band=Band.VAULT)
     assert (law.text, law.verdict) == (LAW, Verdict.SEAL)
-    assert list(memory.approvals().waiting()) == []
-    decided = memory.approvals().find(waiting.proposal.proposal_id)
+    assert list(memory.approvals.waiting()) == []
+    decided = memory.approvals.find(waiting.proposal.proposal_id)
     assert isinstance(decided, DecidedProposal)
     assert decided.proposal.state == "approved"
     assert list(memory.verify()) == []
@@ -64,7 +64,7 @@ def test_a_signature_moves_it_to_the_vault(memory: Memory, tmp_path: Path) -> No
 
 def test_a_rejected_proposal_is_erased_and_recognised(memory: Memory) -> None:
     waiting = proposed(memory, propose=False, hold="unsure")
-    memory.approvals().decide(decision(memory, waiting, Decision.REJECT), signers=SIGNERS)
+    memory.approvals.decide(decision(memory, waiting, Decision.REJECT), signers=SIGNERS)
     with memory.run(workflow="triage", mode="buffered_write") as run:
         again = run.remember(LAW, source=HANDBOOK)
 
@@ -89,7 +89,7 @@ def test_what_is_held_or_partial_can_be_sealed_too(
     waiting = proposed(memory, propose=source is None, hold=hold, source=source)
     assert waiting.proposal.verdict is verdict
     assert [record.verdict for record in memory.records(band=Band.LEDGER)] == [verdict]
-    memory.approvals().decide(decision(memory, waiting), signers=SIGNERS)
+    memory.approvals.decide(decision(memory, waiting), signers=SIGNERS)
 
     (law,) = memory.records(band=Band.VAULT)
     assert law.verdict is Verdict.SEAL
@@ -99,7 +99,7 @@ def test_what_is_held_or_partial_can_be_sealed_too(
 
 
 def test_every_reason_to_refuse_is_an_error_of_its_own(memory: Memory, clock: ManualClock) -> None:
-    queue = memory.approvals()
+    queue = memory.approvals
     first, second = proposed(memory), proposed(memory, "law/2", source={"kind": "doc", "id": "other"})
     tampered = replace(decision(memory, first), signature=decision(memory, second).signature)
     for approval, code in (
@@ -133,7 +133,7 @@ def test_a_signature_over_another_payload_seals_nothing(memory: Memory) -> None:
     assert first.proposal.payload_fingerprint != second.proposal.payload_fingerprint
 
     with raises_code("wrong_payload", match="another content was signed"):
-        memory.approvals().decide(signed(Statement.from_json(crossed)), signers=SIGNERS)
+        memory.approvals.decide(signed(Statement.from_json(crossed)), signers=SIGNERS)
 
 
 def test_of_two_who_decide_at_once_one_is_told(memory: Memory) -> None:
@@ -145,7 +145,7 @@ def test_of_two_who_decide_at_once_one_is_told(memory: Memory) -> None:
 
     def decide(number: int) -> None:
         try:
-            memory.approvals().decide(approvals[number], signers=SIGNERS)
+            memory.approvals.decide(approvals[number], signers=SIGNERS)
         except ApprovalError as error:
             answers.append(error.code)
         else:
@@ -165,7 +165,7 @@ def test_a_sealed_law_outlives_its_signer_being_revoked_and_every_sweep(
     memory: Memory, clock: ManualClock
 ) -> None:
     waiting = proposed(memory)
-    memory.approvals().decide(decision(memory, waiting), signers=SIGNERS)
+    memory.approvals.decide(decision(memory, waiting), signers=SIGNERS)
     days(clock, 1_000)
     memory.sweep()
 
@@ -175,7 +175,7 @@ def test_a_sealed_law_outlives_its_signer_being_revoked_and_every_sweep(
 
 def test_a_human_may_accept_a_proposal_as_ordinary_memory(memory: Memory) -> None:
     waiting = proposed(memory, propose=False, hold="unsure")
-    memory.approvals().decide(decision(memory, waiting, Decision.ACCEPT), signers=SIGNERS)
+    memory.approvals.decide(decision(memory, waiting, Decision.ACCEPT), signers=SIGNERS)
 
     assert list(memory.records(band=Band.VAULT)) == []
     for band in (Band.LEDGER, Band.ACTIVE):
@@ -183,7 +183,7 @@ def test_a_human_may_accept_a_proposal_as_ordinary_memory(memory: Memory) -> Non
         assert (record.memory_id, record.text, record.verdict) == ("law/1", LAW, Verdict.SABAR)
         assert record.evidence is not None
         assert record.evidence.floor_checks[-1].floor == "human_accept"
-    decided = memory.approvals().find(waiting.proposal.proposal_id)
+    decided = memory.approvals.find(waiting.proposal.proposal_id)
     assert isinstance(decided, DecidedProposal)
     assert decided.proposal.state == "accepted"
     assert memory.remember(LAW, source=HANDBOOK).known == "law/1"
@@ -197,22 +197,22 @@ def test_a_signature_does_not_fit_if_what_it_replaces_changed_since(memory: Memo
         run.remember(
             "Refunds above 900 EUR need three people.", subject="law/1", source=HANDBOOK, propose=True
         )
-    (other,) = [one for one in memory.approvals().waiting() if one.record.text != LAW]
-    memory.approvals().decide(decision(memory, other, nonce="1" * 32), signers=SIGNERS)
+    (other,) = [one for one in memory.approvals.waiting() if one.record.text != LAW]
+    memory.approvals.decide(decision(memory, other, nonce="1" * 32), signers=SIGNERS)
 
     with raises_code("wrong_payload", match="what it would replace has changed since it was signed"):
-        memory.approvals().decide(approval, signers=SIGNERS)
+        memory.approvals.decide(approval, signers=SIGNERS)
     assert [law.text for law in memory.records(band=Band.VAULT)] == [
         "Refunds above 900 EUR need three people."
     ]
-    memory.approvals().decide(decision(memory, waiting, nonce="2" * 32), signers=SIGNERS)
+    memory.approvals.decide(decision(memory, waiting, nonce="2" * 32), signers=SIGNERS)
     assert [law.text for law in memory.records(band=Band.VAULT)] == [LAW]
     assert list(memory.verify()) == []
 
 
 def test_a_decided_proposal_moves_to_the_ledger_band_with_its_content(memory: Memory) -> None:
     waiting = proposed(memory)
-    memory.approvals().decide(decision(memory, waiting), signers=SIGNERS)
+    memory.approvals.decide(decision(memory, waiting), signers=SIGNERS)
 
     (logged,) = memory.records(band=Band.LEDGER)
     assert (logged.text, logged.verdict) == (LAW, Verdict.HOLD)
@@ -238,10 +238,10 @@ def test_one_signature_over_a_list_decides_several(memory: Memory) -> None:
     with memory.run(workflow="triage", mode="buffered_write", agent="drafter") as run:
         for number, law in enumerate(laws):
             run.remember(law, subject=f"law/{number}", source=HANDBOOK, propose=True)
-    waiting = list(memory.approvals().waiting())
+    waiting = list(memory.approvals.waiting())
     approvals = together(memory, waiting)
     for approval in approvals:
-        memory.approvals().decide(approval, signers=SIGNERS)
+        memory.approvals.decide(approval, signers=SIGNERS)
 
     assert sorted(record.text for record in memory.records(band=Band.VAULT)) == sorted(laws)
     assert approvals[0].signature == approvals[1].signature
@@ -256,7 +256,7 @@ def test_a_signature_over_a_list_decides_nothing_that_is_not_in_it(memory: Memor
     with pytest.raises(InvalidValue, match="must name the statement"):
         replace(approval, statement=other)
     with raises_code("bad_signature"):
-        memory.approvals().decide(
+        memory.approvals.decide(
             replace(approval, statement=other, signed_list=signed_list_of([other])), signers=SIGNERS
         )
     with pytest.raises(InvalidValue, match="must name the statement"):
@@ -270,10 +270,10 @@ def test_an_author_and_a_signer_with_one_address_are_one_person(author: str) -> 
     with Memory.open(":memory:") as memory:
         with memory.run(workflow="w", mode="buffered_write", agent=author) as run:
             run.remember(LAW, source=HANDBOOK, propose=True)
-        (waiting,) = memory.approvals().waiting()
+        (waiting,) = memory.approvals.waiting()
 
         with raises_code("self_approval", match="author"):
-            memory.approvals().decide(decision(memory, waiting), signers=SIGNERS)
+            memory.approvals.decide(decision(memory, waiting), signers=SIGNERS)
 
 
 def test_an_accepted_proposal_spends_the_byte_budgets(store: Store) -> None:
@@ -282,7 +282,7 @@ def test_an_accepted_proposal_spends_the_byte_budgets(store: Store) -> None:
     for number in range(6):
         memory.remember(f"Gate {number} is closed on day {number + 40}.", source=HANDBOOK)
     waiting = proposed(memory, propose=False, hold="unsure")
-    memory.approvals().decide(decision(memory, waiting, Decision.ACCEPT), signers=SIGNERS)
+    memory.approvals.decide(decision(memory, waiting, Decision.ACCEPT), signers=SIGNERS)
     active = [record.text for record in memory.records(band=Band.ACTIVE)]
 
     assert LAW in active

@@ -81,7 +81,7 @@ def test_every_verb_gives_what_the_synchronous_one_gives() -> None:
         assert answer.receipt is not None
         await memory.remember("EU refunds take 30 days.", subject="a", source=HANDBOOK)
         proposed = await memory.remember("Refunds are in euros.", subject="b", source=HANDBOOK, propose=True)
-        assert [one.proposal.proposal_id for one in memory.approvals().waiting()] == [proposed.proposal_id]
+        assert [one.proposal.proposal_id for one in memory.approvals.waiting()] == [proposed.proposal_id]
         assert await memory.recall("refunds") == plain.recall("refunds")
         old = await memory.at(1)
         assert old.memory_snapshot_id == 1

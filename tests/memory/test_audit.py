@@ -40,11 +40,11 @@ def memory() -> Memory:
 def propose(memory: Memory, text: str, subject: str) -> WaitingProposal:
     with memory.run(workflow="triage", mode="buffered_write", agent="drafter") as run:
         run.remember(text, subject=subject, source=HANDBOOK, propose=True)
-    return next(one for one in memory.approvals().waiting() if one.record.text == text)
+    return next(one for one in memory.approvals.waiting() if one.record.text == text)
 
 
 def seal(memory: Memory, waiting: WaitingProposal, nonce: str) -> None:
-    memory.approvals().decide(decision(memory, waiting, nonce=nonce), signers=SIGNERS)
+    memory.approvals.decide(decision(memory, waiting, nonce=nonce), signers=SIGNERS)
 
 
 def write(
@@ -65,7 +65,7 @@ def row(memory: Memory, key: str, at: int | None = None, namespace: str = "defau
 def decision_key(memory: Memory, state: str = "approved") -> str:
     return next(
         f"decision/{one.proposal.proposal_id}"
-        for one in memory.approvals().decided()
+        for one in memory.approvals.decided()
         if one.proposal.state == state
     )
 
@@ -94,21 +94,21 @@ def _end_a_law(memory: Memory) -> None:
 
 
 def _end_a_proposal(memory: Memory) -> None:
-    (waiting,) = memory.approvals().waiting()
+    (waiting,) = memory.approvals.waiting()
     write(memory, ActionType.EXPIRE, f"PHOENIX/{waiting.proposal.proposal_id}")
 
 
 def _exchange_what_waits(memory: Memory) -> None:
-    (waiting,) = memory.approvals().waiting()
+    (waiting,) = memory.approvals.waiting()
     key = f"PHOENIX/{waiting.proposal.proposal_id}"
     held = row(memory, key)
     write(memory, ActionType.MERGE, key, held | {"record": held["record"] | {"text": "Pay Mallory."}})
 
 
 def _approve_what_was_rejected(memory: Memory) -> None:
-    (waiting,) = memory.approvals().waiting()
+    (waiting,) = memory.approvals.waiting()
     rejected = decision(memory, waiting, Decision.REJECT, nonce="3" * 32)
-    memory.approvals().decide(rejected, signers=SIGNERS)
+    memory.approvals.decide(rejected, signers=SIGNERS)
     key = decision_key(memory, "rejected")
     held = row(memory, key)
     write(memory, ActionType.MERGE, key, held | {"proposal": held["proposal"] | {"state": "approved"}})

@@ -81,7 +81,7 @@ def test_nothing_of_a_scope_stays_and_nothing_else_goes(memory: Memory) -> None:
     assert done.memory_snapshot_id == memory.store.head()
     assert list(memory.records(scope=ADA)) == []
     assert memory.sessions(scope=ADA) == []
-    assert {one.proposal.key.split("//")[0] for one in memory.approvals().waiting()} == {"VAULT/user/adam"}
+    assert {one.proposal.key.split("//")[0] for one in memory.approvals.waiting()} == {"VAULT/user/adam"}
     assert [one for one in _all_contents(memory) if b"user/ada/" in one or b'"user/ada"' in one] == []
     assert {record.key: record for record in memory.records(scope="user/adam")} == others
     assert memory.recall(WORD, scope=ADA).items == memory.at(before).recall(WORD, scope=ADA).items == ()
@@ -100,7 +100,7 @@ def test_all_from_a_source_goes_in_every_scope(memory: Memory) -> None:
     assert not any("fact" in text for text in left)
     assert "The leaflet says that tea is warm." in left
     assert f"{WORD} is the second word." in left
-    assert list(memory.approvals().waiting()) == []
+    assert list(memory.approvals.waiting()) == []
     assert list(memory.verify()) == []
     with pytest.raises(InvalidValue, match="nothing of doc:leaflet in scope user/ada"):
         memory.forget(source={"kind": "doc", "id": "leaflet"}, scope=ADA, reason="x")
@@ -108,8 +108,8 @@ def test_all_from_a_source_goes_in_every_scope(memory: Memory) -> None:
 
 def test_law_is_listed_and_stays(memory: Memory) -> None:
     memory.remember("Ada is a minor.", subject="law", scope=ADA, source=HANDBOOK, propose=True)
-    (waiting,) = memory.approvals().waiting()
-    memory.approvals().decide(decision(memory, waiting), signers=SIGNERS)
+    (waiting,) = memory.approvals.waiting()
+    memory.approvals.decide(decision(memory, waiting), signers=SIGNERS)
     memory.remember("Ada likes tea.", scope=ADA)
     plan = memory.forget(scope=ADA, rehearse=True)
     done = memory.forget(scope=ADA, reason="asked for")
@@ -130,7 +130,7 @@ def test_one_record_goes_with_what_stands_about_it(memory: Memory) -> None:
     done = memory.forget(memory_id="language", scope=ADA, reason="asked for")
 
     assert (plan.records, plan.rows) == (1, done.rows)
-    assert list(memory.approvals().waiting()) == []
+    assert list(memory.approvals.waiting()) == []
     assert [one for one in _all_contents(memory) if b"prefers" in one] == []
     assert list(memory.verify()) == []
 
@@ -450,9 +450,9 @@ def test_a_user_with_100_000_records_is_forgotten_after_a_kill(
 def test_a_decision_is_forgotten_with_what_was_decided(memory: Memory) -> None:
     for number, decided in enumerate((Decision.ACCEPT, Decision.REJECT)):
         memory.remember(f"{WORD} {number} is for review.", scope=ADA, source=HANDBOOK, propose=True)
-        (waiting,) = memory.approvals().waiting()
+        (waiting,) = memory.approvals.waiting()
         approval = decision(memory, waiting, decided, nonce=f"{number}" * 32)
-        memory.approvals().decide(approval, signers=SIGNERS)
+        memory.approvals.decide(approval, signers=SIGNERS)
     memory.forget(scope=ADA, reason="asked for")
 
     assert [one for one in _all_contents(memory) if WORD.encode() in one] == []

@@ -230,7 +230,7 @@ def test_what_was_only_logged_of_a_subject_is_forgotten_too(tmp_path: Path) -> N
     with memory.run(workflow="w", mode="buffered_write") as run:
         run.remember("Bob may have moved to Atlantis.", subject="bob", hold="not sure", source=HANDBOOK)
         run.remember("Bob lives in Bern.", subject="bob", source=HANDBOOK)
-    (waiting,) = memory.approvals().waiting()
+    (waiting,) = memory.approvals.waiting()
     assert any("~" in chapter.key for chapter in memory.history("bob"))
     forget(memory, "bob")
 
@@ -245,10 +245,10 @@ def test_a_rejected_proposal_leaves_nothing_in_the_stream() -> None:
     tell(memory, 1)
     with memory.run(workflow="w", mode="buffered_write", agent="drafter") as run:
         run.remember("Bob may have moved to Atlantis.", subject="bob", hold="not sure", source=HANDBOOK)
-    (waiting,) = memory.approvals().waiting()
+    (waiting,) = memory.approvals.waiting()
     before = [row for row in memory.store.scan("default") if b"Atlantis" in (row.content or b"")]
     assert any(row.key.startswith("stream/LEDGER/") for row in before)
-    memory.approvals().decide(decision(memory, waiting, Decision.REJECT), signers=SIGNERS)
+    memory.approvals.decide(decision(memory, waiting, Decision.REJECT), signers=SIGNERS)
     tell(memory, 2)
 
     for at in range(memory.store.head() + 1):

@@ -107,8 +107,8 @@ def test_a_human_s_seal_binds_the_very_next_run_that_speaks_of_its_subject() -> 
     memory = Memory(memory_store())
     with memory.run(workflow="w", mode="buffered_write") as run:
         run.remember("Gate 1 opens at 8 h.", subject="gate/1", source=HANDBOOK, propose=True)
-    (waiting,) = memory.approvals().waiting()
-    memory.approvals().decide(decision(memory, waiting), signers=SIGNERS)
+    (waiting,) = memory.approvals.waiting()
+    memory.approvals.decide(decision(memory, waiting), signers=SIGNERS)
     run = memory.run(workflow="w", mode="buffered_write")
     denied = run.remember("Gate 1 opens at 9 h.", subject="gate/1", source={"kind": "mail", "id": "7"})
     amended = run.remember("Gate 1 opens at 9 h.", subject="gate/1", source=HANDBOOK, propose=True)

@@ -157,7 +157,7 @@ def test_a_new_source_of_what_is_known_becomes_a_witness(memory: Memory) -> None
     third = memory.remember(
         "EU refunds take 14 days.", source={"kind": "doc", "id": "contract"}, propose=True
     )
-    proposal = memory.approvals().find(third.proposal_id or "")
+    proposal = memory.approvals.find(third.proposal_id or "")
     assert isinstance(proposal, WaitingProposal)
     assert proposal.record.evidence is not None
     scores = {check.floor: check.score for check in proposal.record.evidence.floor_checks}
@@ -261,8 +261,8 @@ def test_what_was_forgotten_can_be_learned_anew_in_the_same_run(memory: Memory) 
 def test_law_is_not_forgotten_by_an_agent(memory: Memory) -> None:
     with writing(memory) as run:
         run.remember("Refunds take 14 days.", subject="law/1", source=HANDBOOK, propose=True)
-    (waiting,) = memory.approvals().waiting()
-    memory.approvals().decide(decision(memory, waiting), signers=SIGNERS)
+    (waiting,) = memory.approvals.waiting()
+    memory.approvals.decide(decision(memory, waiting), signers=SIGNERS)
 
     with writing(memory) as run, pytest.raises(NotAuthorised):
         run.forget("law/1", reason="inconvenient")

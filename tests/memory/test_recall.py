@@ -76,8 +76,8 @@ def test_refused_and_undecided_things_are_never_recalled(memory: Memory) -> None
 def test_law_is_shown_where_something_else_says_otherwise(memory: Memory) -> None:
     learn(memory, "Refunds need one signature.", "law/refunds")
     learn(memory, "Refunds need two signatures.", "law/refunds", propose=True)
-    (waiting,) = memory.approvals().waiting()
-    memory.approvals().decide(decision(memory, waiting), signers=SIGNERS)
+    (waiting,) = memory.approvals.waiting()
+    memory.approvals.decide(decision(memory, waiting), signers=SIGNERS)
 
     assert recalled(memory, "refunds signatures") == ["Refunds need two signatures."]
     assert recalled(memory, "refunds signatures", at=2) == ["Refunds need one signature."]

@@ -8,7 +8,7 @@ import pytest
 from standfast.clock import CountedIds, ManualClock
 from standfast.errors import CommitAborted, InvalidValue
 from standfast.memory import AsyncMemory, Memory
-from standfast.memory.commit_plan import RetryLines
+from standfast.memory.retries import RetryLines
 from standfast.store.store import Store
 from tests.figures import Figures
 from tests.memory.conftest import HANDBOOK

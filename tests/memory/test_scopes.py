@@ -195,8 +195,8 @@ def test_what_was_refused_is_recognised_in_its_own_scope_only(memory: Memory) ->
 
 def _seal(memory: Memory, text: str, subject: str, scope: str, number: int) -> None:
     memory.remember(text, subject=subject, scope=scope, source=HANDBOOK, propose=True)
-    (waiting,) = memory.approvals().waiting()
-    memory.approvals().decide(decision(memory, waiting, nonce=f"{number:032x}"), signers=SIGNERS)
+    (waiting,) = memory.approvals.waiting()
+    memory.approvals.decide(decision(memory, waiting, nonce=f"{number:032x}"), signers=SIGNERS)
 
 
 def test_law_applies_in_its_own_scope_and_shared_law_everywhere(memory: Memory) -> None:

@@ -69,9 +69,9 @@ def test_only_what_is_accepted_supersedes(memory: Memory) -> None:
 def test_what_a_person_accepts_supersedes_then(memory: Memory) -> None:
     first = memory.remember(OLD, scope="user/ada").memory_id
     memory.remember(NEW, scope="user/ada", supersedes=first, hold="not sure", source=HANDBOOK)
-    (waiting,) = memory.approvals().waiting()
+    (waiting,) = memory.approvals.waiting()
     assert isinstance(waiting, WaitingProposal)
-    memory.approvals().decide(decision(memory, waiting, Decision.ACCEPT), signers=SIGNERS)
+    memory.approvals.decide(decision(memory, waiting, Decision.ACCEPT), signers=SIGNERS)
 
     assert "Cork" in recalled(memory)
     assert "Bergen" not in recalled(memory)
@@ -81,8 +81,8 @@ def test_what_a_person_accepts_supersedes_then(memory: Memory) -> None:
 def test_law_supersedes_memory_and_nothing_but_a_signature_ends_law(memory: Memory) -> None:
     first = memory.remember(OLD, scope="user/ada").memory_id
     memory.remember(NEW, subject="home", scope="user/ada", supersedes=first, source=HANDBOOK, propose=True)
-    (waiting,) = memory.approvals().waiting()
-    memory.approvals().decide(decision(memory, waiting), signers=SIGNERS)
+    (waiting,) = memory.approvals.waiting()
+    memory.approvals.decide(decision(memory, waiting), signers=SIGNERS)
 
     assert "Cork" in recalled(memory)
     assert "Bergen" not in recalled(memory)

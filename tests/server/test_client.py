@@ -145,18 +145,18 @@ def test_a_human_decides_through_the_client(client: Client, served: Served) -> N
         encoding="utf-8",
     )
     made = client.remember("EU refunds take 14 days.", source=HANDBOOK, propose=True)
-    (waiting,) = client.approvals().waiting()
-    shown = client.approvals().find(made.proposal_id or "")
+    (waiting,) = client.approvals.waiting()
+    shown = client.approvals.find(made.proposal_id or "")
     approve = shown.to_sign[0]
     signature = sign(openssh.private_key("alice"), approve.text.encode(), "standfast-seal")
-    receipt = client.approvals().decide(approve.statement, signature)
+    receipt = client.approvals.decide(approve.statement, signature)
     with raises_code("not_pending"):
-        client.approvals().decide(approve.statement, signature)
+        client.approvals.decide(approve.statement, signature)
 
     assert waiting == shown.proposal
     assert client.receipt(receipt.ledger_seq).leaf_index == receipt.ledger_seq - 1
     assert [law.text for law in client.records(band=Band.VAULT)] == ["EU refunds take 14 days."]
-    assert [one.proposal_id for one in client.approvals().decided()] == [made.proposal_id]
+    assert [one.proposal_id for one in client.approvals.decided()] == [made.proposal_id]
     assert client.checkpoint()
     assert client.due() == []
     assert client.sweep() == []
@@ -269,7 +269,7 @@ def test_nobody_at_the_address_is_told_in_words() -> None:
         lambda client: client.diff(-1),
         lambda client: client.receipt(0),
         lambda client: client.bench(budget_bytes="many"),
-        lambda client: client.approvals().find(""),
+        lambda client: client.approvals.find(""),
         lambda client: client.traces().get(""),
         lambda client: client.traces().compare("a", ""),
         lambda client: client.prompts().get("", "support"),

@@ -67,7 +67,7 @@ def test_an_event_names_records_and_holds_no_text(harness: Harness) -> None:
     assert commit.changed == 2
     assert proposal.proposal_id in {
         one.proposal.proposal_id
-        for one in harness.gateway.authorize(harness.caller("operator"), _REMEMBER, "a").approvals().waiting()
+        for one in harness.gateway.authorize(harness.caller("operator"), _REMEMBER, "a").approvals.waiting()
     }
     assert proposal.action == "WRITE"
     assert refusal.records[0].band == "VOID"

@@ -293,7 +293,7 @@ def test_receipts_prove_themselves_and_tell_foreigners_nothing(bot: TestClient, 
     mine = bot.get(f"/v1/ledger/{seq}/receipt")
     audit = bot.get(f"/v1/ledger/{seq - 1}/receipt")
     auditor = bot.get(f"/v1/ledger/{seq - 1}/receipt", headers=harness.headers("auditor", "*"))
-    notary = harness.gateway.home._signer.notary
+    notary = harness.gateway.home.ledger.notary
     assert notary is not None
 
     assert verify_receipt(InclusionReceipt.from_json(mine.json()), notary.verifying_key)["seq"] == seq

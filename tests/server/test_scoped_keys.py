@@ -112,9 +112,9 @@ def _plant(planted: Planted, name: str) -> None:
     for text in (f"Refunds of {word} take 14 days.", f"Parcels of {word} go by ship."):
         made = memory.remember(text, scope=scope, source=SOURCE, propose=True)
         planted.proposals.append(made.proposal_id or "")
-    waiting = memory.approvals().find(planted.proposals[-1])
+    waiting = memory.approvals.find(planted.proposals[-1])
     assert isinstance(waiting, WaitingProposal)
-    memory.approvals().decide(
+    memory.approvals.decide(
         decision(memory, waiting, nonce=f"{len(planted.proposals):032}"),
         signers=gateway.signers(),
     )
@@ -251,7 +251,7 @@ def _changes(endpoint: Endpoint, planted: Planted) -> Iterator[tuple[str, dict[s
     body = BODIES.get(endpoint.name)
     match endpoint.name:
         case "decide":
-            for waiting in memory.approvals().waiting():
+            for waiting in memory.approvals.waiting():
                 if scope_in(waiting.proposal.key) != SCOPES["ada"]:
                     approval = decision(memory, waiting, nonce="f" * 32)
                     signed = {"statement": approval.statement.as_json(), "signature": approval.signature}
@@ -274,7 +274,7 @@ def test_no_route_that_changes_something_reaches_another_scope(planted: Planted)
 
     def state() -> object:
         memory = gateway.authorize(planted.harness.caller("operator"), Permission.REMEMBER, "own")
-        waiting = memory.approvals().waiting()
+        waiting = memory.approvals.waiting()
         keys = [(key.key_id, key.revoked_at) for key in gateway.keyring.all()]
         return gateway.store.head(), [one.proposal.proposal_id for one in waiting], keys
 

@@ -56,7 +56,7 @@ def fill(memory: Memory) -> None:
         ("law/gifts", "Gifts are not refunded."),
     ):
         memory.remember(text, subject=subject, source=HANDBOOK, propose=True, agent="triage-agent")
-    queue = memory.approvals()
+    queue = memory.approvals
     chosen = next(
         one.proposal for one in queue.waiting() if (one.proposal.summary or "").startswith("Refunds")
     )
@@ -77,7 +77,7 @@ def known_of(memory: Memory) -> Known:
         texts=sorted(record.text for record in memory.records(scope="*")),
         law=sorted(record.text for record in memory.records(scope="*") if record.band == "VAULT"),
         session=[message.text or "" for message in memory.session("monday", scope="user/ada")],
-        waiting=sorted(one.proposal.summary or "" for one in memory.approvals().waiting()),
+        waiting=sorted(one.proposal.summary or "" for one in memory.approvals.waiting()),
         packages={
             at: memory.at(at).recall(QUERY, scopes=["shared"]).package_hash for at in range(1, head + 1)
         },

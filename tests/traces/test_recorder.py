@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 from standfast.clock import ManualClock
 from standfast.errors import InvalidValue
 from standfast.records.canon import canonical_bytes, fingerprint
+from standfast.records.requests import ForgetRequest
 from standfast.traces.artifact import (
     ModelConfig,
     ToolProfile,
@@ -246,8 +247,8 @@ def test_the_side_effects_of_a_call_made_elsewhere_are_its_result_unless_given()
 
 def test_forgetting_is_recorded_with_its_scope_unless_that_is_shared() -> None:
     recorder = a_recorder()
-    recorder.forget("law/1", "a request", lambda: None)
-    recorder.forget("law/1", "a request", lambda: None, scope="user/ada")
+    recorder.answer(ForgetRequest(subject="law/1", reason="a request", scope="shared"), lambda: None)
+    recorder.answer(ForgetRequest(subject="law/1", reason="a request", scope="user/ada"), lambda: None)
     shared, scoped = (event.tool_calls[0].normalized_args for event in recorder.finish().events)
 
     assert shared == {"subject": "law/1", "reason": "a request"}

@@ -131,7 +131,7 @@ def sealing(tour: Tour, memory: Memory) -> None:
     )
     with memory.run(workflow="triage", mode="buffered_write", agent="triage-bot") as run:
         run.remember(LAW, subject="law/refunds", source={"kind": "doc", "id": "handbook#4"}, propose=True)
-    queue = memory.approvals()
+    queue = memory.approvals
     (waiting,) = queue.waiting()
     keys = {name: Ed25519PrivateKey.generate() for name in ("alice@example.com", "triage-bot")}
     lines = (f'{name} namespaces="{SEAL_NAMESPACE}" {PublicKey.of(key).text}' for name, key in keys.items())

@@ -65,7 +65,7 @@ def approvals_command() -> None:
 def list_proposals(everything: bool, target: MemoryTarget) -> None:
     """List the waiting proposals, ordered by id."""
     with target.opened() as memory:
-        queue = memory.approvals()
+        queue = memory.approvals
         proposals = [waiting.proposal for waiting in queue.waiting()]
         proposals += [decided.proposal for decided in queue.decided()] if everything else []
     if target.as_json:
@@ -96,7 +96,7 @@ def show_proposal(proposal_id: str, target: MemoryTarget) -> None:
     PROPOSAL_ID is the id, or its first six digits or more.
     """
     with target.opened() as memory:
-        found = memory.approvals().find(proposal_id)
+        found = memory.approvals.find(proposal_id)
         replaced = _replaced(memory, found)
     if target.as_json:
         law, ordinary = (replaced.get(decision) for decision in (Decision.APPROVE, Decision.ACCEPT))
@@ -109,7 +109,7 @@ def _replaced(memory: Memory, found: WaitingProposal | DecidedProposal) -> dict[
     """The texts that a waiting proposal would replace, by the decision that replaces them."""
     if isinstance(found, DecidedProposal):
         return {}
-    records = {decision: memory.approvals().replaced(found.proposal, decision) for decision in Decision}
+    records = {decision: memory.approvals.replaced(found.proposal, decision) for decision in Decision}
     return {decision: record.text for decision, record in records.items() if record is not None}
 
 
@@ -208,7 +208,7 @@ def _decide(decision: Decision, proposal_ids: tuple[str, ...], options: SigningO
     """
     decided: list[tuple[Proposal, Receipt | StandfastError]] = []
     with opened_memory(options.store_url, options.namespace) as memory:
-        queue = memory.approvals()
+        queue = memory.approvals
         waiting = _to_decide(memory, proposal_ids, options)
         if not options.yes:
             what = "this" if len(waiting) == 1 else f"these {len(waiting)} with one signature"
@@ -247,7 +247,7 @@ def _to_decide(
     """The waiting proposals with these ids, each once and shown in full."""
     waiting: dict[str, WaitingProposal] = {}
     for proposal_id in proposal_ids:
-        found = memory.approvals().find(proposal_id)
+        found = memory.approvals.find(proposal_id)
         if isinstance(found, DecidedProposal):
             raise ApprovalError(
                 "not_pending", proposal_id=found.proposal.proposal_id, state=found.proposal.state.value

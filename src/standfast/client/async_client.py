@@ -246,9 +246,10 @@ class AsyncClient(InThreads[Client]):
     receipt = _coroutine(Client.receipt)
     entries = _iterator(Client.entries)
 
+    @property
     def approvals(self) -> AsyncRemoteApprovals:
         """The proposals that wait for a person's signature."""
-        return AsyncRemoteApprovals(self._threads, self._inner.approvals())
+        return AsyncRemoteApprovals(self._threads, self._inner.approvals)
 
     def events(self, *, after: int | None = None) -> AsyncEventStream:
         """Follow commits, proposals and refusals as they happen; see ``Client.events``."""

@@ -256,6 +256,7 @@ class Client:
 
     # Governance.
 
+    @property
     def approvals(self) -> RemoteApprovals:
         """The proposals that wait for a person's signature."""
         return RemoteApprovals(self._calls)

@@ -7,7 +7,7 @@ results into a commit.
 
 import logging
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import cached_property
 from typing import Final
@@ -35,12 +35,10 @@ from standfast.govern.refusals import Refusal, refusal_of_attack
 from standfast.records.canon import fingerprint
 from standfast.records.origins import Origin, lowest
 from standfast.records.scopes import scoped_key
-from standfast.records.vocabulary import Band, Record, Remembered, RunIdentity, Verdict
+from standfast.records.vocabulary import Band, Evidence, Record, Remembered, RunIdentity, Verdict
 from standfast.store.stored_records import superseded_keys
 
 _log: Final = logging.getLogger("standfast.govern")
-# The attribute that holds the evidence as it was built, which need not be read again. It is not stored.
-_BUILT: Final = "_built"
 _BAND_NAMED: Final = {band.value: band for band in Band}
 CANONICAL_VERDICTS: Final = (Verdict.SEAL, Verdict.SABAR)
 _KNOWN_VERDICTS: Final = (*CANONICAL_VERDICTS, Verdict.PARTIAL)
@@ -71,6 +69,8 @@ class JudgedRecord:
     """The id of the record that says the same already. Then nothing is stored but a witness."""
     witness: Record | None = None
     """The row that notes a new source of the known record."""
+    built_evidence: Evidence | None = None
+    """The evidence as it was built here. As long as it is the record's own, it is not read again."""
 
     @property
     def verdict(self) -> Verdict:
@@ -113,7 +113,7 @@ class JudgedRecord:
     @property
     def is_bound(self) -> bool:
         """Whether the record has complete evidence that was made for what it says now."""
-        is_built = self.record.evidence is not None and self.record.evidence is self.__dict__.get(_BUILT)
+        is_built = self.record.evidence is not None and self.record.evidence is self.built_evidence
         return is_bound(self.record, self.content_hash, is_built=is_built)
 
     @cached_property
@@ -143,6 +143,11 @@ class JudgedRecord:
                 if band is not Band.PHOENIX
             ]
         )
+
+
+def without_built_evidence(judged: JudgedRecord) -> JudgedRecord:
+    """The judged record as another process gets it, who reads the evidence again."""
+    return replace(judged, built_evidence=None)
 
 
 def admit(
@@ -187,7 +192,7 @@ def admit(
         and decision.allowed
         and (decision.requires_human_approval or Band.PHOENIX in decision.target_bands)
     )
-    judged = JudgedRecord(
+    return JudgedRecord(
         record=record,
         judgement=judgement,
         decision=decision,
@@ -197,9 +202,8 @@ def admit(
         refusal=None if has_secret else refusal_of_attack(record, judgement, evidence.timestamp[:10]),
         known=known,
         witness=None if known is None else _witness(record, known, claim, context),
+        built_evidence=evidence,
     )
-    judged.__dict__[_BUILT] = evidence
-    return judged
 
 
 def lenient_judgement(judgement: Judgement, claim: Claim) -> Judgement:
@@ -251,7 +255,7 @@ def _is_untrusted(known: str, claim: Claim, context: JudgingContext) -> bool:
     return lowest(origins) is Origin.UNTRUSTED
 
 
-def kept_beside(record: Record) -> Record:
+def own_id_if_untrusted(record: Record) -> Record:
     """The record under an id of its own if it is untrusted, so that it never replaces the current text of its
     subject.
 

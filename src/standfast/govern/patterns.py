@@ -218,11 +218,6 @@ def _pattern_rows(store: Store, namespace: str, scope: str, at: int) -> Iterator
             yield row.key, row
 
 
-def said_row() -> dict[str, str]:
-    """Return the row under ``said_key``. It is empty, because the key says everything."""
-    return {}
-
-
 def _digest(source: str) -> str:
     return fingerprint(["attacks/v1", source])[:32]
 

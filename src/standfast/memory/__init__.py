@@ -1,14 +1,17 @@
 """Memory and its Run: one request, from top to bottom. Read this second, after the vocabulary.
 
-    memory.py           Memory: opens runs; remember, add and forget without a run
+    memory.py           Memory: the verbs, over the parts below
     run.py              Run.remember -> RememberRequest -> judged -> buffered -> commit
     conversations.py    Memory.add: chat messages as records of a session, and facts found in them
     messages.py         chat messages read, and sessions read back
     judging_cache.py    what judging looks up in memory               888_JUDGE
-    commit_plan.py      judged records -> one commit, submitted; Memory.retry   777_FORGE, 999_SEAL
+    run_dependencies.py what the runs of a memory work with
+    commit_plan.py      judged records -> one commit, submitted       777_FORGE, 999_SEAL
+    retries.py          Memory.retry: who tries again first after a conflict
     band_budgets.py     what the byte budgets of bands keep of it
     snapshot_view.py    recall, listings and history, now or as of a snapshot   111_SENSE
-    governed_memory.py  approvals, patterns, retention, verification, signed checkpoints
+    governance.py       memory.approvals; patterns of attacks, retention
+    memory_ledger.py    memory.ledger: verification, signed checkpoints, receipts
     embedding.py        memory.vectors: vectors of new records and queries, filled in where they are missing
     erasing.py          Memory.forget of a scope or a source, in as many commits as it takes
     idempotency.py      a request that arrives twice takes effect once

@@ -17,6 +17,7 @@ from functools import wraps
 from types import TracebackType
 from typing import Any, Concatenate, Generic, ParamSpec, Self, TypeVar, Unpack
 
+from standfast.govern.approvals.queue import ApprovalQueue
 from standfast.limits import MAX_RETRIES
 from standfast.memory.embedding import MemoryVectors
 from standfast.memory.erasing import ErasurePlan, Forgotten
@@ -71,7 +72,7 @@ def _listed(verb: Callable[Concatenate[_S, _P], Iterator[_R]]) -> _Coroutine[_S,
 
 
 def _forwarded(verb: Callable[Concatenate[_S, _P], _R]) -> Callable[Concatenate[_Wrapper[_S], _P], _R]:
-    """A verb that does not block, as it is. ``approvals`` returns a queue whose methods do."""
+    """A verb that does not block, as it is."""
 
     @wraps(verb)
     def call(self: _Wrapper[_S], /, *args: _P.args, **kwargs: _P.kwargs) -> _R:
@@ -207,7 +208,11 @@ class AsyncMemory(_Wrapper[Memory]):
     receipt = _awaited(Memory.receipt)
     close = _awaited(Memory.close)
     require_readable = _forwarded(Memory.require_readable)
-    approvals = _forwarded(Memory.approvals)
+
+    @property
+    def approvals(self) -> ApprovalQueue:
+        """The queue of proposals; its methods block."""
+        return self._wrapped.approvals
 
     @property
     def store(self) -> Store:

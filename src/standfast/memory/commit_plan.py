@@ -1,52 +1,34 @@
-"""Commits: how the judged records of a run become one commit, how it is submitted, and who tries again first
-after a conflict.
+"""Commits: how the judged records of a run become one commit, and how it is submitted.
 
-    incidents are counted and become patterns        777_FORGE
-    band budgets decide what is kept                 band_budgets.py
-    everything becomes rows, then writes, one commit 999_SEAL
-
-``commit_judged`` plans, submits, and plans again if others only spent the same budgets meanwhile. Two runs
-that change one record conflict, and the later commit is aborted. Under a hot record, a run that only tries
-again may lose many times. In ``RetryLines`` those who lost stand in line, and those who come after them join
-the line at its end.
+incidents are counted and become patterns        777_FORGE
+band budgets decide what is kept                 band_budgets.py
+everything becomes rows, then writes, one commit 999_SEAL
 """
 
-import asyncio
-import threading
-from collections import deque
-from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
-from dataclasses import dataclass
-from typing import Any, Final, TypeVar
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from itertools import count
+from typing import Any, Final
 
 import msgspec
 from msgspec.structs import replace
 
-from standfast.clock import Clock
 from standfast.errors import CommitAborted, InvalidValue, NotGoverned
 from standfast.govern.admission import JudgedRecord
 from standfast.govern.approvals.queue import waiting_key
 from standfast.govern.authority import Role, require_write
 from standfast.govern.evidence import canonical_check, content_fingerprint
-from standfast.govern.judge.judge import Judge
-from standfast.govern.patterns import Incident, detect_patterns, earlier_counts, said_row
-from standfast.govern.policy import MemoryWritePolicy
+from standfast.govern.patterns import Incident, detect_patterns, earlier_counts
 from standfast.limits import (
     FACT_PAGE_WRITES,
     MAX_COMMIT_WRITES,
     MAX_REBASES,
-    MAX_TURN_SECONDS,
-    RETRY_WAIT_SECONDS,
 )
-from standfast.memory.band_budgets import BandBudgets, budget_key
-from standfast.memory.judging_cache import JudgingCache
-from standfast.memory.snapshot_view import SnapshotReader
+from standfast.memory.band_budgets import BandBudgets, Spending, budget_key
+from standfast.memory.run_dependencies import RunServices
 from standfast.records.canon import CanonicalPart, canonical_bytes
-from standfast.records.origins import Origin
 from standfast.records.rows import APPEND_ONLY, RowKind
 from standfast.records.scopes import prefix_of, said_key
 from standfast.records.vocabulary import (
-    AbortReason,
     ActionType,
     Band,
     CommitPolicy,
@@ -57,7 +39,6 @@ from standfast.records.vocabulary import (
 from standfast.store.commit import Commit, Fact, Write
 from standfast.store.compression import borrowed_by
 from standfast.store.store import Store
-from standfast.traces.folder import TraceFolder
 
 _OTHER_FIELDS: Final = tuple(name for name in Record.__struct_fields__ if name != "band")
 
@@ -84,9 +65,12 @@ def plan_commit(
     at = run.memory_snapshot_id
     allowed = [one for one in judged if one.decision.allowed]
     incidents = incidents_in(allowed)
-    counts = earlier_counts(store, namespace, at, (incident for incident, _ in incidents))
-    patterns = detect_patterns([incident for incident, _ in incidents], counts)
-    spending = budgets.spend(store, namespace, at, [r for one in allowed for r in one.placed], forgotten)
+    patterns = _patterns_in(store, namespace, at, incidents) if incidents else ()
+    placed = [record for one in allowed for record in one.placed]
+    if budgets.budgets or forgotten:
+        spending = budgets.spend(store, namespace, at, placed, forgotten)
+    else:
+        spending = Spending(records=tuple(placed))
     rows: dict[str, dict[str, Any] | bytes] = {
         **spending.rows,
         **_contents_of(spending.records),
@@ -175,6 +159,13 @@ def incidents_in(judged: Iterable[JudgedRecord]) -> list[tuple[Incident, str]]:
     return [(incident, one.logged.memory_id) for one in judged for incident in one.incidents]
 
 
+def _patterns_in(
+    store: Store, namespace: str, at: int, incidents: Sequence[tuple[Incident, str]]
+) -> tuple[Record, ...]:
+    found = [incident for incident, _ in incidents]
+    return detect_patterns(found, earlier_counts(store, namespace, at, found))
+
+
 def governance_rows(
     judged: Iterable[JudgedRecord], patterns: Iterable[Record], incidents: Iterable[tuple[Incident, str]]
 ) -> dict[str, dict[str, Any]]:
@@ -191,7 +182,7 @@ def governance_rows(
             key = waiting_key(one.proposal.proposal_id)
             rows[key] = {"proposal": one.proposal.as_json(), "record": one.record.as_json()}
         if one.is_accepted and one.placed and one.reading:
-            rows[said_key(one.record.scope, one.reading, one.record.memory_id)] = said_row()
+            rows[said_key(one.record.scope, one.reading, one.record.memory_id)] = {}
         if one.witness is not None:
             require_write(Role.FORGE, one.witness.band)
             rows[one.witness.key] = one.witness.as_json()
@@ -307,198 +298,102 @@ def only_budgets_changed(
     }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RunServices:
-    """What a run works with. ``Memory`` builds it once, and all of its runs share it."""
-
-    store: Store
-    namespace: str
-    judge: Judge
-    policy: MemoryWritePolicy
-    budgets: BandBudgets
-    judging_cache: JudgingCache
-    origin_of_kind: Mapping[str, Origin]
-    reader: SnapshotReader
-    traces: TraceFolder | None
-    commit_policy: CommitPolicy
-    warn: Callable[[str], None]
-    """Takes what failed after a commit was applied."""
-
-    def budgets_lock(self) -> AbstractContextManager[object]:
-        """Held while a commit is planned and submitted, because write policies remember what they were shown."""
-        return self.budgets.lock if self.budgets.budgets else nullcontext()
-
-
-def commit_judged(
-    services: RunServices,
-    judged: Sequence[JudgedRecord],
-    forgotten: Mapping[str, str],
-    *,
-    run: RunIdentity,
-    extra_writes: Callable[[RunIdentity], Sequence[Write]],
-    planned: Callable[[Commit | None], None] = lambda _: None,
-) -> Receipt | None:
-    """Plan and commit as of the run's snapshot.
-
-    Returns None if nothing changes. The caller holds ``budgets_lock``.
+class JudgedCommit:
+    """The commit of judged records, planned as of the snapshot of a run.
 
     Args:
         forgotten: Keys whose content is erased, each with the reason.
         extra_writes: Gives the rows of the caller's own for an attempt, which has an identity of its own.
-        planned: Is told each commit before it is submitted.
-
-    Raises:
-        CommitAborted: A record changed since the snapshot, or the commit policy rejects the run. Nothing was
-            written.
-    """
-    store, budgets, attempt, identity = services.store, services.budgets, 0, run
-    while True:
-        attempt += 1
-        commit = plan_commit(
-            judged,
-            forgotten,
-            run=identity,
-            namespace=services.namespace,
-            store=store,
-            budgets=budgets,
-            extra_writes=extra_writes(identity),
-        )
-        planned(commit)
-        if commit is None:
-            return None
-        try:
-            whole = services.commit_policy is CommitPolicy.ALL_OR_NOTHING
-            problem = _rejection_of(judged, forgotten) if whole else ""
-            receipt = store.reject(commit, problem) if problem else store.commit(commit)
-        except CommitAborted:
-            budgets.discarded()
-            if (
-                problem
-                or attempt == MAX_REBASES
-                or not _may_replan(services, commit, identity.memory_snapshot_id)
-            ):
-                raise
-            # Other runs try too; the more attempts failed, the longer the wait, so that each gets its turn.
-            store.clock.sleep(0.001 * attempt)
-            identity = replace(identity, run_id=f"{run.run_id}~{attempt}", memory_snapshot_id=store.head())
-        except BaseException:
-            budgets.discarded()
-            raise
-        else:
-            services.judging_cache.saw(commit, receipt)
-            budgets.committed(receipt.memory_snapshot_id)
-            return receipt
-
-
-def _rejection_of(judged: Sequence[JudgedRecord], forgotten: Mapping[str, str]) -> str:
-    """Why ``all_or_nothing`` rejects these judgements; empty if it does not, because all or none are
-    accepted.
-    """
-    refused = [one for one in judged if one.known is None and not one.is_accepted]
-    if not refused or (len(refused) == len(judged) and not forgotten):
-        return ""
-    first = refused[0]
-    reason = "; ".join(first.judgement.reasons) or f"its verdict is {first.verdict}"
-    return (
-        f"the commit policy is all_or_nothing, and {len(refused)} of {len(judged)} texts were not accepted; "
-        f"the first is {first.record.memory_id}: {reason}"
-    )
-
-
-def _may_replan(services: RunServices, commit: Commit, base: int) -> bool:
-    return only_budgets_changed(
-        commit,
-        base=base,
-        head=services.store.head(),
-        namespace=services.namespace,
-        store=services.store,
-        budgets=services.budgets,
-    )
-
-
-_T = TypeVar("_T")
-
-
-class RetryLines:
-    """Lines of callers that retry, one for each key. Threads share it; other processes have their own.
-
-    Between processes the wait before a retry shortens with each attempt, so that who waited longest is
-    likeliest to go first.
     """
 
-    def __init__(self, clock: Clock) -> None:
-        self._clock = clock
-        self._turn_over = threading.Condition()
-        self._lines: dict[str, deque[object]] = {}
+    def __init__(
+        self,
+        services: RunServices,
+        judged: Sequence[JudgedRecord],
+        forgotten: Mapping[str, str],
+        *,
+        run: RunIdentity,
+        extra_writes: Callable[[RunIdentity], Sequence[Write]] = lambda _: (),
+    ) -> None:
+        self._services = services
+        self._judged = judged
+        self._forgotten = forgotten
+        self._run = run
+        self._extra_writes = extra_writes
+        self.commit: Commit | None = None
+        """The commit that was submitted last."""
 
-    def retry(self, attempt: Callable[[], _T], *, key: str, attempts: int) -> _T:
-        """Call ``attempt`` until it does not conflict; see ``Memory.retry``."""
-        _check_attempts(attempts)
-        with self._ticket(key) as ticket:
-            for number in range(1, attempts + 1):
-                self._wait(key, ticket)
-                try:
-                    return attempt()
-                except CommitAborted as error:
-                    if number == attempts or not _is_conflict(error):
-                        raise
-                self._join(key, ticket)
-                self._clock.sleep(RETRY_WAIT_SECONDS / number)
-        raise AssertionError("the last attempt returns or raises")
+    def submit(self) -> Receipt | None:
+        """Plan and commit. Returns None if nothing changes. The caller holds ``budgets_lock``.
 
-    async def retry_async(self, attempt: Callable[[], Awaitable[_T]], *, key: str, attempts: int) -> _T:
-        """Await ``attempt`` until it does not conflict; the event loop never waits for a turn."""
-        _check_attempts(attempts)
-        with self._ticket(key) as ticket:
-            for number in range(1, attempts + 1):
-                await asyncio.to_thread(self._wait, key, ticket)
-                try:
-                    return await attempt()
-                except CommitAborted as error:
-                    if number == attempts or not _is_conflict(error):
-                        raise
-                self._join(key, ticket)
-                await asyncio.to_thread(self._clock.sleep, RETRY_WAIT_SECONDS / number)
-        raise AssertionError("the last attempt returns or raises")
+        It is planned again if others only spent the same budgets meanwhile. After an error, calling it again
+        submits the very same commit, so that it is applied at most once.
 
-    @contextmanager
-    def _ticket(self, key: str) -> Iterator[object]:
-        ticket = object()
-        try:
-            yield ticket
-        finally:
-            with self._turn_over:
-                line = self._lines.get(key)
-                if line is not None and ticket in line:
-                    line.remove(ticket)
-                    if not line:
-                        del self._lines[key]
-                    self._turn_over.notify_all()
-
-    def _join(self, key: str, ticket: object) -> None:
-        """Stand in line from now on; who is in it keeps the place."""
-        with self._turn_over:
-            line = self._lines.setdefault(key, deque())
-            if ticket not in line:
-                line.append(ticket)
-
-    def _wait(self, key: str, ticket: object) -> None:
-        """Wait for the turn, if there is a line.
-
-        An attempt that takes too long does not hold up the others.
+        Raises:
+            CommitAborted: A record changed since the snapshot, or the commit policy rejects the run. Nothing
+                was written.
         """
-        with self._turn_over:
-            if key not in self._lines:
-                return
-        self._join(key, ticket)
-        with self._turn_over:
-            self._turn_over.wait_for(lambda: self._lines[key][0] is ticket, timeout=MAX_TURN_SECONDS)
+        store, budgets, run = self._services.store, self._services.budgets, self._run
+        if self.commit is not None:
+            return store.commit(self.commit)
+        problem = self._rejection()
+        for attempt in count(1):
+            commit = self.commit = self._plan(run)
+            if commit is None:
+                return None
+            try:
+                receipt = store.reject(commit, problem) if problem else store.commit(commit)
+            except CommitAborted:
+                budgets.discarded()
+                if problem or attempt == MAX_REBASES or not self._may_replan(commit, run.memory_snapshot_id):
+                    raise
+                # Other runs try too; the more attempts failed, the longer the wait, so that each gets its turn.
+                store.clock.sleep(0.001 * attempt)
+                run = replace(run, run_id=f"{self._run.run_id}~{attempt}", memory_snapshot_id=store.head())
+            except BaseException:
+                budgets.discarded()
+                raise
+            else:
+                self._services.judging_cache.saw(commit, receipt)
+                if budgets.budgets:
+                    budgets.committed(receipt.memory_snapshot_id)
+                return receipt
+        raise AssertionError("the last attempt returns or raises")
 
+    def _plan(self, run: RunIdentity) -> Commit | None:
+        return plan_commit(
+            self._judged,
+            self._forgotten,
+            run=run,
+            namespace=self._services.namespace,
+            store=self._services.store,
+            budgets=self._services.budgets,
+            extra_writes=self._extra_writes(run),
+        )
 
-def _is_conflict(error: CommitAborted) -> bool:
-    return bool(error.facts["reason_code"] == AbortReason.VALIDATION_FAILED)
+    def _rejection(self) -> str:
+        """Why ``all_or_nothing`` rejects these judgements; empty if it does not, because all or none are
+        accepted.
+        """
+        if self._services.commit_policy is not CommitPolicy.ALL_OR_NOTHING:
+            return ""
+        judged = self._judged
+        refused = [one for one in judged if one.known is None and not one.is_accepted]
+        if not refused or (len(refused) == len(judged) and not self._forgotten):
+            return ""
+        first = refused[0]
+        reason = "; ".join(first.judgement.reasons) or f"its verdict is {first.verdict}"
+        return (
+            f"the commit policy is all_or_nothing, and {len(refused)} of {len(judged)} texts were not"
+            f" accepted; the first is {first.record.memory_id}: {reason}"
+        )
 
-
-def _check_attempts(attempts: int) -> None:
-    if type(attempts) is not int or attempts < 1:
-        raise InvalidValue(what="attempts", problem=f"it must be at least 1, not {attempts!r:.40}")
+    def _may_replan(self, commit: Commit, base: int) -> bool:
+        return only_budgets_changed(
+            commit,
+            base=base,
+            head=self._services.store.head(),
+            namespace=self._services.namespace,
+            store=self._services.store,
+            budgets=self._services.budgets,
+        )

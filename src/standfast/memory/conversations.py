@@ -23,7 +23,7 @@ from standfast.govern.judge.judge import Claim, JudgingContext
 from standfast.govern.judge.secrecy import redacted
 from standfast.govern.refusals import RefusalLookup
 from standfast.limits import EXTRACTED_MESSAGES, MAX_MESSAGE_POSITION, MESSAGES_PER_COMMIT
-from standfast.memory.commit_plan import RunServices, commit_judged
+from standfast.memory.commit_plan import JudgedCommit
 from standfast.memory.idempotency import CallLog, IdempotencyRecord
 from standfast.memory.judging_cache import require_superseded
 from standfast.memory.messages import (
@@ -40,6 +40,7 @@ from standfast.memory.messages import (
     strictest,
 )
 from standfast.memory.run import Run
+from standfast.memory.run_dependencies import RunServices
 from standfast.records.canon import fingerprint, normal_string, utc_text
 from standfast.records.origins import Origin, checked_origin, lowest, origin_of
 from standfast.records.requests import AddRequest
@@ -53,7 +54,6 @@ from standfast.records.vocabulary import (
     RunIdentity,
     Value,
     Verdict,
-    VisibilityMode,
     normal_tags,
 )
 from standfast.store.commit import Write
@@ -145,11 +145,10 @@ class Addition(Value, frozen=True, kw_only=True):
 class Conversations:
     """Adds and reads the sessions of one namespace."""
 
-    def __init__(self, services: RunServices, *, policy_set_id: str) -> None:
+    def __init__(self, services: RunServices) -> None:
         self._services = services
         self._store = services.store
         self._reader = SessionReader(services.store, services.namespace)
-        self._policy_set_id = policy_set_id
 
     # Adding.
 
@@ -230,14 +229,7 @@ class Conversations:
         Raises ``CommitAborted`` if the session changed meanwhile; then call it again.
         """
         services, at = self._services, self._store.head()
-        run = RunIdentity(
-            run_id=self._store.ids.new_id(),
-            workflow_id=workflow,
-            memory_snapshot_id=at,
-            visibility_mode=VisibilityMode.BUFFERED_WRITE,
-            policy_set_id=self._policy_set_id,
-            scope=request.scope,
-        )
+        run = services.identity(self._store.ids.new_id(), workflow=workflow, at=at, scope=request.scope)
         row = self._reader.row(request.scope, request.session, at)
         positions = [position for position, _ in page]
         stored = self._reader.stored(
@@ -260,13 +252,13 @@ class Conversations:
         if new:
             rows = [self._session_write(request, row, new, utc_text(now))]
             with services.budgets_lock():
-                receipt = commit_judged(
+                receipt = JudgedCommit(
                     services,
                     [one for group in judged.values() for one in group],
                     {},
                     run=run,
                     extra_writes=lambda attempt: [*rows, *self._idempotency_rows(request, start, attempt)],
-                )
+                ).submit()
         return [answers[position] for position, _ in page], receipt
 
     def _judge(

@@ -27,7 +27,8 @@ from standfast.limits import (
     MAX_CLOCK_SKEW_SECONDS,
     MAX_LISTED_LAW,
 )
-from standfast.memory.commit_plan import RunServices, commit_judged
+from standfast.memory.commit_plan import JudgedCommit
+from standfast.memory.run_dependencies import RunServices
 from standfast.records.canon import fingerprint, parse, utc_text
 from standfast.records.requests import ForgetRequest
 from standfast.records.rows import ERASED_KINDS, RULES, SYSTEM_NAMESPACE, ErasedBy, Place, RowKind
@@ -43,7 +44,7 @@ from standfast.records.scopes import (
     scope_in,
     scoped_key,
 )
-from standfast.records.vocabulary import ActionType, Band, Receipt, Record, RunIdentity, Value, VisibilityMode
+from standfast.records.vocabulary import ActionType, Band, Receipt, Record, RunIdentity, Value
 from standfast.store.commit import Commit, Fact, Write
 from standfast.store.protocol import Version
 from standfast.store.store import Store
@@ -146,11 +147,10 @@ class _Page:
 class Eraser:
     """Erases from one namespace."""
 
-    def __init__(self, services: RunServices, *, policy_set_id: str) -> None:
+    def __init__(self, services: RunServices) -> None:
         self._services = services
         self._store = services.store
         self._namespace = services.namespace
-        self._policy_set_id = policy_set_id
 
     def plan(self, target: ErasureTarget) -> ErasurePlan:
         """What erasing would reach now. Changes nothing."""
@@ -223,12 +223,15 @@ class Eraser:
         self._commit_intent(intent)
         return self.finish(intent)
 
-    def abandoned(self) -> list[_Intent]:
-        """The erasures that no process works on any more. One whose clock was far ahead may have died too."""
+    def finish_abandoned(self) -> list[Forgotten]:
+        """Finish the erasures that no process works on any more. One whose clock was far ahead may have died
+        too.
+        """
         now = self._store.clock.now()
         begun = ((intent, read_instant(intent.at)) for intent in self._open_intents())
         ages = ((intent, (now - at).total_seconds() if at else inf) for intent, at in begun)
-        return [one for one, age in ages if not -MAX_CLOCK_SKEW_SECONDS <= age <= LEASE_SECONDS]
+        abandoned = [one for one, age in ages if not -MAX_CLOCK_SKEW_SECONDS <= age <= LEASE_SECONDS]
+        return [self.finish(intent) for intent in abandoned]
 
     def finish(self, intent: _Intent) -> Forgotten:
         """Erase what is left.
@@ -264,13 +267,8 @@ class Eraser:
         row = self._row(intent, ActionType.MERGE)
         with self._services.budgets_lock():
             try:
-                commit_judged(
-                    self._services,
-                    [],
-                    dict.fromkeys(page.keys, intent.reason),
-                    run=run,
-                    extra_writes=lambda _: [row],
-                )
+                erased = dict.fromkeys(page.keys, intent.reason)
+                JudgedCommit(self._services, [], erased, run=run, extra_writes=lambda _: [row]).submit()
             except _DONE_BY_ANOTHER:
                 return False
         return True
@@ -345,13 +343,7 @@ class Eraser:
         )
 
     def _identity(self, run_id: str, at: int) -> RunIdentity:
-        return RunIdentity(
-            run_id=f"forget-{run_id}",
-            workflow_id="forget",
-            memory_snapshot_id=at,
-            visibility_mode=VisibilityMode.BUFFERED_WRITE,
-            policy_set_id=self._policy_set_id,
-        )
+        return self._services.identity(f"forget-{run_id}", workflow="forget", at=at)
 
     # What is erased.
 

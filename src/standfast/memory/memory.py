@@ -2,32 +2,38 @@
 
 import logging
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack
+from functools import wraps
 from types import TracebackType
-from typing import Any, Final, Literal, Self, TypeVar, Unpack, overload
+from typing import Any, Concatenate, Final, Literal, ParamSpec, Self, TypeVar, Unpack, overload
 
 import msgspec
 
 from standfast.clock import Clock, IdSource
-from standfast.errors import InvalidValue, NotAllowed
+from standfast.errors import NoSuchSnapshot, NotAllowed
 from standfast.govern.judge.judge import Floor, FloorRegistry, Judge
 from standfast.govern.policy import MemoryWritePolicy
 from standfast.ledger.notary import Notary
-from standfast.limits import MAX_NAME_CHARS, MAX_RETRIES, MAX_WARNINGS
+from standfast.limits import MAX_RETRIES, MAX_WARNINGS
 from standfast.memory.band_budgets import BandBudgets
-from standfast.memory.commit_plan import RetryLines, RunServices
 from standfast.memory.conversations import AddedMessages, Addition, Conversations, FactExtractor, with_facts
 from standfast.memory.embedding import MemoryVectors, named_embedder
 from standfast.memory.erasing import Eraser, ErasurePlan, ErasureTarget, Forgotten
-from standfast.memory.governed_memory import GovernedMemory, LedgerSigner
+from standfast.memory.governance import MemoryGovernance
 from standfast.memory.judging_cache import JudgingCache
+from standfast.memory.memory_ledger import MemoryLedger
+from standfast.memory.messages import SessionInfo, SessionMessage
+from standfast.memory.retries import RetryLines
 from standfast.memory.run import Run
-from standfast.memory.snapshot_view import SnapshotReader
+from standfast.memory.run_dependencies import RunServices, checked_ceiling
+from standfast.memory.snapshot_view import SnapshotReader, SnapshotView
 from standfast.policies import BandBudget
 from standfast.recall.analysis import DEFAULT_LANGUAGE, analyzer_of
+from standfast.recall.answers import Package
 from standfast.recall.controllers import ControllerRegistry
 from standfast.recall.embedders import Embedder
+from standfast.recall.tokens import TokenCounter
 from standfast.records.canon import fingerprint
 from standfast.records.origins import Origin, checked_origin, described_origins, origin_table
 from standfast.records.requests import (
@@ -35,30 +41,38 @@ from standfast.records.requests import (
     AddRequest,
     ForgetFields,
     ForgetRequest,
+    RecallFields,
+    RecallRequest,
     RememberFields,
     RememberRequest,
     takes_fields_of,
 )
-from standfast.records.rows import SYSTEM_NAMESPACE
-from standfast.records.scopes import SHARED
-from standfast.records.vocabulary import (
-    CommitPolicy,
-    Remembered,
-    RunIdentity,
-    VisibilityMode,
-    member_of,
-)
+from standfast.records.rows import checked_namespace
+from standfast.records.scopes import SHARED, listed_scope
+from standfast.records.vocabulary import Band, CommitPolicy, Record, Remembered, VisibilityMode, member_of
 from standfast.store.store import Store, open_store
+from standfast.store.stored_records import HistoryEntry, RecordChange, changes_between, history_of
 from standfast.traces.artifact import ModelConfig
 from standfast.traces.folder import TraceFolder
 
+_P = ParamSpec("_P")
 _T = TypeVar("_T")
 _log: Final = logging.getLogger("standfast.memory")
 DEFAULT_WORKFLOW: Final = "memory"
 """The workflow of ``memory.remember`` and ``memory.forget``, which are runs of their own."""
 
 
-class Memory(GovernedMemory):
+def _of_part(name: str, verb: Callable[Concatenate[Any, _P], _T]) -> Callable[Concatenate["Memory", _P], _T]:
+    """A verb of a part, such as ``memory.ledger``, as one of ``memory``, with its signature."""
+
+    @wraps(verb)
+    def call(self: "Memory", /, *args: _P.args, **kwargs: _P.kwargs) -> _T:
+        return verb(getattr(self, name), *args, **kwargs)
+
+    return call
+
+
+class Memory:
     """The memory of one namespace. Threads may share it. Close it, or use it as a context manager.
 
         with Memory.open("agent.db") as memory:
@@ -123,7 +137,17 @@ class Memory(GovernedMemory):
         self.policy_set_id = f"policies-{fingerprint(described)[:16]}"
         self.judging_cache = JudgingCache(store, namespace)
         self.vectors = MemoryVectors(store, namespace, embedder, warn=self._warn)
-        self.reader = self._reader_with(controllers, language)
+        self.reader = SnapshotReader(
+            store,
+            namespace,
+            law_at=self.judging_cache.law_names_at,
+            controllers=controllers,
+            require_readable=self.require_readable,
+            vectors=self.vectors,
+            language=language,
+            may_write=self.ceiling.may_write,
+            warn=self._warn,
+        )
         self._services = RunServices(
             store=store,
             namespace=namespace,
@@ -135,30 +159,21 @@ class Memory(GovernedMemory):
             reader=self.reader,
             traces=traces,
             commit_policy=commit_policy,
+            policy_set_id=self.policy_set_id,
             warn=self._warn,
         )
         self.traces = traces
-        self._eraser = Eraser(self._services, policy_set_id=self.policy_set_id)
-        self._conversations = Conversations(self._services, policy_set_id=self.policy_set_id)
+        self.ledger = MemoryLedger(store, notary, warn=self._warn)
+        self.governance = MemoryGovernance(store, namespace, self.band_budgets)
+        self.approvals = self.governance.approvals
+        """The queue in which proposals wait for a human's signature."""
+        self._eraser = Eraser(self._services)
+        self._conversations = Conversations(self._services)
         self._allow_live = allow_live
-        self._signer = LedgerSigner(store, notary, warn=self._warn)
         self.retry_lines = RetryLines(store.clock)
         self._warnings: deque[str] = deque(maxlen=MAX_WARNINGS)
         self._at_close = ExitStack()
         """What ``close`` ends first: threads that work on this memory."""
-
-    def _reader_with(self, controllers: ControllerRegistry | None, language: str) -> SnapshotReader:
-        return SnapshotReader(
-            self.store,
-            self.namespace,
-            law_at=self.judging_cache.law_names_at,
-            controllers=controllers,
-            require_readable=self.require_readable,
-            vectors=self.vectors,
-            language=language,
-            may_write=self.ceiling.may_write,
-            warn=self._warn,
-        )
 
     @classmethod
     def open(
@@ -199,7 +214,7 @@ class Memory(GovernedMemory):
         origin_table(origins or {})
         analyzer_of(language)
         judge, band_budgets, embedder = judge_of(floors), BandBudgets(budgets), named_embedder(embedder)
-        store = open_store(checked_url(url), create=create, clock=clock, ids=ids)
+        store = open_store(url, create=create, clock=clock, ids=ids)
         try:
             memory = cls(
                 store,
@@ -290,8 +305,7 @@ class Memory(GovernedMemory):
         Raises:
             MessageConflict: The session has another message at one of the positions.
         """
-        if not self.ceiling.may_write:
-            raise NotAllowed("above_ceiling", ceiling=self.ceiling.value, operation="add messages")
+        self._require_writable("add messages")
         request = Addition.of(AddRequest.of(messages, **fields), run_id=run_id, max_origin=max_origin)
         added = self._conversations.add(request, workflow=workflow, agent=agent or workflow, retry=self.retry)
         if extract is None:
@@ -365,8 +379,7 @@ class Memory(GovernedMemory):
         if target is not None:
             if rehearse:
                 return self._eraser.plan(target)
-            if not self.ceiling.may_write:
-                raise NotAllowed("above_ceiling", ceiling=self.ceiling.value, operation="forget")
+            self._require_writable("forget")
             by = agent or workflow
             return self._eraser.erase(target, reason=reason, by=by, key=run_id)
         if rehearse:
@@ -386,9 +399,7 @@ class Memory(GovernedMemory):
         if self.traces is not None:
             # What is forgotten may be in the journals of runs that were killed.
             self.traces.recover()
-        if not self.ceiling.may_write:
-            return []
-        return [self._eraser.finish(intent) for intent in self._eraser.abandoned()]
+        return self._eraser.finish_abandoned() if self.ceiling.may_write else []
 
     def _writing_run(
         self, workflow: str, agent: str | None, run_id: str | None, max_origin: Origin | str = Origin.TRUSTED
@@ -397,14 +408,9 @@ class Memory(GovernedMemory):
 
         It is recorded only for a trace folder that takes such runs.
         """
-        return self._opened_run(
-            workflow=workflow,
-            mode=VisibilityMode.BUFFERED_WRITE,
-            agent=agent,
-            run_id=run_id,
-            max_origin=max_origin,
-            is_recorded=self.traces is not None and not self.traces.only_named_runs,
-        )
+        is_recorded = self.traces is not None and not self.traces.only_named_runs
+        mode = VisibilityMode.BUFFERED_WRITE
+        return self._open_run(workflow, mode, agent, run_id, max_origin, is_recorded=is_recorded)
 
     def run(
         self,
@@ -435,43 +441,33 @@ class Memory(GovernedMemory):
             NotAllowed: The mode is ``live_read_write`` and the memory does not allow it.
             NotAllowed: The memory's ceiling forbids the mode.
         """
-        chosen = self._default_mode() if mode is None else member_of(VisibilityMode, mode, what="mode")
-        return self._opened_run(
-            workflow=workflow,
-            mode=chosen,
-            agent=agent,
-            model=model,
-            run_id=run_id,
-            scope=scope,
-            max_origin=max_origin,
-        )
+        if mode is not None:
+            chosen = member_of(VisibilityMode, mode, what="mode")
+        elif self._mode.may_write and not self.ceiling.may_write:
+            chosen = self.ceiling
+        else:
+            chosen = self._mode if self.ceiling.may_read else VisibilityMode.OFF
+        return self._open_run(workflow, chosen, agent, run_id, max_origin, model=model, scope=scope)
 
-    def _opened_run(
+    def _open_run(
         self,
-        *,
         workflow: str,
         mode: VisibilityMode,
         agent: str | None,
         run_id: str | None,
         max_origin: Origin | str,
+        *,
         model: ModelConfig | None = None,
         scope: str = SHARED,
         is_recorded: bool = True,
     ) -> Run:
         if mode.may_read:
             self.require_readable(f"open a run in mode {mode}")
-        if mode.may_write and not self.ceiling.may_write:
-            raise NotAllowed(
-                "above_ceiling", ceiling=self.ceiling.value, operation=f"open a run in mode {mode}"
-            )
-        identity = RunIdentity(
-            run_id=self.store.ids.new_id() if run_id is None else run_id,
-            workflow_id=workflow,
-            memory_snapshot_id=self.store.head(),
-            visibility_mode=mode,
-            policy_set_id=self.policy_set_id,
-            scope=scope,
-        )
+        if mode.may_write:
+            self._require_writable(f"open a run in mode {mode}")
+        new_id = self.store.ids.new_id() if run_id is None else run_id
+        at = self.store.head()
+        identity = self._services.identity(new_id, workflow=workflow, at=at, mode=mode, scope=scope)
         if mode is VisibilityMode.LIVE_READ_WRITE and not self._allow_live:
             raise NotAllowed(mode=mode.value, operation="run; open memory with allow_live=True")
         return Run(
@@ -501,10 +497,98 @@ class Memory(GovernedMemory):
         """
         return self.retry_lines.retry(attempt, key=key, attempts=attempts)
 
-    def _default_mode(self) -> VisibilityMode:
-        if self._mode.may_write and not self.ceiling.may_write:
-            return self.ceiling
-        return self._mode if self.ceiling.may_read else VisibilityMode.OFF
+    # Reading.
+
+    @takes_fields_of(RecallRequest)
+    def recall(
+        self, query: str, *, token_counter: TokenCounter | None = None, **fields: Unpack[RecallFields]
+    ) -> Package:
+        """Return the best excerpts for a query from the newest snapshot.
+
+        The fields are those of ``RecallRequest``.
+
+        Args:
+            token_counter: Counts the tokens of the text; by default four bytes are a token.
+        """
+        request = RecallRequest.of(query, **fields)
+        return self.reader.answer(request, token_counter=token_counter).package
+
+    def at(self, snapshot: int) -> SnapshotView:
+        """Return memory as of a snapshot. Recalling from it gives the same package as it did then.
+
+        Raises:
+            NoSuchSnapshot: It was never committed.
+        """
+        head = self.store.head()
+        if not (type(snapshot) is int and 0 <= snapshot <= head):
+            raise NoSuchSnapshot(memory_snapshot_id=snapshot, head=head)
+        return SnapshotView(self.reader, snapshot)
+
+    def history(self, subject: str, *, scope: str = SHARED) -> list[HistoryEntry]:
+        """Return every version of a scope's subject or memory id in every band, with verdict and evidence,
+        oldest first.
+        """
+        self.require_readable("read history")
+        return history_of(self.store, self.namespace, subject, scope=scope)
+
+    def diff(self, old: int, new: int | None = None, *, scope: str = SHARED) -> list[RecordChange]:
+        """Return the records of a scope that differ between two snapshots; ``new`` defaults to the newest.
+
+        Args:
+            scope: The scope, with all below it; ``"*"`` for all.
+        """
+        self.require_readable("compare snapshots")
+        head = self.store.head() if new is None else new
+        return changes_between(self.store, self.namespace, old, head, scope=listed_scope(scope))
+
+    def records(
+        self, *, band: Band | None = None, at: int | None = None, scope: str = SHARED
+    ) -> Iterator[Record]:
+        """Yield the records that a snapshot shows in a scope, by band, scope and id.
+
+        Proposals are in ``approvals``.
+
+        Args:
+            scope: The scope, with all below it; ``"*"`` for all.
+        """
+        view = SnapshotView(self.reader, self.store.head() if at is None else at)
+        return view.records(band=band, scope=scope)
+
+    def session(self, session: str, *, scope: str = SHARED, at: int | None = None) -> list[SessionMessage]:
+        """Return the messages of a session, in order.
+
+        Those that were not accepted have no text, but their verdict.
+        """
+        return list(self.at(self.store.head() if at is None else at).session(session, scope=scope))
+
+    def sessions(self, *, scope: str = SHARED, at: int | None = None) -> list[SessionInfo]:
+        """Return the sessions of a scope, with all below it (``"*"`` for all), by scope and then in a fixed
+        order.
+        """
+        return list(self.at(self.store.head() if at is None else at).sessions(scope=scope))
+
+    def require_readable(self, operation: str) -> None:
+        """Raise ``NotAllowed`` (``above_ceiling``) if the memory's ceiling forbids to read.
+
+        ``operation`` says what was to be done.
+        """
+        if not self.ceiling.may_read:
+            raise NotAllowed("above_ceiling", ceiling=self.ceiling.value, operation=operation)
+
+    def _require_writable(self, operation: str) -> None:
+        if not self.ceiling.may_write:
+            raise NotAllowed("above_ceiling", ceiling=self.ceiling.value, operation=operation)
+
+    # Governing and proving.
+
+    patterns = _of_part("governance", MemoryGovernance.patterns)
+    lift_pattern = _of_part("governance", MemoryGovernance.lift_pattern)
+    due = _of_part("governance", MemoryGovernance.due)
+    sweep = _of_part("governance", MemoryGovernance.sweep)
+    verify = _of_part("ledger", MemoryLedger.verify)
+    tail = _of_part("ledger", MemoryLedger.tail)
+    checkpoint = _of_part("ledger", MemoryLedger.checkpoint)
+    receipt = _of_part("ledger", MemoryLedger.receipt)
 
     # Ending.
 
@@ -518,7 +602,7 @@ class Memory(GovernedMemory):
         try:
             self._at_close.close()
             self.reader.index.close()
-            self._signer.sign_at_close()
+            self.ledger.sign_at_close()
         finally:
             self.store.close()
 
@@ -544,35 +628,8 @@ class Memory(GovernedMemory):
         self.close()
 
 
-def checked_namespace(namespace: str) -> str:
-    """The namespace, if it may be one; ``InvalidValue`` otherwise."""
-    is_name = isinstance(namespace, str) and 0 < len(namespace) <= MAX_NAME_CHARS and namespace.isprintable()
-    if not is_name:
-        problem = f"it must be 1 to {MAX_NAME_CHARS} printable characters, not {namespace!r:.80}"
-        raise InvalidValue(what="namespace", problem=problem)
-    if namespace == SYSTEM_NAMESPACE:
-        raise InvalidValue(what="namespace", problem=f"{namespace!r} is reserved; choose another")
-    return namespace
-
-
-def checked_ceiling(ceiling: VisibilityMode | str) -> VisibilityMode:
-    """The ceiling of this name; ``InvalidValue`` if it is none, or that of live runs."""
-    checked = member_of(VisibilityMode, ceiling, what="mode")
-    if not checked.is_deterministic:
-        problem = "it must be off, read_only or buffered_write; live runs are allowed by allow_live=True"
-        raise InvalidValue(what="ceiling", problem=problem)
-    return checked
-
-
 def judge_of(floors: Iterable[Floor] | Judge | None) -> Judge:
     """The judge of these floors; without any, of those that ship."""
     if isinstance(floors, Judge):
         return floors
     return Judge(FloorRegistry.shipped() if floors is None else floors)
-
-
-def checked_url(url: str) -> str:
-    """The path or URL of a store, if it may be one; ``InvalidValue`` otherwise."""
-    if not isinstance(url, str) or not url:
-        raise InvalidValue(what="url", problem=f"it must be a path, a URL or ':memory:', not {url!r:.80}")
-    return url

@@ -1,9 +1,11 @@
 """Run: one run of an agent, from what it recalls and remembers to the commit."""
 
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass
 from types import TracebackType
-from typing import Any, Self, TypeAlias, TypeVar, Unpack, cast
+from typing import Any, Self, TypeAlias, Unpack
 
 from msgspec.structs import replace
 
@@ -16,15 +18,16 @@ from standfast.errors import (
     RunOver,
     TraceError,
 )
-from standfast.govern.admission import JudgedRecord, admit, kept_beside
+from standfast.govern.admission import JudgedRecord, admit, own_id_if_untrusted, without_built_evidence
 from standfast.govern.authority import Role, checked_role
 from standfast.govern.judge.judge import Claim
 from standfast.govern.judge.secrecy import claim_of, redacted_request
 from standfast.limits import COMMIT_OWN_ROWS, MAX_COMMIT_WRITES
-from standfast.memory.commit_plan import RunServices, commit_judged, rows_needed
+from standfast.memory.commit_plan import JudgedCommit, rows_needed
 from standfast.memory.erasing import rows_about
 from standfast.memory.idempotency import CallLog
 from standfast.memory.judging_cache import OriginLookup, RunJudgingContext, require_superseded
+from standfast.memory.run_dependencies import RunServices
 from standfast.memory.run_step import FORGET, REMEMBER, Recalled, RunStep, recalled_from
 from standfast.memory.snapshot_view import SnapshotView
 from standfast.recall.answers import Package
@@ -32,6 +35,7 @@ from standfast.recall.tokens import TokenCounter
 from standfast.records.canon import fingerprint, utc_text
 from standfast.records.origins import Origin
 from standfast.records.requests import (
+    ForgetRequest,
     RecallFields,
     RecallRequest,
     RememberFields,
@@ -47,12 +51,20 @@ from standfast.records.vocabulary import (
     Verdict,
     VisibilityMode,
 )
-from standfast.store.commit import Commit, Write
+from standfast.store.commit import Write
 from standfast.traces.artifact import ModelConfig, Trace
-from standfast.traces.recorder import Recorder, RecordingRun
+from standfast.traces.recorder import CallResult, Recorder, RecordingRun
 from standfast.traces.replay import ReplayedRun
 
-_A = TypeVar("_A", bound=Remembered | None)
+
+@dataclass(slots=True)
+class _Call:
+    """A writing call of a run. ``is_repeated``: an earlier attempt of the run made it, and ``answer`` is from
+    then.
+    """
+
+    is_repeated: bool
+    answer: Remembered | None = None
 
 
 class Run(RecordingRun):
@@ -90,8 +102,9 @@ class Run(RecordingRun):
         self._services = services
         self._is_recorded = is_recorded
         self._traces = services.traces if is_recorded else None
-        journal = None if self._traces is None else self._traces.journal(identity.run_id)
-        self.recorder = Recorder(identity, clock=services.store.clock, model=model, journal=journal)
+        if is_recorded:
+            journal = None if self._traces is None else self._traces.journal(identity.run_id)
+            self.recorder = Recorder(identity, clock=services.store.clock, model=model, journal=journal)
         self._lock = threading.RLock()
         self._snapshot = identity.memory_snapshot_id
         self._judged: list[JudgedRecord] = []
@@ -104,7 +117,7 @@ class Run(RecordingRun):
         self._count = 0
         self._id_start = fingerprint(["memory-id/v2", identity.run_id])[:24]
         self._is_over = False
-        self._commit: Commit | None = None
+        self._commit: JudgedCommit | None = None
         self._is_idempotent = is_idempotent
         self._call_log: CallLog | None = None
         self._calls = 0
@@ -165,53 +178,54 @@ class Run(RecordingRun):
         request = request.within(self.scope)
         self._require_writable("remember")
         screened = claim_of(request)
+        recorded = redacted_request(request, screened) if self._keeps_calls else request
+        with self._call(REMEMBER, request, recorded) as call:
+            if not call.is_repeated:
+                call.answer = self._judge(request, screened)
+        assert call.answer is not None, "every text that is remembered gets an answer"
+        return call.answer
 
-        def judged_once() -> Remembered:
-            return self._once(
-                REMEMBER,
-                request.as_recorded,
-                lambda: self._judge(request, screened),
-                recorded=lambda: redacted_request(request, screened).as_recorded(),
-            )
-
-        if not self._is_recorded:
-            return judged_once()
-        return self.recorder.remember(redacted_request(request, screened), judged_once)
-
-    def _once(
+    @contextmanager
+    def _call(
         self,
         verb: str,
-        asked: Callable[[], dict[str, Any]],
-        apply: Callable[[], _A],
-        *,
-        recorded: Callable[[], dict[str, Any]],
-    ) -> _A:
-        """Carry out a writing call. If an earlier attempt of this run did, answer as it was answered then."""
-        with self._lock:
+        request: RememberRequest | ForgetRequest,
+        recorded: RememberRequest | ForgetRequest,
+    ) -> Iterator[_Call]:
+        """Carry out a writing call: record it, hold the lock, and find what an earlier attempt answered.
+
+        The block carries the call out and puts its answer into ``call.answer``, unless ``call.is_repeated``.
+
+        Args:
+            request: The call as it was made, by which an earlier attempt of this run is found.
+            recorded: The call as the trace and other processes see it, without secrets.
+        """
+        recording = self.recorder.write(recorded) if self._is_recorded else nullcontext(CallResult())
+        with recording as result, self._lock:
             judged, forgotten = len(self._judged), {} if self.steps is None else self._forgotten.copy()
             log = self._log_of_call()
-            call = [] if log is None else [verb, asked()]
-            if log is not None and (known := log.repeated(call)) is not None:
+            asked = [] if log is None else [verb, request.as_recorded()]
+            earlier = None if log is None else log.repeated(asked)
+            call = _Call(earlier is not None, None if earlier is None else earlier.answer)
+            yield call
+            result.value = call.answer
+            if log is not None and call.is_repeated:
                 self.receipt = log.receipt if self._is_live else self.receipt
-                answer = cast("_A", known.answer)
-            else:
-                answer = apply()
-                if log is not None:
-                    log.add(call, answer)
-                if self._is_live:
-                    self._commit_live()
+            elif log is not None:
+                log.add(asked, call.answer)
+            if self._is_live and not call.is_repeated:
+                self._commit_live()
             if self.steps is not None:
                 step = RunStep(
                     verb=verb,
-                    asked=recorded(),
-                    answer=answer,
+                    asked=recorded.as_recorded(),
+                    answer=call.answer,
                     fingerprint="" if log is None else log.last_fingerprint,
-                    judged=tuple(self._judged[judged:]),
+                    judged=tuple(map(without_built_evidence, self._judged[judged:])),
                     forgotten=dict(self._forgotten.items() - forgotten.items()),
                     named=self._count,
                 )
                 self.steps.append(step)
-            return answer
 
     def _log_of_call(self) -> CallLog | None:
         self._calls += 1
@@ -254,56 +268,61 @@ class Run(RecordingRun):
             self.steps = [*(self.steps or ()), *steps]
 
     @property
+    def _keeps_calls(self) -> bool:
+        """Whether calls are recorded, for a trace or for other processes."""
+        return self._is_recorded or self.steps is not None
+
+    @property
     def _live_run_id(self) -> str:
         return f"{self.identity.run_id}#{self._calls}"
 
     def _judge(self, request: RememberRequest, screened: Claim) -> Remembered:
-        with self._lock:
-            services = self._services
-            now = services.store.clock.now()
-            context = self._judging_context(request.place)
-            source = request.source or self._own_word(request.role)
-            origin = self._origin_of(source, request)
-            if request.supersedes:
-                require_superseded(
-                    services.store,
-                    services.namespace,
-                    request.supersedes,
-                    scope=request.place,
-                    origin=origin,
-                    at=self._snapshot,
-                    buffered=[name for scope, name in self._own_origins if scope == request.place],
-                )
-            record = request.record(
-                "" if request.subject else self._next_id(),
-                utc_text(now),
-                source=source,
+        """Judge a request and buffer the outcome."""
+        services = self._services
+        now = services.store.clock.now()
+        context = self._judging_context(request.place)
+        source = request.source or self._own_word(request.role)
+        origin = self._origin_of(source, request)
+        if request.supersedes:
+            require_superseded(
+                services.store,
+                services.namespace,
+                request.supersedes,
+                scope=request.place,
                 origin=origin,
-                band=Band.PHOENIX if request.propose else Band.LEDGER,
+                at=self._snapshot,
+                buffered=[name for scope, name in self._own_origins if scope == request.place],
             )
-            record = record if request.propose else kept_beside(record)
-            claim = screened.of_record(record, request.role)
-            judged = admit(
+        record = request.record(
+            "" if request.subject else self._next_id(),
+            utc_text(now),
+            source=source,
+            origin=origin,
+            band=Band.PHOENIX if request.propose else Band.LEDGER,
+        )
+        record = record if request.propose else own_id_if_untrusted(record)
+        claim = screened.of_record(record, request.role)
+        judged = admit(
+            claim,
+            context.for_claim(
                 claim,
-                context.for_claim(
-                    claim,
-                    recalled=[recalled[1:] for recalled in self._recalled if recalled[0] == request.place],
-                    forgotten=frozenset(
-                        name_in(key) for key in self._forgotten if scope_in(key) == request.place
-                    ),
-                    today=utc_text(now)[:10],
+                recalled=[recalled[1:] for recalled in self._recalled if recalled[0] == request.place],
+                forgotten=frozenset(
+                    name_in(key) for key in self._forgotten if scope_in(key) == request.place
                 ),
-                judge=services.judge,
-                policy=services.policy,
-                run=self.identity,
-                namespace=services.namespace,
-                author=self.agent,
-                now=now,
-                minimum=None if request.hold is None else Verdict.HOLD,
-                reason=request.hold or "",
-            )
-            self._note_judged(judged, claim, context)
-            return judged.answer
+                today=utc_text(now)[:10],
+            ),
+            judge=services.judge,
+            policy=services.policy,
+            run=self.identity,
+            namespace=services.namespace,
+            author=self.agent,
+            now=now,
+            minimum=None if request.hold is None else Verdict.HOLD,
+            reason=request.hold or "",
+        )
+        self._note_judged(judged, claim, context)
+        return judged.answer
 
     def _origin_of(self, source: Mapping[str, Any], request: RememberRequest) -> Origin:
         """How far a request is trusted: the lowest of its source, of what it cites, and of what the run may
@@ -364,32 +383,26 @@ class Run(RecordingRun):
                 raise InvalidValue(what=name, problem=f"it must be a non-empty string, not {value!r:.80}")
         self._require_writable("forget")
         within = self.scope if scope is None else checked_scope(scope)
-        asked = {"subject": subject, "reason": reason, "scope": within}
+        request = ForgetRequest(subject=subject, reason=reason, scope=within)
+        with self._call(FORGET, request, request) as call:
+            if not call.is_repeated:
+                self._forgotten |= dict.fromkeys(self._rows_to_erase(subject, within), reason)
 
-        def erased_once() -> None:
-            self._once(FORGET, asked.copy, lambda: self._erase(subject, reason, within), recorded=asked.copy)
-
-        if self._is_recorded:
-            self.recorder.forget(subject, reason, erased_once, scope=within)
-        else:
-            erased_once()
-
-    def _erase(self, subject: str, reason: str, scope: str) -> None:
-        with self._lock:
-            store, namespace = self._services.store, self._services.namespace
-            if self._is_live:
-                self._snapshot = store.head()
-            if store.read(namespace, [scoped_key(Band.VAULT, scope, subject)], at=self._snapshot):
-                raise NotAuthorised(role=Role.AGENT.value, act="forget what is sealed", who=Role.HUMAN.value)
-            keys = rows_about(store, namespace, subject, scope=scope, at=self._snapshot)
-            if not keys:
-                place = "" if scope == SHARED else f" and scope {scope}"
-                problem = (
-                    f"there is no record of {subject!r:.80} in namespace {namespace}{place}; nothing was"
-                    " forgotten"
-                )
-                raise InvalidValue(what="subject", problem=problem)
-            self._forgotten |= dict.fromkeys(keys, reason)
+    def _rows_to_erase(self, subject: str, scope: str) -> list[str]:
+        store, namespace = self._services.store, self._services.namespace
+        if self._is_live:
+            self._snapshot = store.head()
+        if store.read(namespace, [scoped_key(Band.VAULT, scope, subject)], at=self._snapshot):
+            raise NotAuthorised(role=Role.AGENT.value, act="forget what is sealed", who=Role.HUMAN.value)
+        keys = rows_about(store, namespace, subject, scope=scope, at=self._snapshot)
+        if not keys:
+            place = "" if scope == SHARED else f" and scope {scope}"
+            problem = (
+                f"there is no record of {subject!r:.80} in namespace {namespace}{place}; nothing was"
+                " forgotten"
+            )
+            raise InvalidValue(what="subject", problem=problem)
+        return keys
 
     def _require_writable(self, operation: str) -> None:
         if not self.identity.visibility_mode.may_write:
@@ -429,43 +442,51 @@ class Run(RecordingRun):
             CommitAborted: A record changed since the run's snapshot. Nothing was written; open a new run.
         """
         with self._lock, self._services.budgets_lock():
-            if self._is_over and (self.receipt is not None or self._commit is None):
+            was_submitted = self._commit is not None and self._commit.commit is not None
+            if self._is_over and (self.receipt is not None or not was_submitted):
                 return self.receipt
             self._is_over = True
             try:
                 if not self._is_live:
-                    self.receipt = self._once_committed(lambda: self._submitted(extra_writes))
+                    self._commit = self._commit or self._judged_commit(self.identity, extra_writes)
+                    self.receipt = self._submit_once(self._commit)
             except (CommitAborted, PayloadMismatch) as error:
                 self._finish_trace(error)
                 raise
             self._finish_trace(None)
         if self.receipt is not None:
-            self._services.reader.after_commit(self.receipt.memory_snapshot_id)
+            self._services.reader.index.after_commit(self.receipt.memory_snapshot_id)
         return self.receipt
 
-    def _submitted(self, extra_writes: Sequence[Write]) -> Receipt | None:
-        if self._commit is None:
-            return self._apply(self.identity, extra_writes)
-        return self._services.store.commit(self._commit)
+    def _judged_commit(self, identity: RunIdentity, extra_writes: Sequence[Write] = ()) -> JudgedCommit:
+        """The commit of what is buffered, with the caller's own rows and those of the call log."""
+        log = self._call_log
+        return JudgedCommit(
+            self._services,
+            self._judged,
+            self._forgotten,
+            run=identity,
+            extra_writes=lambda attempt: [*extra_writes, *(() if log is None else log.writes(attempt))],
+        )
 
-    def _once_committed(self, commit: Callable[[], Receipt | None]) -> Receipt | None:
+    def _submit_once(self, commit: JudgedCommit) -> Receipt | None:
         """Commit, unless an earlier attempt of this run was committed, or another one is meanwhile."""
         log = self._call_log
-        if log is not None and (receipt := log.confirmed()) is not None:
+        if log is None:
+            return commit.submit()
+        if (receipt := log.confirmed()) is not None:
             return receipt
+        aborted = None
         try:
-            receipt = commit()
-        except (CommitAborted, PayloadMismatch):
-            if log is None:
-                raise
-            log.look_up()
-            if (receipt := log.confirmed()) is None:
-                raise
-            return receipt
-        if receipt is None and log is not None:
-            # An attempt that was committed meanwhile makes all of this one known already.
+            receipt = commit.submit()
+        except (CommitAborted, PayloadMismatch) as error:
+            aborted = error
+        if receipt is None:
+            # An attempt that was committed meanwhile makes this one conflict, or all of it known already.
             log.look_up()
             receipt = log.confirmed()
+        if receipt is None and aborted is not None:
+            raise aborted
         return receipt
 
     def discard(self, error: BaseException | None = None) -> None:
@@ -482,26 +503,10 @@ class Run(RecordingRun):
         live = replace(self.identity, run_id=self._live_run_id, memory_snapshot_id=self._snapshot)
         try:
             with self._services.budgets_lock():
-                self.receipt = self._once_committed(lambda: self._apply(live, ())) or self.receipt
+                self.receipt = self._submit_once(self._judged_commit(live)) or self.receipt
         finally:
             self._judged.clear()
             self._forgotten.clear()
-
-    def _apply(self, identity: RunIdentity, extra_writes: Sequence[Write]) -> Receipt | None:
-        return commit_judged(
-            self._services,
-            self._judged,
-            self._forgotten,
-            run=identity,
-            extra_writes=lambda attempt: [*extra_writes, *self._call_rows(attempt)],
-            planned=self._note_commit,
-        )
-
-    def _note_commit(self, commit: Commit | None) -> None:
-        self._commit = commit
-
-    def _call_rows(self, identity: RunIdentity) -> Sequence[Write]:
-        return () if self._call_log is None else self._call_log.writes(identity)
 
     def _finish_trace(self, error: BaseException | None) -> None:
         if not self._is_recorded:

@@ -12,7 +12,7 @@ import msgspec
 from standfast.govern.admission import JudgedRecord
 from standfast.recall.answers import Package
 from standfast.recall.index.store_index import key_at
-from standfast.records.requests import RememberRequest
+from standfast.records.requests import ForgetRequest, RememberRequest
 from standfast.records.scopes import scope_in
 from standfast.records.vocabulary import ErasedSince, Remembered
 from standfast.traces.artifact import RetrievalBudget, SelectedRecord
@@ -69,12 +69,11 @@ class RunStep(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         if self.verb == RECALL:
             recorder.retrieval(**_retrieval_facts(self.asked))
         elif self.verb == REMEMBER:
-            assert self.answer is not None, "every text that is remembered gets an answer"
-            answer = self.answer
-            recorder.remember(RememberRequest.from_json(self.asked), lambda: answer)
+            with recorder.write(RememberRequest.from_json(self.asked)) as result:
+                result.value = self.answer
         else:
-            asked = self.asked
-            recorder.forget(asked["subject"], asked["reason"], lambda: None, scope=asked["scope"])
+            with recorder.write(ForgetRequest.from_json(self.asked)):
+                pass
 
 
 def _retrieval_facts(asked: dict[str, Any]) -> dict[str, Any]:

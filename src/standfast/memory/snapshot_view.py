@@ -5,7 +5,7 @@ from datetime import datetime
 from functools import wraps
 from typing import Any, ParamSpec, Unpack
 
-from standfast.errors import NoSuchSnapshot, NotAllowed
+from standfast.errors import NoSuchSnapshot
 from standfast.govern.evidence import read_instant
 from standfast.govern.judge.secrecy import redacted_request
 from standfast.govern.policy import decide_recall
@@ -38,12 +38,10 @@ from standfast.records.scopes import (
     prefix_of,
 )
 from standfast.records.timestamps import MISSING, normal_timestamp, time_of
-from standfast.records.vocabulary import Band, Record, VisibilityMode
+from standfast.records.vocabulary import Band, Record
 from standfast.store.store import Store
 from standfast.store.stored_records import (
     HistoryEntry,
-    RecordChange,
-    changes_between,
     erased_since,
     history_of,
     record_of,
@@ -120,14 +118,10 @@ class SnapshotReader:
 
         # It may read more of the index, which may have changed since the answer was given.
         answer = RecallAnswer(answer.package, lambda: self.index.retry(explanation))
-        erased = erased_since(
-            self.store,
-            self.namespace,
-            request.bands,
-            snapshot,
-            head=head,
-            scopes=outer_scopes(request.places),
-        )
+        if snapshot == head:
+            return answer
+        scopes = outer_scopes(request.places)
+        erased = erased_since(self.store, self.namespace, request.bands, snapshot, head=head, scopes=scopes)
         return answer if erased is None else answer.with_package(answer.package.with_erased(erased))
 
     def after_commit(self, snapshot: int) -> None:
@@ -377,88 +371,3 @@ class SnapshotView:
             "branch_id": identity.branch_id,
             "erased_since": package.erased_since,
         }
-
-
-class ReadableMemory:
-    """What can be read of one namespace. ``GovernedMemory`` adds governing, and ``Memory`` writing."""
-
-    store: Store
-    namespace: str
-    ceiling: VisibilityMode
-    reader: SnapshotReader
-
-    def require_readable(self, operation: str) -> None:
-        """Raise ``NotAllowed`` (``above_ceiling``) if the memory's ceiling forbids to read.
-
-        ``operation`` says what was to be done.
-        """
-        if not self.ceiling.may_read:
-            raise NotAllowed("above_ceiling", ceiling=self.ceiling.value, operation=operation)
-
-    @takes_fields_of(RecallRequest)
-    def recall(
-        self, query: str, *, token_counter: TokenCounter | None = None, **fields: Unpack[RecallFields]
-    ) -> Package:
-        """Return the best excerpts for a query from the newest snapshot.
-
-        The fields are those of ``RecallRequest``.
-
-        Args:
-            token_counter: Counts the tokens of the text; by default four bytes are a token.
-        """
-        request = RecallRequest.of(query, **fields)
-        return self.reader.answer(request, token_counter=token_counter).package
-
-    def at(self, snapshot: int) -> SnapshotView:
-        """Return memory as of a snapshot. Recalling from it gives the same package as it did then.
-
-        Raises:
-            NoSuchSnapshot: It was never committed.
-        """
-        head = self.store.head()
-        if not (type(snapshot) is int and 0 <= snapshot <= head):
-            raise NoSuchSnapshot(memory_snapshot_id=snapshot, head=head)
-        return SnapshotView(self.reader, snapshot)
-
-    def history(self, subject: str, *, scope: str = SHARED) -> list[HistoryEntry]:
-        """Return every version of a scope's subject or memory id in every band, with verdict and evidence,
-        oldest first.
-        """
-        self.require_readable("read history")
-        return history_of(self.store, self.namespace, subject, scope=scope)
-
-    def diff(self, old: int, new: int | None = None, *, scope: str = SHARED) -> list[RecordChange]:
-        """Return the records of a scope that differ between two snapshots; ``new`` defaults to the newest.
-
-        Args:
-            scope: The scope, with all below it; ``"*"`` for all.
-        """
-        self.require_readable("compare snapshots")
-        head = self.store.head() if new is None else new
-        return changes_between(self.store, self.namespace, old, head, scope=listed_scope(scope))
-
-    def records(
-        self, *, band: Band | None = None, at: int | None = None, scope: str = SHARED
-    ) -> Iterator[Record]:
-        """Yield the records that a snapshot shows in a scope, by band, scope and id.
-
-        Proposals are in ``approvals()``.
-
-        Args:
-            scope: The scope, with all below it; ``"*"`` for all.
-        """
-        view = SnapshotView(self.reader, self.store.head() if at is None else at)
-        return view.records(band=band, scope=scope)
-
-    def session(self, session: str, *, scope: str = SHARED, at: int | None = None) -> list[SessionMessage]:
-        """Return the messages of a session, in order.
-
-        Those that were not accepted have no text, but their verdict.
-        """
-        return list(self.at(self.store.head() if at is None else at).session(session, scope=scope))
-
-    def sessions(self, *, scope: str = SHARED, at: int | None = None) -> list[SessionInfo]:
-        """Return the sessions of a scope, with all below it (``"*"`` for all), by scope and then in a fixed
-        order.
-        """
-        return list(self.at(self.store.head() if at is None else at).sessions(scope=scope))

@@ -462,6 +462,10 @@ class ForgetRequest(Value, frozen=True, kw_only=True, omit_defaults=True):
         elif named and not (isinstance(named[0], str) and named[0].strip()):
             raise InvalidValue(what="subject", problem=f"it must be a non-empty string, not {named[0]!r:.80}")
 
+    def as_recorded(self) -> dict[str, Any]:
+        """What a run keeps of it."""
+        return self.as_json()
+
     @property
     def name(self) -> str:
         """The subject or memory id; empty if neither is named."""

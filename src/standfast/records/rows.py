@@ -9,6 +9,7 @@ from enum import Enum, StrEnum
 from typing import Final, NamedTuple
 
 from standfast.errors import InvalidValue
+from standfast.limits import MAX_NAME_CHARS
 
 SYSTEM_NAMESPACE: Final = "standfast"
 """The reserved namespace of rows that belong to no tenant."""
@@ -175,3 +176,14 @@ def kind_of_row(namespace: str, key: str) -> RowKind:
         problem = f"{key!r:.80} in namespace {namespace} is not where such a row is: {place.value}"
         raise InvalidValue(what="key", problem=problem)
     return kind
+
+
+def checked_namespace(namespace: str) -> str:
+    """The namespace, if it may be one; ``InvalidValue`` otherwise."""
+    is_name = isinstance(namespace, str) and 0 < len(namespace) <= MAX_NAME_CHARS and namespace.isprintable()
+    if not is_name:
+        problem = f"it must be 1 to {MAX_NAME_CHARS} printable characters, not {namespace!r:.80}"
+        raise InvalidValue(what="namespace", problem=problem)
+    if namespace == SYSTEM_NAMESPACE:
+        raise InvalidValue(what="namespace", problem=f"{namespace!r} is reserved; choose another")
+    return namespace

@@ -47,7 +47,10 @@ def refused_key(scope: str, refusal: str) -> str:
 
 
 def said_key(scope: str, reading: str, memory_id: str = "") -> str:
-    """The key of the note that a record of a scope says this; without an id, the prefix of all such notes."""
+    """The key of the note that a record of a scope says this; without an id, the prefix of all such notes.
+
+    Its row is empty, because the key says everything.
+    """
     return scoped_key(RowKind.SAID, scope, f"{reading[:_READING_DIGITS]}/{memory_id}")
 
 

@@ -512,9 +512,32 @@ class Receipt(Value, frozen=True, kw_only=True):
     replayed: bool = False
 
 
-class Remembered(Value, frozen=True, kw_only=True):
-    """The result of remembering: the verdict with its reasons, the bands the record goes to, and the proposal
-    that waits, if any.
+class Outcome:
+    """What a verdict on a text means, in plain words. One of the three is true."""
+
+    __slots__ = ()
+    verdict: Verdict
+    proposal_id: str | None
+
+    @property
+    def accepted(self) -> bool:
+        """Whether memory has it, by this call or already."""
+        return self.verdict in (Verdict.SEAL, Verdict.SABAR) and self.proposal_id is None
+
+    @property
+    def rejected(self) -> bool:
+        """Whether it is refused. ``reasons`` says why and what to do."""
+        return self.verdict is Verdict.VOID
+
+    @property
+    def needs_review(self) -> bool:
+        """Whether it waits for a human's decision; see ``memory.approvals``."""
+        return not (self.accepted or self.rejected)
+
+
+class Remembered(Outcome, Value, frozen=True, kw_only=True):
+    """The result of remembering: whether it is accepted, rejected or needs review; the verdict with its
+    reasons, the bands the record goes to, and the proposal that waits, if any.
 
     ``receipt`` is set once it is committed: at once by ``memory.remember``, and not by a run, which commits
     later. ``known`` is the id of the record that says the same already; then no record is stored, only a

@@ -10,6 +10,7 @@ import msgspec
 
 from standfast.limits import MAX_COMMIT_FACTS, MAX_COMMIT_WRITES, MAX_DEPTH_LEVELS, MAX_KEY_CHARS
 from standfast.records.canon import canonical_bytes, fingerprint, fingerprint_of_bytes, parse
+from standfast.records.rows import kind_of_row
 from standfast.records.vocabulary import ActionType, Value
 
 # Kinds of ledger entries that only the store itself writes; a caller's fact can't pass for one of these.
@@ -200,6 +201,11 @@ class Commit(Value, frozen=True, kw_only=True):
                 f"run {self.run_id} has {len(self.facts)} facts, and a commit takes at most"
                 f" {MAX_COMMIT_FACTS}; commit in several runs"
             )
+
+    def require_kinds(self) -> None:
+        """Raise ``InvalidValue`` if a row is of no kind, because ``forget`` could miss it."""
+        for write in self.writes:
+            kind_of_row(write.namespace, write.key)
 
     def as_bytes(self) -> bytes:
         """The commit as a staged buffer stores it."""

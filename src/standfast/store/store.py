@@ -16,6 +16,7 @@ from standfast.clock import Clock, IdSource, RandomIds, SystemClock
 from standfast.errors import (
     CannotOpen,
     CommitAborted,
+    InvalidValue,
     NoSuchSnapshot,
     OutcomeUnknown,
     ReadOnlyStore,
@@ -32,7 +33,6 @@ from standfast.limits import (
     SCAN_FIRST_RECORDS,
     SCAN_PAGE_RECORDS,
 )
-from standfast.records.rows import kind_of_row
 from standfast.records.vocabulary import AbortReason, BufferState, Receipt
 from standfast.store import audit, pipeline
 from standfast.store.audit import verified, verified_vector
@@ -303,7 +303,8 @@ class Store:
             OutcomeUnknown: The storage failed, and looking the commit up failed too.
             InvalidValue: A row is of no kind.
         """
-        self._require_kinds(commit)
+        if not self._any_rows:
+            commit.require_kinds()
         if self.before_commit:
             for namespace in sorted({write.namespace for write in commit.writes} & self.before_commit.keys()):
                 self.before_commit[namespace](commit)
@@ -312,12 +313,6 @@ class Store:
         if self.on_commit:
             self.on_commit(self.clock.monotonic() - began)
         return receipt
-
-    def _require_kinds(self, commit: Commit) -> None:
-        """A row that the table of kinds does not know could be missed by ``forget``, so it can't be written."""
-        if not self._any_rows:
-            for write in commit.writes:
-                kind_of_row(write.namespace, write.key)
 
     def _with_vectors(self, commit: Commit) -> Commit:
         """The commit with the vectors of its records.
@@ -392,7 +387,8 @@ class Store:
             settled: Whether it is complete (pending) or still grows (open).
             waits_for: What has to happen first, e.g. an approval. Recovery leaves such a commit alone.
         """
-        self._require_kinds(commit)
+        if not self._any_rows:
+            commit.require_kinds()
         state = BufferState.PENDING if settled else BufferState.OPEN
         commit = self._with_vectors(commit)
         answer = self._transact(
@@ -601,6 +597,8 @@ def open_store(
         recover: Whether to finish what crashed workers left.
         restored: Whether a file may be behind what it has acknowledged, because an older copy was put there.
     """
+    if not isinstance(url, str) or not url:
+        raise InvalidValue(what="url", problem=f"it must be a path, a URL or ':memory:', not {url!r:.80}")
     clock, ids = clock or SystemClock(), ids or RandomIds()
     exists = url == ":memory:" or _is_postgres(url) or os.path.exists(url)  # noqa: PTH110  # A string from settings.
     if not (create or exists):

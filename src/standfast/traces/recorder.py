@@ -9,6 +9,7 @@ import inspect
 import threading
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
 from functools import lru_cache, wraps
 from typing import Any, Final, ParamSpec, TypeVar
 
@@ -24,7 +25,7 @@ from standfast.limits import (
     MAX_TRACE_RESULT_BYTES,
 )
 from standfast.records.canon import canonical_bytes, utc_text
-from standfast.records.requests import RememberRequest
+from standfast.records.requests import ForgetRequest, RememberRequest
 from standfast.records.scopes import SHARED
 from standfast.records.vocabulary import ErasedSince, Remembered, RunIdentity, Value
 from standfast.traces.artifact import (
@@ -62,6 +63,23 @@ _ENTRY_BYTES: Final = 800
 _UNLINKED: Final = {"retrieval_event_id": "-", "run_id": "-", "event_id": "-"}
 _P = ParamSpec("_P")
 _R = TypeVar("_R")
+
+
+@dataclass(slots=True)
+class CallResult:
+    """What a recorded call returned; see ``Recorder.write``."""
+
+    value: object = None
+
+
+def _profile_and_args(request: RememberRequest | ForgetRequest) -> tuple[ToolProfile, dict[str, Any]]:
+    """What is recorded of a writing call. The scope ``shared`` is left out."""
+    plain = request.as_recorded()
+    if isinstance(request, RememberRequest):
+        return REMEMBER, plain
+    if request.scope == SHARED:
+        del plain["scope"]
+    return FORGET, plain
 
 
 @lru_cache(maxsize=MAX_KNOWN_PROFILES)
@@ -220,19 +238,35 @@ class Recorder:
 
         return decorate
 
-    def remember(self, request: RememberRequest, call: Callable[[], Remembered]) -> Remembered:
-        """Record that something is remembered. The floors that it fails are recorded as guardrails."""
-        answer = self.perform(REMEMBER, request.as_recorded(), call)
-        # A replay answers with the recorded JSON.
+    @contextmanager
+    def write(self, request: RememberRequest | ForgetRequest) -> Iterator[CallResult]:
+        """Record the call of ``remember`` or ``forget`` that the block carries out.
+
+        The block puts the answer into ``CallResult.value``. What it raises is recorded, and raised on. The
+        floors that a text fails are recorded as guardrails.
+        """
+        begun = self._begin_call(*_profile_and_args(request))
+        result = CallResult()
+        try:
+            yield result
+        except Exception as error:
+            self._fail_call(begun, error)
+            raise
+        self._end_call(begun, result.value, lambda: None)
+        self._guardrails_of(result.value)
+
+    def answer(self, request: RememberRequest | ForgetRequest, call: Callable[[], Any]) -> Remembered | None:
+        """Make and record a call of ``remember`` or ``forget``; a replay answers from the record."""
+        answer: Any = self.perform(*_profile_and_args(request), call)
+        if isinstance(request, ForgetRequest):
+            return None
         remembered = answer if isinstance(answer, Remembered) else Remembered.from_json(answer)
-        for reason in remembered.reasons:
-            self.guardrail(reason.rpartition("[")[2].rstrip("]"))
+        self._guardrails_of(remembered)
         return remembered
 
-    def forget(self, subject: str, reason: str, call: Callable[[], None], *, scope: str = SHARED) -> None:
-        """Record that something is forgotten."""
-        place = {} if scope == SHARED else {"scope": scope}
-        self.perform(FORGET, {"subject": subject, "reason": reason, **place}, call)
+    def _guardrails_of(self, answer: object) -> None:
+        for reason in answer.reasons if isinstance(answer, Remembered) else ():
+            self.guardrail(reason.rpartition("[")[2].rstrip("]"))
 
     def retrieval(
         self,

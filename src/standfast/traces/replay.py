@@ -19,6 +19,7 @@ from standfast.clock import Clock, ManualClock
 from standfast.errors import NotReplayable, RecordedFailure, ReplayDiverged
 from standfast.records.canon import canonical_bytes, fingerprint
 from standfast.records.requests import (
+    ForgetRequest,
     RecallFields,
     RecallRequest,
     RememberFields,
@@ -183,13 +184,15 @@ class ReplayedRun(RecordingRun):
         memory: object = self._memory
         if isinstance(memory, RedactingMemory):
             request = memory.redacted_request(request)
-        return self.recorder.remember(request, self._needs_memory)
+        answer = self.recorder.answer(request, self._needs_memory)
+        assert answer is not None, "every text that is remembered gets an answer"
+        return answer
 
     def forget(self, subject: str, *, reason: str, scope: str | None = None) -> None:
         """Record the same forgetting again; see ``Run.forget``."""
-        self.recorder.forget(
-            subject, reason, self._needs_memory, scope=self.scope if scope is None else scope
-        )
+        within = self.scope if scope is None else scope
+        request = ForgetRequest(subject=subject, reason=reason, scope=within)
+        self.recorder.answer(request, self._needs_memory)
 
     def _needs_memory(self) -> NoReturn:
         run = self.recorder.run

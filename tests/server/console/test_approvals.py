@@ -111,7 +111,7 @@ def test_what_is_ticked_is_shown_in_full_and_decided_by_one_signature(tmp_path: 
         memory.remember(
             "Parcels to Norway need a form.", source={"kind": "doc", "id": "handbook"}, propose=True
         )
-        ids = [one.proposal.proposal_id for one in memory.approvals().waiting()]
+        ids = [one.proposal.proposal_id for one in memory.approvals.waiting()]
         boxes = [
             str(attributes["name"])
             for _, attributes in elements_of(client.get("/console/approvals"))

@@ -37,10 +37,10 @@ def test_steps_that_are_not_accepted_supersede_nothing(tmp_path: Path) -> None:
         memory.remember("It opens at eight.", subject="desk", source=HANDBOOK, propose=True)
         law = next(
             one
-            for one in memory.approvals().waiting()
+            for one in memory.approvals.waiting()
             if one.proposal.operation is Operation.VAULT_WRITE and one.record.subject == "desk"
         )
-        memory.approvals().decide(decision(memory, law), signers=SIGNERS)
+        memory.approvals.decide(decision(memory, law), signers=SIGNERS)
         after = timeline_of(memory.history("desk"), "desk")
 
     assert before == [

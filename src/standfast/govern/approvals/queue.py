@@ -30,7 +30,6 @@ from standfast.govern.evidence import (
     sealed_record,
 )
 from standfast.govern.judge.text_reading import TextReading
-from standfast.govern.patterns import said_row
 from standfast.govern.refusals import refusal_by_human
 from standfast.limits import MIN_PROPOSAL_PREFIX_CHARS
 from standfast.records.canon import parse, utc_text
@@ -371,7 +370,7 @@ class _DecisionCommit(msgspec.Struct, frozen=True, kw_only=True):
             rows |= spent.rows
         rows |= {one.key: one.as_json() for one in placed}
         if placed:
-            rows[said_key(record.scope, reading, record.memory_id)] = said_row()
+            rows[said_key(record.scope, reading, record.memory_id)] = {}
         present = self.store.read(self.namespace, [*rows], at=self.head)
         for one in placed:
             require_write(Role.HUMAN, one.band)

@@ -115,7 +115,7 @@ def _matching(request: PageRequest, query: ApprovalsPageQuery) -> tuple[list[Pro
 
 def _card(request: PageRequest, proposal_id: str) -> ProposalCard:
     memory = request.memory(Permission.GET_PROPOSAL)
-    found = memory.approvals().find(proposal_id)
+    found = memory.approvals.find(proposal_id)
     if isinstance(found, DecidedProposal):
         return ProposalCard(found.proposal, None)
     proposal = found.proposal

@@ -160,7 +160,7 @@ def _lines(memory: Memory, bands: Iterable[Band], scope: str) -> Iterator[bytes]
     for band in bands:
         for version in memory.store.scan(memory.namespace, prefix=prefix_of(band, scope), at=at):
             yield canonical_bytes(record_of(version).as_json()) + b"\n"
-    for waiting in memory.approvals().waiting():
+    for waiting in memory.approvals.waiting():
         if is_within(waiting.record.scope, scope):
             plain = {**waiting.record.as_json(), "band": Band.PHOENIX.value}
             yield canonical_bytes(plain) + b"\n"

@@ -270,7 +270,7 @@ class Search:
             hit.bands.append(band)
 
     def _search_proposals(self, memory: Memory) -> None:
-        queue = memory.approvals()
+        queue = memory.approvals
         for waiting in queue.waiting():
             self._read += 1
             self._consider_proposal(memory.namespace, waiting.proposal, waiting.record)

@@ -31,7 +31,7 @@ def list_proposals(
     gateway: Gateway, caller: Caller, namespace: str, query: store_schemas.ProposalsQuery
 ) -> store_schemas.ProposalsPage:
     """List the proposals that wait for a decision, or those that were decided, by id."""
-    queue = gateway.authorize(caller, Permission.LIST_PROPOSALS, namespace).approvals()
+    queue = gateway.authorize(caller, Permission.LIST_PROPOSALS, namespace).approvals
     after = decode_name(query.cursor)
     listed = queue.decided() if query.decided else queue.waiting()
     page, cursor = paginate(
@@ -61,8 +61,8 @@ def get_proposal(
     return store_schemas.ProposalResponse(
         proposal=found.proposal,
         record=found.record,
-        replaces=memory.approvals().replaced(found.proposal, Decision.APPROVE),
-        replaces_memory=memory.approvals().replaced(found.proposal, Decision.ACCEPT),
+        replaces=memory.approvals.replaced(found.proposal, Decision.APPROVE),
+        replaces_memory=memory.approvals.replaced(found.proposal, Decision.ACCEPT),
         to_sign=tuple(
             _to_sign(gateway, memory, found.proposal, decision, query.minutes) for decision in Decision
         ),
@@ -71,7 +71,7 @@ def get_proposal(
 
 def _found(memory: Memory, caller: Caller, proposal_id: str) -> WaitingProposal | DecidedProposal:
     """The proposal, unless it is of a scope that the caller may not see."""
-    found = memory.approvals().find(proposal_id)
+    found = memory.approvals.find(proposal_id)
     if not caller.covers_scope(scope_in(found.proposal.key)):
         raise ApprovalError("no_such_proposal", problem=f"no proposal id begins with {proposal_id!r:.80}")
     return found
@@ -85,7 +85,7 @@ def _to_sign(
         decision=decision,
         expires_at=gateway.clock.now() + timedelta(minutes=minutes),
         nonce=gateway.store.ids.new_id(),
-        replaces=memory.approvals().replaces(proposal, decision),
+        replaces=memory.approvals.replaces(proposal, decision),
     )
     return store_schemas.StatementToSign(
         decision=decision,
@@ -108,7 +108,7 @@ def decide(
     approval = Approval.of(
         body.statement, body.signature, signers=signers, at=gateway.clock.now(), signed_list=body.signed_list
     )
-    return memory.approvals().decide(approval, signers=signers, agents=gateway.agents())
+    return memory.approvals.decide(approval, signers=signers, agents=gateway.agents())
 
 
 def due(gateway: Gateway, caller: Caller, namespace: str) -> store_schemas.DueResponse:

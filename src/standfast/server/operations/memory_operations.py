@@ -256,7 +256,7 @@ def diff(gateway: Gateway, caller: Caller, namespace: str, query: DiffQuery) -> 
 def status(gateway: Gateway, caller: Caller, namespace: str) -> StatusResponse:
     """Return the state of a namespace, and the permissions of the caller there."""
     memory = gateway.authorize(caller, Permission.STATUS, namespace)
-    proposals = islice(memory.approvals().waiting(), SCAN_PAGE_RECORDS)
+    proposals = islice(memory.approvals.waiting(), SCAN_PAGE_RECORDS)
     waiting = sum(1 for one in proposals if caller.covers_scope(scope_in(one.proposal.key)))
     permissions = [one.value for one in Permission if is_allowed(caller, one, namespace_for(one, namespace))]
     return StatusResponse(

@@ -35,6 +35,7 @@ from standfast.records.requests import (
 )
 from standfast.records.vocabulary import (
     Band,
+    Outcome,
     Receipt,
     Record,
     Remembered,
@@ -182,8 +183,11 @@ class RecallResponse(Value, frozen=True, kw_only=True):
         return items
 
 
-class RememberResponse(Value, frozen=True, kw_only=True):
-    """The verdict on a text, the reasons, and the bands it is in. In an open run there is no receipt yet."""
+class RememberResponse(Outcome, Value, frozen=True, kw_only=True):
+    """The verdict on a text, the reasons, and the bands it is in. In an open run there is no receipt yet.
+
+    In Python, ``accepted``, ``rejected`` and ``needs_review`` say what the verdict means.
+    """
 
     memory_id: str
     verdict: Verdict

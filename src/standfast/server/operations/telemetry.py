@@ -261,7 +261,7 @@ def _present(memories: Iterable[Memory]) -> Iterator[tuple[str, str, str, Sample
         behind[own] = status.behind
         rows[own] = sum(band.rows for band in status.bands)
         index_bytes[own] = sum(band.size_bytes for band in status.bands)
-        waiting[own] = sum(1 for _ in islice(memory.approvals().waiting(), SCAN_PAGE_RECORDS))
+        waiting[own] = sum(1 for _ in islice(memory.approvals.waiting(), SCAN_PAGE_RECORDS))
         budgets = memory.band_budgets.budgets
         keys = {band: budget_key(band) for band in budgets}
         stored = memory.store.read(memory.namespace, sorted(keys.values())) if keys else {}

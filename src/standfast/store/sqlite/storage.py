@@ -415,7 +415,8 @@ class SQLiteTransaction:
         for erasure in changes.erasures:
             self._erase(erasure)
         many(schema.ERASE_VECTORS, astuple, changes.erasures)
-        drop_erased(self._connection, changes.erasures)
+        if changes.erasures:
+            drop_erased(self._connection, changes.erasures)
         many(schema.PUT_BUFFER, astuple, changes.buffers)
         many(schema.PUT_BRANCH, astuple, changes.branches)
         for commit_id in changes.dropped:

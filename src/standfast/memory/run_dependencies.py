@@ -1,0 +1,69 @@
+"""What the runs of a memory work with, and what they may do."""
+
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+
+from standfast.errors import InvalidValue
+from standfast.govern.judge.judge import Judge
+from standfast.govern.policy import MemoryWritePolicy
+from standfast.memory.band_budgets import BandBudgets
+from standfast.memory.judging_cache import JudgingCache
+from standfast.memory.snapshot_view import SnapshotReader
+from standfast.records.origins import Origin
+from standfast.records.scopes import SHARED
+from standfast.records.vocabulary import CommitPolicy, RunIdentity, VisibilityMode, member_of
+from standfast.store.store import Store
+from standfast.traces.folder import TraceFolder
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunServices:
+    """What a run works with. ``Memory`` builds it once, and all of its runs share it."""
+
+    store: Store
+    namespace: str
+    judge: Judge
+    policy: MemoryWritePolicy
+    budgets: BandBudgets
+    judging_cache: JudgingCache
+    origin_of_kind: Mapping[str, Origin]
+    reader: SnapshotReader
+    traces: TraceFolder | None
+    commit_policy: CommitPolicy
+    policy_set_id: str
+    """The id of the judge's floors, the write policy and the budgets."""
+    warn: Callable[[str], None]
+    """Takes what failed after a commit was applied."""
+
+    def identity(
+        self,
+        run_id: str,
+        *,
+        workflow: str,
+        at: int,
+        mode: VisibilityMode = VisibilityMode.BUFFERED_WRITE,
+        scope: str = SHARED,
+    ) -> RunIdentity:
+        """The identity of a run from a snapshot, under the policies that are in force."""
+        return RunIdentity(
+            run_id=run_id,
+            workflow_id=workflow,
+            memory_snapshot_id=at,
+            visibility_mode=mode,
+            policy_set_id=self.policy_set_id,
+            scope=scope,
+        )
+
+    def budgets_lock(self) -> AbstractContextManager[object]:
+        """Held while a commit is planned and submitted, because write policies remember what they were shown."""
+        return self.budgets.lock if self.budgets.budgets else nullcontext()
+
+
+def checked_ceiling(ceiling: VisibilityMode | str) -> VisibilityMode:
+    """The ceiling of this name; ``InvalidValue`` if it is none, or that of live runs."""
+    checked = member_of(VisibilityMode, ceiling, what="mode")
+    if not checked.is_deterministic:
+        problem = "it must be off, read_only or buffered_write; live runs are allowed by allow_live=True"
+        raise InvalidValue(what="ceiling", problem=problem)
+    return checked
