@@ -34,8 +34,7 @@ from standfast.recall.answers import Package
 from standfast.recall.controllers import ControllerRegistry
 from standfast.recall.embedders import Embedder
 from standfast.recall.tokens import TokenCounter
-from standfast.records.canon import fingerprint
-from standfast.records.origins import Origin, checked_origin, described_origins, origin_table
+from standfast.records.origins import Origin, checked_origin, origin_table
 from standfast.records.requests import (
     AddFields,
     AddRequest,
@@ -127,14 +126,6 @@ class Memory:
         commit_policy = member_of(CommitPolicy, commit_policy, what="commit_policy")
         self.band_budgets = budgets if isinstance(budgets, BandBudgets) else BandBudgets(budgets)
         origin_of_kind = origin_table(origins or {})
-        described = [
-            judge.describe(),
-            strict,
-            self.band_budgets.describe(),
-            described_origins(origin_of_kind),
-            *([] if commit_policy is CommitPolicy.ACCEPTED else [commit_policy.value]),
-        ]
-        self.policy_set_id = f"policies-{fingerprint(described)[:16]}"
         self.judging_cache = JudgingCache(store, namespace)
         self.vectors = MemoryVectors(store, namespace, embedder, warn=self._warn)
         self.reader = SnapshotReader(
@@ -159,9 +150,9 @@ class Memory:
             reader=self.reader,
             traces=traces,
             commit_policy=commit_policy,
-            policy_set_id=self.policy_set_id,
             warn=self._warn,
         )
+        self.policy_set_id = self._services.policy_set_id
         self.traces = traces
         self.ledger = MemoryLedger(store, notary, warn=self._warn)
         self.governance = MemoryGovernance(store, namespace, self.band_budgets)

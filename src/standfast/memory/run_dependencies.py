@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from standfast.errors import InvalidValue
 from standfast.govern.judge.judge import Judge
@@ -10,7 +10,8 @@ from standfast.govern.policy import MemoryWritePolicy
 from standfast.memory.band_budgets import BandBudgets
 from standfast.memory.judging_cache import JudgingCache
 from standfast.memory.snapshot_view import SnapshotReader
-from standfast.records.origins import Origin
+from standfast.records.canon import fingerprint
+from standfast.records.origins import Origin, described_origins
 from standfast.records.scopes import SHARED
 from standfast.records.vocabulary import CommitPolicy, RunIdentity, VisibilityMode, member_of
 from standfast.store.store import Store
@@ -31,10 +32,20 @@ class RunServices:
     reader: SnapshotReader
     traces: TraceFolder | None
     commit_policy: CommitPolicy
-    policy_set_id: str
-    """The id of the judge's floors, the write policy and the budgets."""
     warn: Callable[[str], None]
     """Takes what failed after a commit was applied."""
+    policy_set_id: str = field(init=False)
+    """The id of everything that decides what is stored: floors, write policy, budgets, origins."""
+
+    def __post_init__(self) -> None:
+        policies = [
+            self.judge.describe(),
+            self.policy.strict_mode,
+            self.budgets.describe(),
+            described_origins(self.origin_of_kind),
+            *([] if self.commit_policy is CommitPolicy.ACCEPTED else [self.commit_policy.value]),
+        ]
+        object.__setattr__(self, "policy_set_id", f"policies-{fingerprint(policies)[:16]}")
 
     def identity(
         self,
