@@ -512,7 +512,7 @@ class Receipt(Value, frozen=True, kw_only=True):
     replayed: bool = False
 
 
-class Outcome:
+class RememberOutcome:
     """What a verdict on a text means, in plain words. One of the three is true."""
 
     __slots__ = ()
@@ -535,7 +535,7 @@ class Outcome:
         return not (self.accepted or self.rejected)
 
 
-class Remembered(Outcome, Value, frozen=True, kw_only=True):
+class Remembered(RememberOutcome, Value, frozen=True, kw_only=True):
     """The result of remembering: whether it is accepted, rejected or needs review; the verdict with its
     reasons, the bands the record goes to, and the proposal that waits, if any.
 

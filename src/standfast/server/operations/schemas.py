@@ -35,10 +35,10 @@ from standfast.records.requests import (
 )
 from standfast.records.vocabulary import (
     Band,
-    Outcome,
     Receipt,
     Record,
     Remembered,
+    RememberOutcome,
     Snapshot,
     Value,
     Verdict,
@@ -183,7 +183,7 @@ class RecallResponse(Value, frozen=True, kw_only=True):
         return items
 
 
-class RememberResponse(Outcome, Value, frozen=True, kw_only=True):
+class RememberResponse(RememberOutcome, Value, frozen=True, kw_only=True):
     """The verdict on a text, the reasons, and the bands it is in. In an open run there is no receipt yet.
 
     In Python, ``accepted``, ``rejected`` and ``needs_review`` say what the verdict means.
