@@ -29,7 +29,6 @@ from standfast.govern.judge.claim import (
     Claim,
     Finding,
     JudgingContext,
-    NeedsReview,
     sites_of,
     sources_of,
 )
@@ -530,11 +529,12 @@ _SEALS: Final = _TABLE.words("seals")
 
 # Subjects and tags under which agents keep what they are to do from now on.
 _STANDING: Final = _TABLE.words("standing")
-_STANDING_FROM_OUTSIDE: Final = NeedsReview(
+_STANDING_FROM_OUTSIDE: Final = Finding(
     0.3,
-    "a standing preference from an untrusted source. If the user confirms it, remember it again with the user"
-    " as the source; otherwise reject it",
+    "an order to memory from an untrusted source. If the user wants it, let the user say it, or remember it"
+    " with the user as the source",
 )
+_UNSPACED_LETTERS: Final = re.compile("[\u3040-\u30ff\u3400-\u9fff]")
 
 
 @cache
@@ -545,15 +545,22 @@ def authority_phrases() -> Phrasebook:
 
 @cache
 def standing_phrases() -> Phrasebook:
-    """Phrases by which a text says what is to be done from now on."""
+    """Phrases that tell memory what a user wants, or what is to be done from now on."""
     return Phrasebook(*read_phrases("standing.phrases"))
+
+
+@cache
+def _standing_unspaced() -> re.Pattern[str]:
+    return re.compile("|".join(line for _, _, line in read_phrases("standing_unspaced.forms")))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AuthorityFloor:
     """Only a human may claim to make law: by band, tags, kind of source, a verdict of its own, or in words.
 
-    What an untrusted source says about how to treat the user from now on needs a human, too.
+    What an untrusted source wants remembered about the user's wishes, or done from now on, is an order to
+    memory, and is refused; it makes no proposal, so that no page floods the queue. Said by the user, it is a
+    preference.
 
     An agent that wants something sealed proposes it for PHOENIX. A human's claim passes, because it still
     takes a signature to seal it. In words it recognises phrases, mostly English ones. It relies on the role
@@ -599,7 +606,14 @@ def _is_standing(claim: Claim) -> bool:
     named = {*(claim.record.subject or "").lower().split("/")[:-1], *claim.record.tags}
     if not _STANDING.isdisjoint(named):
         return True
-    return any(_first_phrase(standing_phrases(), field) for field in claim.fields)
+    return any(_first_phrase(standing_phrases(), field) or _is_unspaced(field) for field in claim.fields)
+
+
+def _is_unspaced(field: TextReading) -> bool:
+    folded = field.folded
+    if folded.isascii() or _UNSPACED_LETTERS.search(folded) is None:
+        return False
+    return _standing_unspaced().search(folded) is not None
 
 
 def _first_phrase(book: Phrasebook, field: TextReading) -> Phrase | None:

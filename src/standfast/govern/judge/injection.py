@@ -25,7 +25,7 @@ from standfast.records.origins import Origin
 
 # Signs further apart than two passages have nothing to do with each other; a long text has some of each by
 # chance.
-_PASSAGE_CHARS: Final = 600
+_PASSAGE_CHARS: Final = 300
 _WINDOW_WORDS: Final = 9
 _WINDOW_BACK_WORDS: Final = 7
 _QUOTATION_WINDOW_CHARS: Final = 140
@@ -359,7 +359,7 @@ _LEAKING_IMAGE: Final = re.compile(
 )
 # A link, or a host name, into which something of the reader's is to be put.
 _LEAKING_LINK: Final = re.compile(
-    r"https?://[^\s<>{}]{0,300}[<{\[]{1,2}[^<>{}\[\]\n]{0,60}(?:base64|(?:url)?encoded|conversation|chat"
+    r"https?://[^\s<>{}]{0,300}[<{\[]{1,2}[^<>{}\[\]\n]{0,60}(?:base64|(?:url)?encoded[^a-z]|conversation|chat"
     r" history|system prompt|"
     r"(?:user|customer|visitor)'?s["
     r" _](?:e-?mail|name|data|question|address|token|password|phone|history|query))[^<>{}\[\]\n]{0,60}[>}\]]"

@@ -52,6 +52,25 @@ _GIVEN: Final = re.compile(
     r"[\"'`(<]{0,2}(?P<value>[^\s\"'`,;<>()]{4,200})",
     re.IGNORECASE,
 )
+# A name that ends in a word for a key, with anything before and after it, and a token next to it.
+_NAMED_TOKEN: Final = re.compile(
+    r"(?P<name>(?<![A-Za-z0-9])[\w.-]{0,40}?(?:key|token|tkn|secret|passw(?:or)?d|pwd|credentials?|login|access|private|"
+    r"(?<![a-z])pat|auth)(?:[_. -]?(?:key|token|secret|id|value|string|code|hash|pass|v\d)){0,2}s?)"
+    r"(?P<joint>[\"'`\])]{0,2}\s{0,3}(?::=|=>|==?|:|=)\s{0,3}[\"'`(]{0,2}|\s{1,2}[\"'`]?|[-_.](?=[0-9a-z]))"
+    r"(?P<token>(?=[A-Za-z+/=_.~-]{0,60}\d)(?=[\d+/=_.~-]{0,60}[A-Za-z])[A-Za-z0-9][A-Za-z0-9+/=_.~-]{15,299})(?![\w@])",
+    re.IGNORECASE,
+)
+_HARMLESS_NAME: Final = re.compile(
+    r"idempoten|partition|primary|foreign|cache|public|sort|row|dedup|etag|key.?id|kid$|fingerprint|hash|digest|checksum|"
+    r"sha|page|cursor|next|continuation|access.?log|tokeni|keyboard|monkey|author|csrf|nonce|key.?name|object|(?<![a-z])bucket|"
+    r"image|commit|trace|span|session.?id|token.?id|access.?point|hot.?key|key.?word|keystore|redis|shard|ledger|label",
+    re.IGNORECASE,
+)
+_GIVES_ACCESS: Final = re.compile(
+    r"secret|token|tkn|passw|pwd|login|(?<![a-z])pat$|access|private|(?:api|auth|account|app|service|client|user|license|"
+    r"integration|rest|write|admin|master)[_. -]?key|[a-z]{3,}[_.-]?key$",
+    re.IGNORECASE,
+)
 _CHOSEN_BY_PEOPLE: Final = tuple(_TABLE.words("chosen by people"))
 # A name in a program: `self.sesv2_backend.list_pools`, `keep_old_secret_for_24_hours`.
 _CODE_NAME: Final = re.compile(
@@ -156,6 +175,10 @@ _GROUP_STARTS: Final = tuple(dict.fromkeys(one.prefix for one in KEY_FORMATS if 
 _UNJOINED_STARTS: Final = tuple(start for start in _GROUP_STARTS if "_" not in start and "-" not in start)
 _GROUPS: Final = re.compile(
     rf"(?<![\w-])(?:{'|'.join(map(re.escape, _GROUP_STARTS))})[\w-]{{0,12}}(?: [\w-]{{2,12}}){{2,40}}"
+)
+_LINE_END: Final = re.compile(r"[ \t]*\\?\r?\n[ \t]*")
+_TWO_LINES: Final = re.compile(
+    rf"(?<![\w-])(?:{'|'.join(map(re.escape, _GROUP_STARTS))})[\w+/=-]{{0,250}}[ \t]*\\?\r?\n[ \t]*[\w+/=-]{{4,250}}"
 )
 # A name in a program: words in one case, joined. Issued keys have digits among their letters, or upper and
 # lower case.
@@ -275,6 +298,9 @@ def every_secret_in(text: str, longest_run_chars: int) -> Iterator[FoundSecret]:
         for found in _TOKEN.finditer(text):
             if _is_random_next_to_a_word_for_it(text, found):
                 yield FoundSecret("random token next to a word for a secret", found[0])
+        for found in _NAMED_TOKEN.finditer(text):
+            if _is_named_token(found):
+                yield FoundSecret("token after the name of a key", found["token"])
     yield from _split_keys_in(text)
     yield from _codes_in(text, lowered)
     yield from _phrases_in(text, lowered)
@@ -367,6 +393,21 @@ def _split_keys_in(text: str) -> Iterator[FoundSecret]:
                 key = form.pattern.fullmatch(joined)
                 if key is not None and _is_issued(key[1]) and len(_DIGIT_RUNS.findall(key[1])) >= 2:
                     yield FoundSecret(form.kind, " ".join(groups[:count]))
+    if "\n" in text:
+        yield from _broken_keys_in(text)
+
+
+def _broken_keys_in(text: str) -> Iterator[FoundSecret]:
+    """Keys that go on in the next line."""
+    for found in _TWO_LINES.finditer(text):
+        first, rest = _LINE_END.split(found[0], maxsplit=1)
+        for form in ISSUED_FORMS:
+            if first.startswith(form.part):
+                key = form.pattern.match(first + rest)
+                is_broken = key is not None and key.end() > len(first)
+                if key is not None and is_broken and _is_issued(key[1]) and _DIGIT_RUNS.search(rest):
+                    yield FoundSecret(form.kind, found[0])
+                    break
 
 
 def _mixes_digits_in(body: str) -> bool:
@@ -422,18 +463,36 @@ def _is_given(found: re.Match[str]) -> bool:
     )
 
 
+def _is_named_token(found: re.Match[str]) -> bool:
+    """Whether a token after a name such as ``sonar.login`` or ``ado_pat`` is one that a service issued."""
+    token, name = found["token"].rstrip(".=-_"), found["name"].lower()
+    if _HARMLESS_NAME.search(name) or not _is_issued(token) or _CODE_NAME.fullmatch(token):
+        return False
+    if _VARIABLE.fullmatch(token) or _NO_VALUE.match(token) or _DATED.search(token):
+        return False
+    if _is_called(found) or _is_meeting_link(found):
+        return False
+    is_assigned = any(char in found["joint"] for char in ":=")
+    if _HASH_OR_ID.fullmatch(token):
+        # A digest or an id, unless its name says that it gives access.
+        return len(token) >= 32 and _GIVES_ACCESS.search(name) is not None
+    digits = len(_DIGIT_RUNS.findall(token))
+    if is_assigned:
+        return digits >= 2 and _bits(token) >= 3.0
+    return len(token) >= 20 and digits >= 3 and _bits(token) >= _LEAST_BITS
+
+
 def _is_called(found: re.Match[str]) -> bool:
     """Whether the value is the name of a function that a program calls: ``credentials = boto3.Session()``."""
-    return found.string.startswith("(", found.end("value")) and _CALLED.fullmatch(found["value"]) is not None
+    group = "value" if "value" in found.re.groupindex else "token"
+    return found.string.startswith("(", found.end(group)) and _CALLED.fullmatch(found[group]) is not None
 
 
 def _is_meeting_link(found: re.Match[str]) -> bool:
     """Whether it is the passcode inside a link to a meeting, which is how such links are handed out."""
     start = found.start()
-    return (
-        found["word"].lower() == "pwd"
-        and _MEETING.search(found.string, max(0, start - 120), start) is not None
-    )
+    name = found["word"] if "word" in found.re.groupindex else found["name"]
+    return name.lower() == "pwd" and _MEETING.search(found.string, max(0, start - 120), start) is not None
 
 
 def _is_random_next_to_a_word_for_it(text: str, found: re.Match[str]) -> bool:

@@ -1,0 +1,97 @@
+"""Secrets are found wherever they stand, and nothing depends on the fields next to them."""
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from standfast.govern.judge.judge import Claim, FloorRegistry, Judge
+from standfast.govern.judge.secrecy import redacted, redacted_json, redacted_text
+from standfast.records.vocabulary import Record, Verdict, normal_tags
+from tests.govern.corpus import WORKED_ON, cases
+
+JUDGE = Judge(FloorRegistry.shipped())
+KEY = "AKIA" + "Z7Q4M2X9T5W3K8P6"
+TOKEN = "ghp_" + "a9B8c7D6e5F4g3H2i1J0" + "k9L8m7N6o5P4q3R2"
+BODY = "MIIEpAIBAAKCAQEA" + "u9Zk3vQ7xT2mB8nC5pL1wR6yH4jF0dGsq8W2e5R7t1Y4u9I3"
+
+SOURCES: list[dict[str, Any] | None] = [
+    None,
+    {"kind": "doc", "id": "handbook#4"},
+    {"kind": "tool", "id": "crm"},
+    {"kind": "web", "id": "https://site.example/page?id=4"},
+    {"kind": "user", "id": "ada"},
+    {"kind": "mail", "id": "m-17", "url": "https://mail.example/17"},
+]
+SENTENCES = [case.claim.record.text for case in cases(WORKED_ON) if case.label in ("secret", "clean")]
+
+
+def _secrecy(text: str, **fields: Any) -> str | None:
+    judgement = JUDGE.judge(Claim(record=Record(memory_id="m", text=text, **fields)))
+    return next(check.reason for check in judgement.floor_checks if check.floor == "F5_Secrecy")
+
+
+@pytest.mark.parametrize("text", SENTENCES[::7])
+def test_whether_a_secret_is_found_does_not_depend_on_the_source(text: str) -> None:
+    assert len({_secrecy(text, source=source) for source in SOURCES}) == 1
+
+
+@given(
+    st.sampled_from(SENTENCES),
+    st.sampled_from(SOURCES),
+    st.lists(st.sampled_from(["billing", "travel", "todo"]), max_size=2, unique=True),
+    st.dictionaries(st.sampled_from(["plan", "lang"]), st.sampled_from(["gold", "de", "3"]), max_size=2),
+)
+def test_the_finding_on_a_text_does_not_depend_on_unrelated_fields(
+    text: str, source: dict[str, Any] | None, tags: list[str], metadata: dict[str, str]
+) -> None:
+    fields: dict[str, Any] = {"source": source, "tags": normal_tags(tags), "metadata": metadata}
+
+    assert _secrecy(text, **fields) == _secrecy(text)
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"text": f"The key is {KEY}."},
+        {"text": f"The key is {TOKEN[:20]}\n{TOKEN[20:]}"},
+        {"text": f"{BODY}\n{BODY}\n{BODY}"},
+        {"text": f"{BODY}\n{BODY}\n-----END RSA PRIVATE KEY-----"},
+        {"text": "A fact.", "tags": normal_tags([TOKEN])},
+        {"text": "A fact.", "subject": f"keys/{KEY}"},
+        {"text": "A fact.", "metadata": {"password": "hunter-99!x"}},
+        {"text": "A fact.", "metadata": {KEY: "x"}},
+        {"text": "A fact.", "source": {"kind": "doc", "id": KEY}},
+        {"text": "A fact.", "refs": ({"kind": "doc", "id": "a", "note": [f"see {TOKEN}"]},)},
+        {"text": "A fact.", "scope": f"user/{KEY}"},
+        {"text": "A fact.", "session": TOKEN},
+        {"text": "A fact.", "speaker": TOKEN},
+        {"text": "sonar.login=4924be8f51f3e738c97db2c4ace51db7e938f28b"},
+        {"text": "ado_pat: q7w3e9r2t5y8u1i4o6p0a2s4d6f8g1h3j5k7l9z2x4c6v8b0n1m3"},
+    ],
+    ids=str,
+)
+def test_a_secret_is_found_in_every_field_and_cut_out_of_it(fields: dict[str, Any]) -> None:
+    record = Record(memory_id="m", **fields)
+    judgement = JUDGE.judge(Claim(record=record))
+    kept = redacted(record)
+
+    assert judgement.verdict is Verdict.VOID
+    assert "secret" in judgement.reasons[0]
+    stored = str(kept.as_json())
+    for secret in (KEY, TOKEN, TOKEN.lower(), TOKEN[20:], BODY, "hunter-99", "4924be8f", "q7w3e9r2"):
+        assert secret not in stored
+    if fields["text"] == "A fact.":
+        assert kept.text == "A fact.", "the other fields stay"
+
+
+def test_arguments_and_results_are_redacted_inside_out() -> None:
+    given_value = {"auth": {"password": "hunter-99!x"}, "rows": [f"key {KEY}", 4, None], "n": 1}
+
+    assert redacted_json(given_value) == {
+        "auth": {"password": "[redacted: password or key next to a word for it]"},
+        "rows": ["key [redacted: AWS access key id]", 4, None],
+        "n": 1,
+    }
+    assert redacted_text("erasure request 17") == "erasure request 17"
