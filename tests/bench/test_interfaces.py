@@ -231,7 +231,7 @@ def test_any_repository_gives_episodes_of_every_format(tmp_path: Path) -> None:
             "schema.graphql": GRAPHQL,
             "shape.json": schema,
             "events.json": _asyncapi({"properties": {"id": {}}}).decode(),
-            "docs/page.md": f"# Use\n{'first words ' * 20}\n",
+            "docs/page.md": f"# Use\n`run` {'first words ' * 20}\n",
             "CHANGELOG.md": "- a note before\n\n## 1.0.0\n- Added a thing\n",
         },
     )

@@ -542,7 +542,7 @@ def test_a_bold_line_inside_a_note_is_no_heading() -> None:
     """Only a paragraph of its own, outside of lists, is one."""
     text = (
         "## 1.1.0\n\n- Something is added\n\n  **Breaking**\n\n  It was long.\n- Another thing is added\n\n"
-        "**Deprecated**\n\n- The old way\n"
+        "**Deprecated**\n\n- The old way\n\nBug fixes:\n\n- The other way\n"
     )
     notes = list(read_notes(text))
 
@@ -550,6 +550,7 @@ def test_a_bold_line_inside_a_note_is_no_heading() -> None:
         ("", "breaking"),
         ("", "added"),
         ("Deprecated", "deprecation"),
+        ("Bug fixes", "fix"),
     ]
 
 

@@ -4,24 +4,23 @@ GraphQL: each object, interface, input, enum and union is one operation of the i
 its fields, values or members; a field with arguments is one of its own. Protobuf: each message and enum is
 one, and each method of a service. Types are compared without an outer ``!``; an input's non-null field
 without a default is required, and so is proto2's ``required``.
+
+GraphQL is read by graphql-core, in the extra ``bench``. Protobuf files are read here: protoc needs every file that
+they import, which a history may not have, and the parsers on the package index read invalid files without an error.
 """
 
 import re
-from typing import Final
+from importlib import import_module
+from typing import Any, Final
 
 from standfast.bench.sources.interfaces import ApiOperation
-from standfast.errors import BadFile
+from standfast.errors import BadFile, MissingExtra
 
-_GRAPHQL_TOKEN: Final = re.compile(
-    r'"""(?:\\"""|[^\\]|\\(?!"""))*?"""|"(?:\\.|[^"\\\n])*"|#[^\n]*|[_A-Za-z]\w*|-?[0-9][\w.+-]*|\.\.\.|[^\s,\ufeff]',
-    re.DOTALL,
-)
 _PROTO_TOKEN: Final = re.compile(
     r'//[^\n]*|/\*.*?\*/|"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])*\'|[.]?[_A-Za-z][\w.]*|-?[0-9][\w.+-]*|\S',
     re.DOTALL,
 )
 _OPEN: Final = {"{": "}", "(": ")", "[": "]", "<": ">"}
-_GRAPHQL_TYPES: Final = frozenset(("type", "interface", "input"))
 _PROTO_LABELS: Final = frozenset(("optional", "required", "repeated"))
 _DEPRECATED: Final = "deprecated"
 
@@ -103,93 +102,75 @@ class _Fields:
 
 def read_graphql(content: bytes, path: str, prefix: str) -> dict[str, ApiOperation]:
     """Return the types of a GraphQL schema in its definition language."""
-    words = _GRAPHQL_TOKEN.findall(content.decode("utf-8", "replace"))
-    kept: list[str] = []
-    for word in words:
-        # A text is a description, unless it is a value.
-        if word[0] not in '#"' or (word[0] == '"' and kept and kept[-1] in "=:"):
-            kept.append(word)
-    tokens = _Tokens(kept, path)
+    try:
+        graphql: Any = import_module("graphql")
+    except ImportError:
+        raise MissingExtra(feature="Reading GraphQL", extra="bench") from None
+    try:
+        document = graphql.parse(content.decode("utf-8", "replace").lstrip("\ufeff"), no_location=True)
+    except (graphql.GraphQLError, RecursionError) as error:
+        problem = str(getattr(error, "message", error))
+        raise BadFile(file=path, problem=f"it can't be read: {problem}") from None
     found: dict[str, ApiOperation] = {}
-    while tokens.next:
-        tokens.accept("extend")
-        kind = tokens.take()
-        if kind in _GRAPHQL_TYPES or kind in ("enum", "union"):
-            name = f"{prefix}:{tokens.take()}"
-            one = _graphql_type(tokens, kind, name, found)
-            if name in found:
-                one.extend(found[name])
-            found[name] = one.operation(name)
-        # Scalars, directives and the schema's roots have no fields; their words are passed over one by one.
-        elif kind in _OPEN:
-            tokens.at -= 1
-            tokens.skip_group()
+    for definition in document.definitions:
+        # ``object_type_extension`` and the like add to a type.
+        kind = definition.kind.removesuffix("_definition").removesuffix("_extension").removesuffix("_type")
+        if kind not in ("object", "interface", "input_object", "enum", "union"):
+            continue
+        name = f"{prefix}:{definition.name.value}"
+        one = _graphql_type(definition, kind, name, found)
+        if name in found:
+            one.extend(found[name])
+        found[name] = one.operation(name)
     if not found:
         raise BadFile(file=path, problem="it is not a GraphQL schema: it defines no type")
     return found
 
 
-def _graphql_type(tokens: _Tokens, kind: str, name: str, found: dict[str, ApiOperation]) -> _Fields:
+def _graphql_type(definition: Any, kind: str, name: str, found: dict[str, ApiOperation]) -> _Fields:
     fields = _Fields()
-    if tokens.accept("implements"):
-        while tokens.next not in ("{", "@", ""):
-            tokens.take()
-    fields.whole_deprecated = _directives(tokens)
+    fields.whole_deprecated = _is_deprecated(definition)
     if kind == "union":
-        if tokens.accept("="):
-            tokens.accept("|")
-            fields.types[tokens.take()] = ""
-            while tokens.accept("|"):
-                fields.types[tokens.take()] = ""
+        fields.types = {member.name.value: "" for member in definition.types or ()}
         return fields
-    if not tokens.accept("{"):
+    if kind == "enum":
+        for value in definition.values or ():
+            fields.types[value.name.value] = ""
+            if _is_deprecated(value):
+                fields.deprecated.add(value.name.value)
         return fields
-    while not tokens.accept("}"):
-        field = tokens.take()
-        if kind == "enum":
-            fields.types[field] = ""
-        else:
-            if tokens.accept("("):
-                found[f"{name}.{field}"] = _graphql_arguments(tokens).operation(f"{name}.{field}")
-            _graphql_field(tokens, fields, field, is_input=kind == "input")
-        if _directives(tokens):
-            fields.deprecated.add(field)
+    for field in definition.fields or ():
+        if getattr(field, "arguments", None):
+            arguments = _Fields()
+            for argument in field.arguments:
+                _graphql_field(argument, arguments, is_input=True)
+            found[f"{name}.{field.name.value}"] = arguments.operation(f"{name}.{field.name.value}")
+        _graphql_field(field, fields, is_input=kind == "input_object")
     return fields
 
 
-def _graphql_arguments(tokens: _Tokens) -> _Fields:
-    fields = _Fields()
-    while not tokens.accept(")"):
-        name = tokens.take()
-        _graphql_field(tokens, fields, name, is_input=True)
-        if _directives(tokens):
-            fields.deprecated.add(name)
-    return fields
-
-
-def _graphql_field(tokens: _Tokens, fields: _Fields, name: str, *, is_input: bool) -> None:
-    """Read the type of a field, and its default."""
-    tokens.take(":")
-    said = f"[{''.join(tokens.skip_group())}]" if tokens.next == "[" else tokens.take()
-    fields.types[name] = said
-    non_null = tokens.accept("!")
-    if tokens.accept("="):
-        if tokens.next in _OPEN:
-            tokens.skip_group()
-        else:
-            tokens.take()
-    elif non_null and is_input:
+def _graphql_field(field: Any, fields: _Fields, *, is_input: bool) -> None:
+    name = field.name.value
+    said = _graphql_type_name(field.type)
+    fields.types[name] = said.removesuffix("!")
+    if is_input and said.endswith("!") and field.default_value is None:
         fields.required.add(name)
+    if _is_deprecated(field):
+        fields.deprecated.add(name)
 
 
-def _directives(tokens: _Tokens) -> bool:
-    """Skip directives. Return whether one says that it is deprecated."""
-    deprecated = False
-    while tokens.accept("@"):
-        deprecated |= tokens.take() == _DEPRECATED
-        if tokens.next == "(":
-            tokens.skip_group()
-    return deprecated
+def _graphql_type_name(said: Any) -> str:
+    match said.kind:
+        case "non_null_type":
+            return f"{_graphql_type_name(said.type)}!"
+        case "list_type":
+            return f"[{_graphql_type_name(said.type)}]"
+        case _:
+            return str(said.name.value)
+
+
+def _is_deprecated(node: Any) -> bool:
+    return any(directive.name.value == _DEPRECATED for directive in node.directives or ())
 
 
 def read_protobuf(content: bytes, path: str, prefix: str) -> dict[str, ApiOperation]:

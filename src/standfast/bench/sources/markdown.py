@@ -4,7 +4,7 @@ version to version.
 Headings, lists and paragraphs are what a CommonMark parser says they are (markdown-it-py).
 
 In a changelog, a release is a heading with a version number. A section is a deeper heading, a paragraph outside
-of lists that is all bold, or a note that only introduces deeper ones. A note is an item of a list. Its kind is the
+of lists that is all bold or that introduces a list ("Bug fixes:"), or a note that only introduces deeper ones. A note is an item of a list. Its kind is the
 first of these that applies:
 
     breaking      it carries a mark: a warning sign, "**Breaking", "[BREAKING]", or "Breaking:" at its start
@@ -275,6 +275,8 @@ def read_notes(content: str) -> Iterator[ChangelogNote]:
             text = tokens[place + 1].content.strip()
             if (bold := _BOLD.fullmatch(text)) is not None:
                 section = bold["title"].strip().rstrip(":")
+            elif text.endswith(":") and len(text) <= INTRODUCTION_CHARS and _before_list(tokens, place):
+                section = _clean(text)
             elif version and date is None and not noted and text.startswith("Released"):
                 date = _date(text)
         elif token.type in ("bullet_list_open", "ordered_list_open") and token.level == 0:
@@ -287,6 +289,11 @@ def read_notes(content: str) -> Iterator[ChangelogNote]:
                 )
             place = end
         place += 1
+
+
+def _before_list(tokens: Sequence[Any], place: int) -> bool:
+    """Return whether a list follows this paragraph, which so introduces it."""
+    return place + 3 < len(tokens) and tokens[place + 3].type in ("bullet_list_open", "ordered_list_open")
 
 
 def _closing(tokens: Sequence[Any], start: int) -> int:
@@ -539,6 +546,7 @@ def _page_text(name: str, content: bytes) -> str:
     return "\n\n".join(parts)
 
 
+@lru_cache(maxsize=1 << 12)
 def _sections(text: str) -> dict[str, str]:
     """Return the text under each heading of a page by its anchor; what stands above all of them is ``top``."""
     text = _FRONT_MATTER.sub("", text)
