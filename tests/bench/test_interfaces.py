@@ -342,3 +342,21 @@ def test_every_kind_of_message_is_found_by_its_words() -> None:
     assert kind("Yes, that sounds good.") == "acknowledged"
     assert kind("What time is it?") == "asked"
     assert kind("The red one has leather seats.") == "said"
+
+
+def test_a_clone_without_all_objects_is_read_as_far_as_it_goes(tmp_path: Path) -> None:
+    repository = tmp_path / "repository"
+    repository.mkdir()
+    _commit(
+        repository, 1, {"docs/a.md": "# A\n\nfirst words of it\n", "docs/b.md": "# B\n\nother words of it\n"}
+    )
+    _commit(
+        repository, 2, {"docs/a.md": "# A\n\nsecond words of it\n", "docs/b.md": "# B\n\nmore words of it\n"}
+    )
+    asked = ["git", "-C", str(repository), "rev-parse", "HEAD:docs/a.md"]
+    blob = subprocess.run(asked, check=True, capture_output=True, text=True).stdout.strip()
+    (repository / ".git" / "objects" / blob[:2] / blob[2:]).unlink()
+    found = _import("docs", "--git", str(repository), "--path", "docs", "--out", str(tmp_path / "e.jsonl"))
+
+    assert any("missing from this clone" in one["why"] for one in found["skipped"])
+    assert found["steps"] >= 1

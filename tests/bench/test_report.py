@@ -18,6 +18,7 @@ from standfast.bench.commands import CONDITIONS as CLI_CONDITIONS
 from standfast.bench.commands import GROUPINGS as CLI_GROUPINGS
 from standfast.bench.conditions import CONDITIONS
 from standfast.bench.episodes import write_jsonl
+from standfast.bench.grid import read_results
 from standfast.bench.leaderboard import (
     GROUPINGS,
     group_rows,
@@ -26,10 +27,11 @@ from standfast.bench.leaderboard import (
     result_table,
     size_name,
 )
+from standfast.bench.report import regret_over_time
 from standfast.bench.sources.synthetic import Regime
 from standfast.cli import main
 from standfast.errors import InvalidSettings
-from standfast.policies import ByteModel
+from standfast.policies import ByteModel, policy_names
 from tests.bench.episodes import small_episode
 
 POLICIES = ["AlwaysWrite", "AlwaysWrite@privileged", "DriftValue", "OracleOptimal"]
@@ -103,7 +105,8 @@ def test_the_tables_of_a_report_agree(results: Path, files: list[str]) -> None:
     )
     assert [row["budget_bytes"] for row in recall] == ["1024", "10240"]
     assert all(
-        float(row["recall_low"]) <= float(row["recall"]) <= float(row["recall_high"]) for row in recall
+        float(row["mean_recall_low"]) <= float(row["mean_recall"]) <= float(row["mean_recall_high"])
+        for row in recall
     )
 
 
@@ -214,6 +217,7 @@ def test_episodes_are_made_imported_and_checked_from_the_command_line(tmp_path: 
 
     assert json.loads(made.output)["episodes"] == 2
     assert json.loads(imported.output) | {"file": "", "sha256": ""} == {
+        "episodes": 1,
         "file": "",
         "steps": 2,
         "critical": 1,
@@ -249,6 +253,7 @@ def test_a_column_that_only_some_episodes_have_is_a_mean_over_those() -> None:
             "policy": "P",
             "track": "t",
             "budget_bytes": 9,
+            "mode": "docs",
         }
         | {"balanced_recall": 0.5, "recall_docs": docs, "bytes_docs": 3}
         for line, docs in enumerate((0.25, None, 0.75))
@@ -257,6 +262,7 @@ def test_a_column_that_only_some_episodes_have_is_a_mean_over_those() -> None:
 
     assert table.headings == ("Place", "Policy", "Track", "balanced_recall", "recall_docs")
     assert table.lines == [["1", "P", "t", "0.500 [0.500, 0.500]", "0.500"]]
+    assert "Labels of documentation have a precision of 0.25" in table.notes[1]
 
 
 def test_sizes_have_units() -> None:
@@ -291,7 +297,7 @@ def test_an_order_is_shown_only_where_it_is_significant() -> None:
     assert table.title == "all: 18 episodes at 1 KB"
     assert list(group_rows(rows, "length")) == ["short", "medium"]
     assert {name: len(own) for name, own in group_rows(rows, "source").items()} == {"even": 27, "odd": 27}
-    assert "A,B,0.8,0.8,0.8,7.63e-06,2.29e-05,18" in pairs_csv(rows, 1_024).splitlines()
+    assert "A,B,0.8,0.8,0.8,5e-05,0.00015,18,18" in pairs_csv(rows, 1_024).splitlines()
 
 
 def test_leaderboards_by_group_are_printed_in_every_form(results: Path) -> None:
@@ -311,3 +317,85 @@ def test_the_choices_of_the_command_line_are_those_of_the_benchmark() -> None:
     assert list(CLI_CONDITIONS) == list(CONDITIONS)
     assert CLI_GROUPINGS == GROUPINGS
     assert list(BYTE_MODELS) == [model.value for model in ByteModel]
+
+
+def test_a_caption_is_never_wider_than_its_figure(results: Path) -> None:
+    """Measured by the renderer: all of the text lies inside the picture."""
+    curves = read_results(results, "curves.jsonl")
+    plot = regret_over_time(curves, 10_240, ["DriftValue"])
+    plot.encode("png")
+    label = plot.figure._supxlabel
+    box = label.get_window_extent(plot.figure.canvas.get_renderer())
+
+    assert plot.text in label.get_text().replace("\n", " ")
+    assert box.x0 >= 0
+    assert box.x1 <= plot.figure.bbox.width
+
+
+@pytest.mark.parametrize("columns", [40, 60, 200])
+def test_the_terminals_table_cuts_no_figure(
+    results: Path, columns: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Columns that do not fit are left out and named."""
+    monkeypatch.setenv("COLUMNS", str(columns))
+    shown = CliRunner().invoke(main, ["bench", "leaderboard", str(results)]).output
+    wide = "Of best" in shown.splitlines()[1]
+
+    assert "…" not in shown
+    assert wide == (columns == 200)
+    assert wide or "in a wider terminal" in shown
+    assert "Compared:" in shown
+
+
+def test_a_policy_of_ones_own_runs_beside_the_shipped_ones(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The document's example writes nothing without hints, and the command says why."""
+    text = (
+        "from standfast.policies import write\n\nclass Printed:\n    def select(self, step, store):\n"
+        "        if step.metadata.get('breaking_change'):\n            yield write(step)\n"
+    )
+    (tmp_path / "mine.py").write_text(text, encoding="utf-8")
+    monkeypatch.syspath_prepend(tmp_path)
+    write_jsonl(tmp_path / "e.jsonl", [small_episode(10)])
+    runner = CliRunner()
+    common = ["bench", "run", str(tmp_path / "e.jsonl"), "--workers", "1", "--no-curves", "--budget", "1024"]
+    run = runner.invoke(main, [*common, "--policy", "mine:Printed", "--out", str(tmp_path / "a")])
+    only = runner.invoke(main, [*common, "--policy", "mine:Printed", "--only", "--out", str(tmp_path / "b")])
+
+    assert len(read_results(tmp_path / "a")) == 1 + len(policy_names())
+    assert "mine:Printed stored nothing" in run.output
+    assert "mine:Printed@privileged" in run.output
+    assert "NeverWrite stored nothing" not in run.output
+    assert len(read_results(tmp_path / "b")) == 1, only.output
+
+
+def test_one_history_is_ranked_in_three_commands(tmp_path: Path) -> None:
+    notes = "".join(
+        f"\n## {n // 9}.{n % 9}.0\n\n- Removed the option number {n}\n"
+        + "".join(f"- Added thing {n} {m} of some length\n" for m in range(5))
+        for n in range(1, 100)
+    )
+    (tmp_path / "CHANGELOG.md").write_text(notes, encoding="utf-8")
+    runner = CliRunner()
+    file, out = str(tmp_path / "e.jsonl"), str(tmp_path / "results")
+    made = runner.invoke(
+        main, ["bench", "import", "changelog", str(tmp_path / "CHANGELOG.md"), "--out", file]
+    )
+    run = runner.invoke(
+        main,
+        ["bench", "run", file, "--out", out, "--workers", "1", "--no-curves", "--budget", "1024",
+         "--policy", "DriftValue", "--policy", "RecencyBias", "--policy", "NeverWrite"],
+    )  # fmt: skip
+    table = json.loads(runner.invoke(main, ["bench", "leaderboard", out, "--json"]).output)
+
+    assert "windows" in made.output
+    assert run.exit_code == 0
+    assert [(row["policy"], row["best_place"], row["worst_place"]) for row in table["standings"]] == [
+        ("DriftValue", 1, 1),
+        ("RecencyBias", 2, 2),
+        ("NeverWrite", 3, 3),
+    ]
+    assert {row["histories"] for row in table["standings"]} == {1}
+    assert "holds for that history only" in table["notes"]["all"][0]
+    assert "Labels of changelogs" in table["notes"]["all"][1]

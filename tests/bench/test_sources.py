@@ -14,7 +14,7 @@ from standfast.bench.entrants import Entrant
 from standfast.bench.episodes import episode_line
 from standfast.bench.runner import PricedEpisode
 from standfast.bench.sources.descriptions import operations, parse_description, read_openapi
-from standfast.bench.sources.git_history import file_version, git_versions
+from standfast.bench.sources.git_history import SourceVersion, file_version, git_versions
 from standfast.bench.sources.interfaces import (
     InterfaceVersion,
     interface_episode,
@@ -30,6 +30,7 @@ from standfast.bench.sources.markdown import (
     kind_of_note,
     read_notes,
     section_changes,
+    sections_of,
 )
 from standfast.bench.sources.synthetic import DriftSettings, Regime, generate, generate_against
 from standfast.cli import main
@@ -580,6 +581,11 @@ def test_headings_are_what_a_markdown_parser_says() -> None:
         ("Improve security of cookies", "changed"),
         ("Avoid a ReDoS in the parser", "security"),
         ("Correct the error when a key was renamed twice", "fix"),
+        ("Fix a bug by which spaces were removed", "fix"),
+        ("Replace deprecated `substr`", "internal use"),
+        ("test: remove the old way", "internal use"),
+        ("Removed the private function `x`", "relaxed"),
+        ("Lower the minimum version of Python", "relaxed"),
     ],
 )
 def test_words_count_where_they_say_what_a_note_does(text: str, kind: str) -> None:
@@ -597,3 +603,23 @@ def test_a_section_that_moved_to_any_page_is_not_removed() -> None:
     assert section_changes({"d:a#x": words}, {"d:b#y": other})["d:a#x"] == ("section_removed",)
     third = " ".join(f"word{number}" for number in range(12))
     assert section_changes({"d:a#x": words}, {"d:b#y": third})["d:a#x"] == ("section_removed",)
+
+
+def test_headings_that_a_page_repeats_are_told_apart_by_the_one_above() -> None:
+    """A release that is added on top must not rename the sections of all others."""
+    old = "## 1.0\n\n### Fixed\n\nOne thing that was broken.\n"
+    new = f"## 1.1\n\n### Fixed\n\nAnother thing.\n\n## 0.9\n\n### Fixed\n\nAn old one.\n\n{old}"
+    newer = f"## 1.2\n\n### Fixed\n\nThe newest.\n\n{new}"
+    versions = [
+        SourceVersion(label=str(n), files={"page.md": t.encode()}) for n, t in enumerate((new, newer))
+    ]
+    before, after = (sections_of(version, "d")[0] for version in versions)
+
+    assert set(after) - set(before) == {"d:page#1-2/fixed"}
+    assert {name: after[name] for name in before} == before
+
+
+def test_pages_of_release_notes_are_no_documentation() -> None:
+    files = {"docs/release-notes.md": b"# A\n\ntext", "docs/use.md": b"# B\n\ntext"}
+
+    assert set(sections_of(SourceVersion(label="1", files=files), "d")[0]) == {"d:docs/use#b"}

@@ -2,11 +2,13 @@
 
 from itertools import product
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from standfast.bench.statistics import Mean, compare, holm, mean_of, signed_rank_p
+from standfast.bench import statistics
+from standfast.bench.statistics import Mean, compare, holm, mean_of, sign_flip_p
 
 SHARES = st.lists(st.sampled_from([0.0, 0.25, 0.5, 0.9, 1.0]), min_size=1, max_size=30)
 
@@ -15,14 +17,14 @@ SHARES = st.lists(st.sampled_from([0.0, 0.25, 0.5, 0.9, 1.0]), min_size=1, max_s
 def test_an_interval_contains_the_mean_and_stays_in_range(values: list[float]) -> None:
     mean = mean_of(values)
 
-    assert min(values) - 1e-9 <= mean.low <= mean.value + 1e-9
-    assert mean.value - 1e-9 <= mean.high <= max(values) + 1e-9
+    assert 0 <= mean.low <= mean.value + 1e-9
+    assert mean.value - 1e-9 <= mean.high <= 1
     assert mean == mean_of(values), "the same values have the same interval"
 
 
 def test_one_value_has_no_interval_and_many_have_a_narrow_one() -> None:
-    assert mean_of([0.5]) == Mean(0.5, 0.5, 0.5, 1)
-    assert mean_of([]) == Mean(0.0, 0.0, 0.0, 0)
+    assert mean_of([0.5]) == Mean(0.5, 0.5, 0.5, 1, 1)
+    assert mean_of([]) == Mean(0.0, 0.0, 0.0, 0, 0)
     few, many = mean_of([0.0, 1.0] * 5), mean_of([0.0, 1.0] * 1_500)
     assert few.low < 0.3
     assert few.high > 0.7
@@ -33,31 +35,29 @@ def test_one_value_has_no_interval_and_many_have_a_narrow_one() -> None:
 
 
 @given(st.lists(st.integers(-4, 4), max_size=9))
-def test_the_signed_rank_test_equals_trying_all_signs(differences: list[int]) -> None:
-    used = [one for one in differences if one]
-    if not used:
-        assert signed_rank_p(differences) == 1.0
+def test_the_test_of_a_mean_equals_trying_all_signs(differences: list[int]) -> None:
+    if not differences:
+        assert sign_flip_p(differences) == 1.0
         return
-    order = sorted(abs(one) for one in used)
-    rank = {size: order.index(size) + (order.count(size) + 1) / 2 for size in order}
-    ranks = [rank[abs(one)] for one in used]
-    above = sum(r for r, one in zip(ranks, used, strict=True) if one > 0)
-    least = min(above, sum(ranks) - above)
+    seen = abs(sum(differences))
     sums = [
-        sum(r for r, sign in zip(ranks, signs, strict=True) if sign)
-        for signs in product((0, 1), repeat=len(ranks))
+        abs(sum(sign * one for sign, one in zip(signs, differences, strict=True)))
+        for signs in product((-1, 1), repeat=len(differences))
     ]
 
-    assert signed_rank_p(differences) == min(1.0, 2 * sum(one <= least for one in sums) / len(sums))
+    assert sign_flip_p(differences) == pytest.approx(sum(one >= seen for one in sums) / len(sums))
 
 
-def test_the_approximation_agrees_with_the_exact_test(monkeypatch: pytest.MonkeyPatch) -> None:
-    differences = [(-1) ** (n % 3 == 0) * (n % 17 + 1) for n in range(150)]
-    exact = signed_rank_p(differences)
-    monkeypatch.setattr("standfast.bench.statistics.MOST_EXACT", 1)
+def test_drawn_signs_agree_with_all_signs(monkeypatch: pytest.MonkeyPatch) -> None:
+    differences = [(-1) ** (n % 3 == 0) * (n % 7 + 1) for n in range(14)]
+    exact = sign_flip_p(differences)
+    statistics._signs.cache_clear()
+    monkeypatch.setattr(statistics, "MOST_EXACT", 1)
+    drawn = sign_flip_p(differences)
+    statistics._signs.cache_clear()
 
-    assert signed_rank_p(differences) == pytest.approx(exact, rel=0.2)
-    assert exact < 0.01
+    assert drawn == pytest.approx(exact, rel=0.1)
+    assert 0 < drawn < 1
 
 
 def test_holms_correction() -> None:
@@ -77,7 +77,7 @@ def test_places_are_ranges_where_nothing_is_significant() -> None:
 
     assert compared.places() == {"good": (1, 2), "twin": (1, 2), "poor": (3, 3)}
     assert compared.ties() == [["good", "twin"]]
-    assert compared.average_ranks == {"good": 1.5, "twin": 1.5, "poor": 3.0}
+    assert compared.means == pytest.approx({"good": 0.8475, "twin": 0.8475, "poor": 0.1475})
     pair = next(pair for pair in compared.pairs if (pair.first, pair.second) == ("good", "poor"))
     assert (pair.difference.low, pair.difference.high) == pytest.approx((0.7, 0.7))
     assert pair.p < pair.corrected_p < 0.05
@@ -91,3 +91,71 @@ def test_only_episodes_of_all_policies_are_compared() -> None:
     assert compared.episodes == 1
     assert compare({}).pairs == ()
     assert compare({"a": {1: 1.0}}).places() == {"a": (1, 1)}
+
+
+def _windows(random: np.random.Generator, histories: int) -> tuple[list[float], list[int]]:
+    """Twelve windows of each history. Histories differ as much as the windows of one do."""
+    own = random.normal(0.5, 0.1, histories)
+    of = [number for number in range(histories) for _ in range(12)]
+    return [float(own[number] + random.normal(0, 0.1)) for number in of], of
+
+
+@pytest.mark.parametrize("histories", [3, 5, 10])
+def test_an_interval_over_windows_of_few_histories_covers_the_truth(histories: int) -> None:
+    """95 of 100 intervals should; as if windows were independent, far fewer do."""
+    random = np.random.default_rng(4711)
+    covered = naive = 0
+    for _ in range(200):
+        values, of = _windows(random, histories)
+        by_history, by_window = mean_of(values, of), mean_of(values)
+        covered += by_history.low <= 0.5 <= by_history.high
+        naive += by_window.low <= 0.5 <= by_window.high
+
+    assert covered >= 0.92 * 200
+    assert naive <= 0.75 * 200
+
+
+def test_one_history_is_compared_by_its_windows_and_says_so() -> None:
+    scores = {"a": {e: 0.5 + e / 100 for e in range(12)}, "b": dict.fromkeys(range(12), 0.1)}
+    compared = compare(scores, dict.fromkeys(range(12), "h"))
+
+    assert (compared.units, compared.histories, compared.places()) == (12, 1, {"a": (1, 1), "b": (2, 2)})
+    assert "holds for that history only" in compared.limits()
+    many = compare(scores, {e: e // 6 for e in range(12)})
+    assert (many.units, many.places()) == (2, {"a": (1, 2), "b": (1, 2)}), "two histories prove nothing"
+    assert "no order can show" in many.limits()
+
+
+def _fifteen(episodes: int) -> dict[str, dict[int, float]]:
+    names = ["RecencyBias", "NeverWrite", *(f"good{n}" for n in range(13))]
+    level = {"RecencyBias": 0.4, "NeverWrite": 0.0}
+    return {
+        name: {e: level.get(name, 0.6) + 0.01 * ((e + place) % 3) for e in range(episodes)}
+        for place, name in enumerate(names)
+    }
+
+
+def test_ten_episodes_rank_fifteen_policies_against_a_baseline() -> None:
+    """With all 105 pairs no p value of ten episodes survives the correction."""
+    compared = compare(_fifteen(10))
+    places = compared.places()
+
+    assert compared.baseline == "RecencyBias"
+    assert places["NeverWrite"] == (15, 15)
+    assert places["RecencyBias"] == (14, 14)
+    assert places["good0"] == (1, 13)
+    assert "an order can show" in compared.limits()
+    assert compare(_fifteen(30)).baseline is None, "thirty are enough for all pairs"
+    assert compare(_fifteen(30), baseline="good0").baseline == "good0"
+
+
+def test_the_winner_and_the_significance_are_of_one_statistic() -> None:
+    """One large loss against many small wins: ranks would call it a win, the mean a loss; here nobody wins."""
+    a = dict.fromkeys(range(20), 0.51) | {20: 0.0}
+    b = dict.fromkeys(range(20), 0.5) | {20: 1.0}
+    compared = compare({"a": a, "b": b})
+    (pair,) = compared.pairs
+
+    assert pair.difference.value < 0
+    assert not pair.significant
+    assert compared.places() == {"a": (1, 2), "b": (1, 2)}

@@ -99,7 +99,13 @@ command.add_command(import_command)
 @command.command("run")
 @click.argument("sources", nargs=-1, type=click.Path(exists=True))
 @click.option("--out", default="bench-results", help="Folder for the results.")
-@click.option("--policy", "policies", multiple=True, help="A policy by name; repeatable; by default all.")
+@click.option(
+    "--policy",
+    "policies",
+    multiple=True,
+    help="A policy by name; repeatable; by default all. If only policies of yours are named, the shipped ones run too.",
+)
+@click.option("--only", is_flag=True, help="Run the named policies and no others.")
 @click.option(
     "--budget",
     "budgets",
@@ -137,6 +143,7 @@ def run(
     sources: tuple[str, ...],
     out: str,
     policies: tuple[str, ...],
+    only: bool,
     budgets: tuple[int, ...],
     byte_model: str,
     condition: str,
@@ -160,7 +167,7 @@ def run(
     from standfast.bench.sources.synthetic import default_files, episode_files
     from standfast.cli.options import progress_bar
     from standfast.clock import SystemClock
-    from standfast.policies import ByteModel, policy_names
+    from standfast.policies import ByteModel
 
     if (engine == "dask") != (scheduler is not None):
         raise click.UsageError("--engine dask and --scheduler go together")
@@ -168,7 +175,7 @@ def run(
     grid, units = bench.plan_grid(
         episode_files(sources) if sources else default_files(out),
         budgets=budgets or PRIMARY_BUDGETS,
-        policies=policies or policy_names(),
+        policies=_chosen_policies(policies, only=only),
         seeds=seeds,
         byte_model=ByteModel(byte_model),
         condition=condition,
@@ -192,6 +199,17 @@ def run(
         click.echo(f"{rows} rows from {len(units)} units in {out}; next: standfast bench leaderboard {out}")
         if rows > len(units):
             _print_summary(out)
+
+
+def _chosen_policies(named: Sequence[str], *, only: bool) -> list[str]:
+    """Return the policies of a grid: a policy of one's own tells nothing without others beside it."""
+    from standfast.policies import PolicySpec, policy_names
+
+    if only and not named:
+        raise click.UsageError("--only goes with --policy")
+    if only or any(PolicySpec.read(policy.partition("@")[0]).shipped for policy in named):
+        return list(named)
+    return [*named, *(name for name in policy_names() if name not in named)]
 
 
 def _estimate_line(found: "GridEstimate", workers: int) -> str:
@@ -232,6 +250,11 @@ def _print_summary(out: str) -> None:
     _print_table("", headings, lines)
     if left_out:
         click.echo(f"and {left_out} more policies")
+    for name in summary.wrote_nothing:
+        click.echo(
+            f"{name} stored nothing. On the unprivileged track it sees no hints (priority, breaking_change): if it"
+            f' needs them, give its class track = "privileged", or name it {name}@privileged.'
+        )
 
 
 @command.command("leaderboard")
@@ -245,6 +268,12 @@ def _print_summary(out: str) -> None:
     help="One table for each length or source of episodes; by default one for all.",
 )
 @click.option(
+    "--baseline",
+    default=None,
+    metavar="NAME",
+    help="Compare each policy with this one only; by default all in pairs, if there are histories enough.",
+)
+@click.option(
     "--deploy", default=None, metavar="NAME", help="Print the settings that put this policy on a band."
 )
 @click.option(
@@ -255,12 +284,19 @@ def _print_summary(out: str) -> None:
 )
 @json_option
 def leaderboard(
-    results: str, budget: int | None, form: str, by: str | None, deploy: str | None, band: str, as_json: bool
+    results: str,
+    budget: int | None,
+    form: str,
+    by: str | None,
+    baseline: str | None,
+    deploy: str | None,
+    band: str,
+    as_json: bool,
 ) -> None:
     """Rank the policies of RESULTS by recall, or by the metric of their condition.
 
-    A place is a range, for example 2-4: two policies are in an order only if they differ significantly on the
-    same episodes (Wilcoxon's signed-rank test with Holm's correction).
+    A place is a range, for example 2-4: two policies are in an order only if their means differ significantly on
+    the same histories (sign-flip test with Holm's correction). What so many histories can tell stands below.
 
     With --deploy NAME, print the lines for standfast.toml that make production use the policy that was
     graded: with its settings, its budget, the grid's byte model and the grid's seed. Policies that need
@@ -275,49 +311,66 @@ def leaderboard(
         else:
             click.echo(lines, nl=False)
         return
-    _print_leaderboard(results, budget, form, by, as_json=as_json)
+    _print_leaderboard(results, budget, form, by, baseline, as_json=as_json)
 
 
-def _print_leaderboard(results: str, budget: int | None, form: str, by: str | None, *, as_json: bool) -> None:
+def _print_leaderboard(
+    results: str, budget: int | None, form: str, by: str | None, baseline: str | None, *, as_json: bool
+) -> None:
     from standfast.bench import leaderboard as tables
     from standfast.bench.grid import read_results
 
     rows = read_results(results)
     max_bytes = tables.leaderboard_budget(rows, budget)
     groups = {tables.POOLED: rows} if by is None else tables.group_rows(rows, by)
-    found = {name: tables.result_table(own, max_bytes, group=name) for name, own in groups.items()}
+    found = {
+        name: tables.result_table(own, max_bytes, group=name, baseline=baseline)
+        for name, own in groups.items()
+    }
     if as_json:
         standings = {
             name: [dict(zip(table.csv_headings, line, strict=True)) for line in table.csv_lines]
             for name, table in found.items()
         }
         only = standings.pop(tables.POOLED, None)
-        print_json(
-            {"budget_bytes": max_bytes, **({"groups": standings} if only is None else {"standings": only})}
-        )
+        about = {"budget_bytes": max_bytes, "notes": {name: table.notes for name, table in found.items()}}
+        print_json({**about, **({"groups": standings} if only is None else {"standings": only})})
         return
     for table in found.values():
         if form == "table":
             _print_table(f"{results}, {table.title}", table.headings, table.lines)
+            for note in table.notes:
+                click.echo(note)
         else:
             title = f"{table.title}\n\n" if by is not None else ""
             click.echo(title + (table.as_csv() if form == "csv" else table.as_markdown()), nl=by is not None)
 
 
 def _print_table(title: str, headings: Sequence[str], lines: list[list[str]]) -> None:
+    """Print a table. Columns that the terminal has no room for are left out and named, never cut."""
     from rich.console import Console
     from rich.table import Table
 
+    # The title names the budget. Intervals would break the lines; the other formats have them.
+    names = [heading.partition("@")[0] for heading in headings]
+    cells = [[cell.partition(" [")[0] for cell in line] for line in lines]
+    widths = [
+        max([len(name), *(len(line[number]) for line in cells)]) + 1 for number, name in enumerate(names)
+    ]
+    console = Console()
+    shown = len(names)
+    while shown > 1 and sum(widths[:shown]) > console.width:
+        shown -= 1
     table = Table(title=title or None, title_justify="left", box=None, padding=(0, 1, 0, 0))
-    for number, heading in enumerate(headings):
-        # The title names the budget; places must not be cut off.
-        least = 5 if heading == "Place" else None
-        name = heading.partition("@")[0]
-        table.add_column(name, justify="right" if number > 2 else "left", no_wrap=True, min_width=least)
-    for line in lines:
-        # Intervals would break the lines; the other formats have them.
-        table.add_row(*(cell.partition(" [")[0] for cell in line))
-    Console().print(table)
+    for number, name in enumerate(names[:shown]):
+        table.add_column(
+            name, justify="right" if number > 2 else "left", no_wrap=True, min_width=widths[number] - 1
+        )
+    for line in cells:
+        table.add_row(*line[:shown])
+    console.print(table)
+    if shown < len(names):
+        click.echo(f"({', '.join(names[shown:])}: in a wider terminal, or with --format csv)")
 
 
 @command.command("report")
@@ -326,8 +379,14 @@ def _print_table(title: str, headings: Sequence[str], lines: list[list[str]]) ->
 @click.option(
     "--budget", type=int, default=None, help="The budget of leaderboard and plots; by default 10 KB."
 )
+@click.option(
+    "--baseline",
+    default=None,
+    metavar="NAME",
+    help="Compare each policy with this one only; by default all in pairs, if there are histories enough.",
+)
 @json_option
-def report(results: str, out: str | None, budget: int | None, as_json: bool) -> None:
+def report(results: str, out: str | None, budget: int | None, baseline: str | None, as_json: bool) -> None:
     """Write the report of RESULTS: tables, plots and a self-contained page, report.html.
 
     Under the plain condition each policy gets recall_at_budget.csv, confusion_matrix.csv, utility_per_kb.json
@@ -337,7 +396,7 @@ def report(results: str, out: str | None, budget: int | None, as_json: bool) -> 
     from standfast.bench.report import write_report
 
     folder = out or str(Path(results) / "report")
-    written = write_report(results, folder, max_bytes=budget)
+    written = write_report(results, folder, max_bytes=budget, baseline=baseline)
     if as_json:
         print_json({"folder": folder, "files": written})
     else:

@@ -17,6 +17,7 @@ from standfast.bench.episodes import Episode
 from standfast.bench.kept_memory import (
     QUESTION_KINDS,
     KeptMemory,
+    Question,
     questions_about,
     read_answer,
 )
@@ -30,6 +31,7 @@ from standfast.records.requests import DEFAULT_CONTROLLER
 from standfast.records.vocabulary import MemoryAction, Step
 
 WINDOW_STEPS: Final = 50
+EVERYTHING_BYTES: Final = 1 << 40
 BYTES_PER_STEP: Final = 256
 DEADLINE_STEPS: Final = 10
 RETRIEVAL_DEPTHS: Final = (1, 5)
@@ -296,18 +298,24 @@ class AnswersCondition(_SeparateCondition):
     metric = "answered"
 
     def prepare(self) -> None:
-        """Derive the questions."""
+        """Derive the questions, and how many can be answered if everything is kept."""
         self._questions = questions_about(self.episode.steps)
+        everything, _ = self.priced.fill_store(Entrant.parse("AlwaysWrite"), EVERYTHING_BYTES)
+        self._ceiling = ratio(len(self._right(KeptMemory(everything))), len(self._questions))
+
+    def _right(self, memory: KeptMemory) -> list[Question]:
+        return [question for question in self._questions if read_answer(question, memory) == question.answer]
 
     def measure(self, entrant: Entrant, max_bytes: int) -> dict[str, Any]:
         """Run the policy and question its memory."""
         store, _ = self.priced.fill_store(entrant, max_bytes)
         memory, retained = KeptMemory(store), store.retained()
-        right = [question for question in self._questions if read_answer(question, memory) == question.answer]
+        right = self._right(memory)
         worth = self.episode.labels.worth
         return {
             "questions": len(self._questions),
             self.metric: ratio(len(right), len(self._questions)),
+            "answered_if_all_is_kept": self._ceiling,
             **{
                 f"answered_{kind}": ratio(
                     sum(question.kind == kind for question in right),

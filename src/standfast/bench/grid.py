@@ -188,6 +188,7 @@ def run_unit(grid: Grid, unit: GridUnit) -> bytes:
         "episode_id": labels.get("episode_id"),
         "source": labels.get("source", labels.get("mode", "")),
         "mode": labels.get("mode", ""),
+        "history": labels.get("history", ""),
         "steps": len(episode.steps),
         "byte_model": str(grid.byte_model),
         "code": grid.code,
@@ -355,6 +356,7 @@ class _SummedRow(msgspec.Struct):
     policy: str
     track: str
     budget_bytes: int
+    write_emitted: int | None = None
 
 
 class GridSummary(msgspec.Struct, frozen=True, kw_only=True):
@@ -363,6 +365,8 @@ class GridSummary(msgspec.Struct, frozen=True, kw_only=True):
     condition: str
     metric: str
     rows: int
+    wrote_nothing: list[str]
+    """Policies on the unprivileged track, other than ``NeverWrite``, that stored nothing at any budget."""
     means: dict[str, dict[int, float]]
     """By policy (with its track if it is not ``unprivileged``), best first; then by budget."""
 
@@ -374,7 +378,7 @@ def summarise_grid(folder: str | os.PathLike[str]) -> GridSummary:
     path = Path(folder)
     try:
         plan = msgspec.json.decode((path / PLAN).read_bytes(), type=Grid)
-        rows, sums = _sum_rows(path / RESULTS, condition_named(plan.condition).metric)
+        rows, sums, idle = _sum_rows(path / RESULTS, condition_named(plan.condition).metric)
     except (OSError, msgspec.MsgspecError) as error:
         raise BadFile(file=str(path), problem=f"{error}; run 'standfast bench run' first") from None
     means = {
@@ -386,23 +390,27 @@ def summarise_grid(folder: str | os.PathLike[str]) -> GridSummary:
         condition=plan.condition,
         metric=condition_named(plan.condition).metric,
         rows=rows,
+        wrote_nothing=idle,
         means={name: means[name] for name in order},
     )
 
 
-def _sum_rows(path: Path, metric: str) -> tuple[int, dict[str, dict[int, tuple[float, int]]]]:
+def _sum_rows(path: Path, metric: str) -> tuple[int, dict[str, dict[int, tuple[float, int]]], list[str]]:
     column = msgspec.defstruct("MetricColumn", [("value", float)], rename={"value": metric})
     read_row = msgspec.json.Decoder(_SummedRow).decode
     read_value: Callable[[bytes], Any] = msgspec.json.Decoder(column).decode
     rows, sums = 0, dict[str, dict[int, tuple[float, int]]]()
+    written: dict[str, int] = {}
     with path.open("rb") as lines:
         for rows, line in enumerate(lines, 1):  # noqa: B007  # The last number is part of the result.
             row = read_row(line)
             name = row.policy if row.track == Track.UNPRIVILEGED else f"{row.policy} ({row.track})"
             own = sums.setdefault(name, {})
+            if row.track == Track.UNPRIVILEGED and row.write_emitted is not None:
+                written[name] = written.get(name, 0) + row.write_emitted
             total, count = own.get(row.budget_bytes, (0.0, 0))
             own[row.budget_bytes] = (total + read_value(line).value, count + 1)
-    return rows, sums
+    return rows, sums, sorted(name for name, count in written.items() if not count and name != "NeverWrite")
 
 
 def run_grid(

@@ -34,6 +34,16 @@ _OUT: Final = click.option(
 _GIT: Final = click.option(
     "--git", "repository", default=None, type=click.Path(exists=True), help="Take versions from a repository."
 )
+_WINDOW: Final = click.option(
+    "--window",
+    "window_steps",
+    type=click.IntRange(0),
+    default=None,
+    help=(
+        "Steps of an episode. Without it, the history is cut into about 20 windows of 25 to 100 steps, so that"
+        " policies can be ranked on it; 0 makes one episode."
+    ),
+)
 _MOST: Final = click.option(
     "--most",
     type=click.IntRange(2, 10_000),
@@ -70,16 +80,24 @@ class _Skipped:
 
 
 def _write_episode(
-    episode: "Episode", out: str, *, as_json: bool, skipped: Sequence[dict[str, str]] = ()
+    episode: "Episode",
+    out: str,
+    *,
+    window_steps: int | None,
+    as_json: bool,
+    skipped: Sequence[dict[str, str]] = (),
 ) -> None:
     from standfast.bench.episodes import file_hash, write_jsonl
+    from standfast.bench.sources.labelling import windows_of
 
-    write_jsonl(out, [episode])
+    windows = [episode] if window_steps == 0 else windows_of(episode, window_steps)
+    write_jsonl(out, windows)
     steps, critical = len(episode.steps), len(episode.labels.critical_steps)
     if as_json:
         print_json(
             {
                 "file": out,
+                "episodes": len(windows),
                 "steps": steps,
                 "critical": critical,
                 "sha256": file_hash(out),
@@ -88,7 +106,8 @@ def _write_episode(
         )
     else:
         left_out = f"; {len(skipped)} skipped" if skipped else ""
-        click.echo(f"{steps} steps, {critical} of them critical, in {out}{left_out}")
+        cut = f"{len(windows)} windows of " if len(windows) > 1 else ""
+        click.echo(f"{cut}{steps} steps, {critical} of them critical, in {out}{left_out}")
 
 
 def _versions(
@@ -127,6 +146,7 @@ class InterfaceOptions(msgspec.Struct, frozen=True, kw_only=True):
     repository: str | None
     path: str | None
     most: int
+    window_steps: int | None
     redundancy: float
     seed: int
     as_json: bool
@@ -168,7 +188,13 @@ def _import_interface(form: str, options: InterfaceOptions, *, with_host: bool =
         episode = interfaces.interface_episode(
             found, source=source, mode=form, redundancy=options.redundancy, seed=options.seed, skipped=skipped
         )
-    _write_episode(episode, options.out, as_json=options.as_json, skipped=skipped.found)
+    _write_episode(
+        episode,
+        options.out,
+        window_steps=options.window_steps,
+        as_json=options.as_json,
+        skipped=skipped.found,
+    )
 
 
 def _interface_options(function: _F) -> _F:
@@ -179,6 +205,7 @@ def _interface_options(function: _F) -> _F:
         _GIT,
         _path_option("the description's file or folder"),
         _MOST,
+        _WINDOW,
         click.option(
             "--redundancy",
             type=click.FloatRange(0, 100),
@@ -233,9 +260,16 @@ _interface_command("json-schema", "a JSON Schema")
 @_source_option("changelog")
 @_GIT
 @_path_option("the changelog's file")
+@_WINDOW
 @json_option
 def changelog(
-    file: str | None, out: str, source: str, repository: str | None, path: str | None, as_json: bool
+    file: str | None,
+    out: str,
+    source: str,
+    repository: str | None,
+    path: str | None,
+    window_steps: int | None,
+    as_json: bool,
 ) -> None:
     """Import the notes of a Markdown changelog, oldest release first: a FILE, or the newest one of a
     repository.
@@ -252,7 +286,7 @@ def changelog(
     skipped = _Skipped()
     text = content.decode("utf-8", "replace")
     episode = changelog_episode(text, source=source, name=name, skipped=skipped)
-    _write_episode(episode, out, as_json=as_json, skipped=skipped.found)
+    _write_episode(episode, out, window_steps=window_steps, as_json=as_json, skipped=skipped.found)
 
 
 @command.command("docs")
@@ -262,6 +296,7 @@ def changelog(
 @_GIT
 @_path_option("the documentation's folder")
 @_MOST
+@_WINDOW
 @json_option
 def docs(
     folders: tuple[str, ...],
@@ -270,6 +305,7 @@ def docs(
     repository: str | None,
     path: str | None,
     most: int,
+    window_steps: int | None,
     as_json: bool,
 ) -> None:
     """Import what changed between versions of a documentation: FOLDERS of Markdown and notebooks, oldest
@@ -287,15 +323,16 @@ def docs(
             folders, repository, path, suffixes=SUFFIXES, most=most, skipped=skipped, progress=progress
         )
         episode = docs_episode(versions, source=source, skipped=skipped)
-    _write_episode(episode, out, as_json=as_json, skipped=skipped.found)
+    _write_episode(episode, out, window_steps=window_steps, as_json=as_json, skipped=skipped.found)
 
 
 @command.command("conversation")
 @click.argument("file", type=click.Path(exists=True, dir_okay=False))
 @_OUT
 @_source_option("conversation")
+@_WINDOW
 @json_option
-def conversation(file: str, out: str, source: str, as_json: bool) -> None:
+def conversation(file: str, out: str, source: str, window_steps: int | None, as_json: bool) -> None:
     """Import the messages of the conversations in FILE: JSON, or JSON lines.
 
     A message has a role (or speaker) and a content (or text). Where a conversation has questions with
@@ -307,4 +344,4 @@ def conversation(file: str, out: str, source: str, as_json: bool) -> None:
     episode = conversation_episode(
         Path(file).read_bytes(), source=source, name=Path(file).name, skipped=skipped
     )
-    _write_episode(episode, out, as_json=as_json, skipped=skipped.found)
+    _write_episode(episode, out, window_steps=window_steps, as_json=as_json, skipped=skipped.found)

@@ -17,6 +17,7 @@ import msgspec
 from standfast.bench.conditions import condition_named
 from standfast.bench.entrants import Entrant
 from standfast.bench.grid import read_plan, read_results
+from standfast.bench.label_figures import POOR_PRECISION, PRECISION, kind_of_mode
 from standfast.bench.statistics import Mean, PolicyComparison, compare, mean_of, rank_correlation
 from standfast.errors import BadFile, UnknownPolicy
 from standfast.policies import BandBudget, PolicySpec, Track
@@ -66,6 +67,8 @@ class ResultTable(msgspec.Struct, frozen=True, kw_only=True):
     """A table of results: text for readers, and figures with their intervals for programs."""
 
     title: str
+    notes: list[str]
+    """What the table can tell, and what is known of its labels."""
     headings: tuple[str, ...]
     lines: list[list[str]]
     csv_headings: tuple[str, ...]
@@ -123,20 +126,31 @@ def episode_scores(rows: Iterable[ResultRow], column: Column) -> dict[tuple[str,
     return {episode: fmean(own) for episode, own in values.items()}
 
 
-def column_mean(rows: Iterable[ResultRow], column: Column) -> Mean:
-    """Return the mean over episodes of a column, or of a function of a row."""
-    return mean_of(list(episode_scores(rows, column).values()))
+def history_of(row: ResultRow) -> str:
+    """Return the history that an episode is a window of; its own name if it is none."""
+    return row.get("history") or f"{row['file']} {row['line']}"
 
 
-def compare_policies(rows: Sequence[ResultRow], max_bytes: int, metric: str = "recall") -> PolicyComparison:
-    """Compare all policies in pairs at one budget, by their names as the grid has them."""
+def column_mean(rows: Sequence[ResultRow], column: Column) -> Mean:
+    """Return the mean over histories of a column, or of a function of a row."""
+    of = {(row["file"], row["line"]): history_of(row) for row in rows}
+    scores = episode_scores(rows, column)
+    return mean_of(list(scores.values()), [of[episode] for episode in scores])
+
+
+def compare_policies(
+    rows: Sequence[ResultRow], max_bytes: int, metric: str = "recall", baseline: str | None = None
+) -> PolicyComparison:
+    """Compare policies at one budget, by their names as the grid has them: in pairs, or with a baseline."""
     own = select_rows(rows, budget_bytes=max_bytes)
     by_entrant: dict[tuple[str, str], list[ResultRow]] = {one: [] for one in entrants_of(own)}
     for row in own:
         by_entrant[row["policy"], row["track"]].append(row)
-    return compare(
-        {entrant_name(own, *one): episode_scores(some, metric) for one, some in by_entrant.items()}
-    )
+    scores = {entrant_name(own, *one): episode_scores(some, metric) for one, some in by_entrant.items()}
+    if baseline is not None and baseline not in scores:
+        problem = f"no policy is named {baseline}; there are {', '.join(scores)}"
+        raise UnknownPolicy(policy=baseline, problem=problem)
+    return compare(scores, {(row["file"], row["line"]): history_of(row) for row in own}, baseline)
 
 
 def entrant_name(rows: Sequence[ResultRow], policy: str, track: str) -> str:
@@ -167,7 +181,7 @@ def rank_policies(rows: Sequence[ResultRow], max_bytes: int) -> list[Leaderboard
             track=one.track,
             **{name: mean for (name, _, _), mean in zip(COLUMNS, one.means, strict=True)},
         )
-        for one in _ranked(rows, max_bytes, [name for name, _, _ in COLUMNS])
+        for one in _ranked(rows, max_bytes, [name for name, _, _ in COLUMNS])[0]
     ]
 
 
@@ -180,16 +194,22 @@ class _Ranked(msgspec.Struct, frozen=True, kw_only=True):
     means: list[Mean]
 
 
-def _ranked(rows: Sequence[ResultRow], max_bytes: int, names: Sequence[str]) -> list[_Ranked]:
-    """Return all policies at one budget, by the first of these columns, then the others, then name."""
-    places = compare_policies(rows, max_bytes, names[0]).places()
+def _ranked(
+    rows: Sequence[ResultRow], max_bytes: int, names: Sequence[str], baseline: str | None = None
+) -> tuple[list[_Ranked], PolicyComparison]:
+    """Return all policies at one budget, by the first of these columns, then the others, then name; and the
+    comparison that their places are from.
+    """
+    comparison = compare_policies(rows, max_bytes, names[0], baseline)
+    places = comparison.places()
     found = []
     for policy, track in entrants_of(rows):
         own = select_rows(rows, policy=policy, track=track, budget_bytes=max_bytes)
         means = [column_mean(own, _utility_share if name == "utility_share" else name) for name in names]
         place = places[entrant_name(rows, policy, track)]
         found.append(_Ranked(place=place, policy=policy, track=track, means=means))
-    return sorted(found, key=lambda one: (*(-mean.value for mean in one.means[:2]), one.policy, one.track))
+    order = sorted(found, key=lambda one: (*(-mean.value for mean in one.means[:2]), one.policy, one.track))
+    return order, comparison
 
 
 def _utility_share(row: ResultRow) -> float:
@@ -200,7 +220,9 @@ def _utility_share(row: ResultRow) -> float:
     return row["utility"] / row["oracle_utility"] if row["oracle_utility"] else 0.0
 
 
-def result_table(rows: Sequence[ResultRow], max_bytes: int, *, group: str = POOLED) -> ResultTable:
+def result_table(
+    rows: Sequence[ResultRow], max_bytes: int, *, group: str = POOLED, baseline: str | None = None
+) -> ResultTable:
     """Return the leaderboard of any condition at one budget, over all episodes or those of a group."""
     count = len({(row["file"], row["line"]) for row in rows})
     size = size_name(max_bytes)
@@ -214,9 +236,10 @@ def result_table(rows: Sequence[ResultRow], max_bytes: int, *, group: str = POOL
             name for name in others if name != metric and any(row[name] is not None for row in rows)
         ]
         formats = [""] + [".3f"] * (len(names) - 1)
-    ranked = _ranked(rows, max_bytes, names)
+    ranked, comparison = _ranked(rows, max_bytes, names, baseline)
     return ResultTable(
         title=f"{group}: {count} episodes at {size}",
+        notes=[comparison.limits(), *label_notes(rows)],
         headings=("Place", "Policy", "Track", *headings),
         lines=[
             [_place(*one.place), one.policy, one.track]
@@ -230,15 +253,28 @@ def result_table(rows: Sequence[ResultRow], max_bytes: int, *, group: str = POOL
         csv_lines=[
             [*one.place, one.policy, one.track]
             + [number for mean in one.means for number in _interval(mean)]
-            + [one.means[0].episodes]
+            + [one.means[0].episodes, one.means[0].histories]
             for one in ranked
         ],
     )
 
 
+def label_notes(rows: Sequence[ResultRow]) -> list[str]:
+    """Return which labels of these episodes are too poor to rank by, with their measured precision."""
+    kinds = {kind_of_mode(row["mode"]) for row in rows}
+    poor = {
+        kind: PRECISION[kind] for kind in sorted(kinds & set(PRECISION)) if PRECISION[kind] < POOR_PRECISION
+    }
+    return [
+        f"Labels of {kind} have a precision of {precision:.2f} on histories that the rule was not tuned on: do not"
+        " rank policies by these episodes alone."
+        for kind, precision in poor.items()
+    ]
+
+
 def _csv_headings(names: Sequence[str]) -> tuple[str, ...]:
     figures = [f"{name}{end}" for name in names for end in ("", "_low", "_high")]
-    return ("best_place", "worst_place", "policy", "track", *figures, "episodes")
+    return ("best_place", "worst_place", "policy", "track", *figures, "episodes", "histories")
 
 
 def _place(best: int, worst: int) -> str:
@@ -282,37 +318,43 @@ def correlations_csv(rows: Sequence[ResultRow], max_bytes: int) -> str:
     return _csv(lines)
 
 
-def pairs_csv(rows: Sequence[ResultRow], max_bytes: int, metric: str = "recall") -> str:
-    """Return the comparison of every pair of policies as CSV: difference, interval, p value and corrected p
-    value.
-    """
-    lines: list[Sequence[Any]] = [
-        ("first", "second", "difference", "difference_low", "difference_high", "p", "corrected_p", "episodes")
-    ]
-    for pair in compare_policies(rows, max_bytes, metric).pairs:
-        figures = (*_interval(pair.difference), f"{pair.p:.3g}", f"{pair.corrected_p:.3g}")
-        lines.append((pair.first, pair.second, *figures, pair.difference.episodes))
+def pairs_csv(
+    rows: Sequence[ResultRow], max_bytes: int, metric: str = "recall", baseline: str | None = None
+) -> str:
+    """Return the comparison of pairs of policies as CSV: difference, interval, p value and corrected p value."""
+    figures = ("difference", "difference_low", "difference_high", "p", "corrected_p", "episodes", "histories")
+    lines: list[Sequence[Any]] = [("first", "second", *figures)]
+    for pair in compare_policies(rows, max_bytes, metric, baseline).pairs:
+        found = (*_interval(pair.difference), f"{pair.p:.3g}", f"{pair.corrected_p:.3g}")
+        lines.append((pair.first, pair.second, *found, pair.difference.episodes, pair.difference.histories))
     return _csv(lines)
 
 
 def recall_at_budget(rows: Sequence[ResultRow]) -> str:
-    """Return recall by budget as CSV, with intervals."""
-    lines: list[Sequence[Any]] = [("budget_bytes", "recall", "recall_low", "recall_high", "episodes")]
+    """Return recall by budget as CSV, with intervals: the mean over histories of each one's mean over episodes."""
+    lines: list[Sequence[Any]] = [
+        ("budget_bytes", "mean_recall", "mean_recall_low", "mean_recall_high", "episodes", "histories")
+    ]
     for max_bytes in budgets_of(rows):
         mean = column_mean(select_rows(rows, budget_bytes=max_bytes), "recall")
-        lines.append((max_bytes, *_interval(mean), mean.episodes))
+        lines.append((max_bytes, *_interval(mean), mean.episodes, mean.histories))
     return _csv(lines)
 
 
 def confusion_matrix(rows: Sequence[ResultRow]) -> str:
-    """Return the confusion matrix by budget as CSV: sums over episodes, and precision and recall of the sums."""
-    lines: list[Sequence[Any]] = [("budget_bytes", *CONFUSION, "precision", "recall")]
+    """Return the confusion matrix by budget as CSV: sums over episodes, precision and recall of the sums, and
+    beside them the mean recall of ``recall_at_budget``, which weighs histories and not steps.
+    """
+    lines: list[Sequence[Any]] = [
+        ("budget_bytes", *CONFUSION, "pooled_precision", "pooled_recall", "mean_recall")
+    ]
     for max_bytes in budgets_of(rows):
         own = select_rows(rows, budget_bytes=max_bytes)
+        mean = column_mean(own, "recall").value
         sums = [sum(row[name] for row in own) for name in CONFUSION]
         hits, retained, critical = sums[0], sums[0] + sums[1], sums[0] + sums[2]
         precision, recall = hits / retained if retained else 0, hits / critical if critical else 0
-        lines.append((max_bytes, *sums, _rounded(precision), _rounded(recall)))
+        lines.append((max_bytes, *sums, *map(_rounded, (precision, recall, mean))))
     return _csv(lines)
 
 

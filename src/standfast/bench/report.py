@@ -9,6 +9,7 @@ import csv
 import html
 import io
 import re
+import textwrap
 from base64 import b64encode
 from collections.abc import Iterator, Sequence
 from importlib import import_module
@@ -31,6 +32,7 @@ from standfast.bench.leaderboard import (
     entrant_name,
     entrants_of,
     group_rows,
+    history_of,
     leaderboard_budget,
     pairs_csv,
     recall_at_budget,
@@ -60,7 +62,8 @@ INK: Final = {
     "svg.hashsalt": "standfast",
     "pdf.fonttype": 42,
 }
-INTERVAL: Final = "95 % bootstrap intervals over episodes"
+INTERVAL: Final = "95 % intervals over histories"
+CAPTION_CHARS_PER_INCH: Final = 15
 DOTS_PER_INCH: Final = 130
 # Without dates and program names, the same results give the same bytes.
 METADATA: Final[dict[str, dict[str, None]]] = {
@@ -68,6 +71,7 @@ METADATA: Final[dict[str, dict[str, None]]] = {
     "svg": {"Date": None, "Creator": None},
     "pdf": {"CreationDate": None, "Creator": None, "Producer": None},
 }
+TICKS: Final = 5
 TRACK_COLOURS: Final = {"unprivileged": 0, "privileged": 4, "bandit": 2, "oracle": 5}
 
 
@@ -87,7 +91,10 @@ class Plot:
     def caption(self, text: str) -> None:
         """Set the text below the figure."""
         self.text = text
-        self.figure.supxlabel(text, fontsize=8, color="#444444")
+        # A caption wider than the figure would be cut at both sides.
+        most = int(CAPTION_CHARS_PER_INCH * self.figure.get_figwidth())
+        lines = [textwrap.fill(line, most) for line in text.splitlines()]
+        self.figure.supxlabel("\n".join(lines), fontsize=8, color="#444444")
 
     def encode(self, form: str) -> bytes:
         """Return the figure as ``png``, ``svg`` or ``pdf``; the same results give the same bytes."""
@@ -144,9 +151,7 @@ def metric_against_budget(rows: Sequence[ResultRow], metric: str) -> Plot:
         axes.minorticks_off()
         axes.set_xlabel("budget")
     plot.axes[0].set_ylabel(metric.replace("_", " "))
-    plot.caption(
-        f"Means over n = {_episodes(rows)} episodes; bands: {INTERVAL}. Grey: the other panels' policies."
-    )
+    plot.caption(f"Means over {_counted(rows)}; bands: {INTERVAL}. Grey: the other panels' policies.")
     return plot
 
 
@@ -157,6 +162,7 @@ def regret_over_time(curves: Sequence[ResultRow], max_bytes: int, names: Sequenc
     grid = [number / 100 for number in range(1, 101)]
     own = [one for one in curves if one["budget_bytes"] == max_bytes]
     known = list(dict.fromkeys(name for one in own for name in one["curve"]["regret"]))
+    histories = {(one["file"], one["line"]): history_of(one) for one in own}
     lines: dict[str, list[Mean]] = {}
     for name in names or known:
         by_episode: dict[tuple[str, int], list[list[float]]] = {}
@@ -167,11 +173,12 @@ def regret_over_time(curves: Sequence[ResultRow], max_bytes: int, names: Sequenc
                 by_episode.setdefault((one["file"], one["line"]), []).append(
                     _sampled(curve["t"], shares, grid)
                 )
+        of = [histories[episode] for episode in by_episode]
         means = [
             [sum(column) / len(seeds) for column in zip(*seeds, strict=True)] for seeds in by_episode.values()
         ]
         if means:
-            lines[name] = [mean_of(column) for column in zip(*means, strict=True)]
+            lines[name] = [mean_of(column, of) for column in zip(*means, strict=True)]
     best = sorted(lines, key=lambda name: (lines[name][-1].value, name))
     panels = max(1, len(_panels(best)))
     plot = Plot(4.2 * panels + 0.6, 4.6, panels)
@@ -183,7 +190,7 @@ def regret_over_time(curves: Sequence[ResultRow], max_bytes: int, names: Sequenc
     plot.axes[0].set_ylabel("regret / optimum at the end")
     plot.caption(
         f"Regret against the exact WRITE-only optimum at {size_name(max_bytes)}, over that optimum. "
-        f"Means over n = {_episodes(own)} episodes; bands: {INTERVAL}."
+        f"Means over {_counted(own)}; bands: {INTERVAL}."
     )
     return plot
 
@@ -214,18 +221,20 @@ def metric_bars(rows: Sequence[ResultRow], max_bytes: int, metric: str) -> Plot:
     axes.set_xlabel(metric.replace("_", " ").replace(" kb", " KB"))
     axes.grid(visible=False, axis="y")
     axes.set_axisbelow(True)
-    plot.caption(
-        f"At {size_name(max_bytes)}. Means over n = {_episodes(own)} episodes; whiskers: {INTERVAL}."
-    )
+    plot.caption(f"At {size_name(max_bytes)}. Means over {_counted(own)}; whiskers: {INTERVAL}.")
     return plot
 
 
 def critical_difference(comparison: PolicyComparison, max_bytes: int, metric: str) -> Plot:
-    """Return the critical-difference diagram: average ranks, with a bar over policies that do not differ
+    """Return the critical-difference diagram: means, best first, with a bar over policies that do not differ
     significantly.
     """
-    ranks = comparison.average_ranks
-    order = sorted(ranks, key=lambda name: (ranks[name], name))
+    means = comparison.means
+    order = sorted(means, key=lambda name: (-means[name], name))
+    best, worst = max(means.values()), min(means.values())
+    # The axis runs from the best mean on the left to the worst on the right.
+    scale = (max(len(order), 2) - 1) / ((best - worst) or 1.0)
+    ranks = {name: 1 + scale * (best - means[name]) for name in order}
     ties = comparison.ties()
     left = (len(order) + 1) // 2
     plot = Plot(8.5, 0.26 * left + 0.14 * len(ties) + 1.5)
@@ -234,9 +243,11 @@ def critical_difference(comparison: PolicyComparison, max_bytes: int, metric: st
     count, top = max(len(order), 2), 0.0
     axes.set(xlim=(0.4 - 0.28 * count, 0.6 + 1.28 * count), ylim=(-(left + 1 + 0.6 * len(ties)), top + 1.2))
     axes.plot([1, count], [top, top], color="black", linewidth=1)
-    for tick in range(1, count + 1):
+    for share in range(TICKS):
+        tick = 1 + (count - 1) * share / (TICKS - 1)
+        shown = best - (best - worst) * share / (TICKS - 1)
         axes.plot([tick, tick], [top, top + 0.2], color="black", linewidth=1)
-        axes.text(tick, top + 0.35, str(tick), ha="center", va="bottom", fontsize=8)
+        axes.text(tick, top + 0.35, f"{shown:.2f}", ha="center", va="bottom", fontsize=8)
     for number, group in enumerate(ties):
         y = -0.6 * (number + 1)
         axes.plot(
@@ -254,21 +265,23 @@ def critical_difference(comparison: PolicyComparison, max_bytes: int, metric: st
         axes.text(
             edge + (-0.1 if on_left else 0.1),
             y,
-            f"{name} ({ranks[name]:.1f})",
+            f"{name} ({means[name]:.3f})",
             ha="right" if on_left else "left",
             va="center",
             fontsize=8,
         )
     plot.caption(
-        f"Average ranks by {metric.replace('_', ' ')} at {size_name(max_bytes)} over n ="
-        f" {comparison.episodes} episodes; 1 is best.\nA bar joins policies of which no two differ"
-        " significantly (Wilcoxon's signed-rank test, Holm's correction, 5 %)."
+        f"Mean {metric.replace('_', ' ')} at {size_name(max_bytes)}, best on the left. A bar joins policies of which"
+        " no two differ significantly (sign-flip test of the mean difference, Holm's correction, 5 %).\n"
+        + comparison.limits()
     )
     return plot
 
 
-def _episodes(rows: Sequence[ResultRow]) -> int:
-    return len({(row["file"], row["line"]) for row in rows})
+def _counted(rows: Sequence[ResultRow]) -> str:
+    episodes = len({(row["file"], row["line"]) for row in rows})
+    histories = len({history_of(row) for row in rows})
+    return f"n = {histories} histories" + (f" with {episodes} windows" if episodes > histories else "")
 
 
 def _sampled(times: Sequence[int], values: Sequence[float], grid: Sequence[float]) -> list[float]:
@@ -305,8 +318,8 @@ CAN_TELL: Final = (
         ),
     ),
     (
-        "that a difference is not by chance, if episodes are independent",
-        "that they are: windows of one history resemble each other, so true intervals are wider",
+        "that a difference is not by chance, if histories are independent",
+        "anything beyond the histories that took part; with one history, nothing about others",
     ),
     (
         "what an entrant does with what its track shows",
@@ -316,13 +329,17 @@ CAN_TELL: Final = (
 PLAIN: Final = "plain"
 
 
-def write_report(folder: str, out: str, *, max_bytes: int | None = None) -> list[str]:
+def write_report(
+    folder: str, out: str, *, max_bytes: int | None = None, baseline: str | None = None
+) -> list[str]:
     """Write the report of the results in ``folder`` into ``out``. Return the names of the files.
 
     Args:
         folder: The folder of a finished grid of any condition.
         out: The folder to write to.
         max_bytes: The budget of the leaderboard and the plots; by default 10 KB, or the middle one.
+        baseline: Compare each policy with this one only; by default all in pairs, if there are histories
+            enough for that.
     """
     rows = read_results(folder)
     if not rows:
@@ -330,7 +347,7 @@ def write_report(folder: str, out: str, *, max_bytes: int | None = None) -> list
     curves = read_results(folder, CURVES)
     budget = leaderboard_budget(rows, max_bytes)
     written = []
-    for name, content in _files(read_plan(folder), rows, curves, budget):
+    for name, content in _files(read_plan(folder), rows, curves, budget, baseline):
         target = Path(out) / name
         try:
             target.parent.mkdir(parents=True, exist_ok=True)
@@ -342,23 +359,32 @@ def write_report(folder: str, out: str, *, max_bytes: int | None = None) -> list
 
 
 def _files(
-    plan: Grid, rows: Sequence[ResultRow], curves: Sequence[ResultRow], budget: int
+    plan: Grid,
+    rows: Sequence[ResultRow],
+    curves: Sequence[ResultRow],
+    budget: int,
+    baseline: str | None,
 ) -> Iterator[tuple[str, str | bytes]]:
     if plan.condition == PLAIN:
         yield from _policy_files(rows, curves, budget)
     metric = condition_named(plan.condition).metric
-    tables = {POOLED: [result_table(rows, budget)]}
+    tables = {POOLED: [result_table(rows, budget, baseline=baseline)]}
     for by in GROUPINGS:
-        tables[by] = [result_table(own, budget, group=name) for name, own in group_rows(rows, by).items()]
+        tables[by] = [
+            result_table(own, budget, group=name, baseline=baseline)
+            for name, own in group_rows(rows, by).items()
+        ]
     for by, some in tables.items():
         name = "leaderboard" if by == POOLED else f"leaderboard_by_{by}"
         yield f"{name}.csv", some[0].as_csv() if by == POOLED else _grouped_csv(some)
-        yield f"{name}.md", "\n".join(f"{one.title}\n\n{one.as_markdown()}" for one in some)
-    yield "pairs.csv", pairs_csv(rows, budget, metric)
+        yield f"{name}.md", "\n".join(_markdown(one) for one in some)
+    yield "pairs.csv", pairs_csv(rows, budget, metric, baseline)
     if plan.condition == "answers":
         yield "correlations.csv", correlations_csv(rows, budget)
     pictures = {
-        "critical_difference": critical_difference(compare_policies(rows, budget, metric), budget, metric),
+        "critical_difference": critical_difference(
+            compare_policies(rows, budget, metric, baseline), budget, metric
+        ),
         f"{metric}_against_budget": metric_against_budget(rows, metric),
     }
     if plan.condition == PLAIN:
@@ -388,6 +414,11 @@ def _policy_files(
         if curves:
             plot = regret_over_time(curves, budget, [name])
             yield f"{place}/regret_curve.png", plot.encode("png")
+
+
+def _markdown(table: ResultTable) -> str:
+    notes = "".join(f"\n{note}\n" for note in table.notes)
+    return f"{table.title}\n{notes}\n{table.as_markdown()}"
 
 
 def _grouped_csv(tables: Sequence[ResultTable]) -> str:
@@ -438,9 +469,9 @@ def _page(
         '<meta name="viewport" content="width=device-width"><title>Write policies</title>'
         f"<style>{STYLE}</style></head><body>\n<h1>Write policies under byte budgets</h1>\n"
         f'<p class="note">{html.escape(_facts(plan, rows))}</p>\n<nav>{navigation}</nav>\n'
-        '<p class="note">Means over episodes with 95 % bootstrap intervals. A place is a range: two policies'
+        '<p class="note">Means over histories with 95 % intervals. A place is a range: two policies'
         " are only in an order "
-        "if they differ significantly (Wilcoxon's signed-rank test over episodes, Holm's correction, 5 %);"
+        "if they differ significantly (sign-flip test of the mean difference, Holm's correction, 5 %);"
         " pairs.csv has all "
         f"comparisons.{regret}</p>\n"
         f"{agreement}{boards.pop(POOLED)}{images}{''.join(boards.values())}"
@@ -485,9 +516,9 @@ def _table(table: ResultTable) -> str:
     body = "".join(
         "<tr>" + "".join(f"<td>{html.escape(cell)}</td>" for cell in line) + "</tr>\n" for line in table.lines
     )
-    note = ""
+    note = "".join(f'<p class="note">{html.escape(one)}</p>\n' for one in table.notes)
     if len(table.lines) > 1 and len({line[0] for line in table.lines}) == 1:
-        note = '<p class="note">No two policies differ significantly here, so every place is open.</p>\n'
+        note += '<p class="note">No two policies differ significantly here, so every place is open.</p>\n'
     return (
         f"<h3>{html.escape(table.title)}</h3>\n{note}<div"
         f' class="wide"><table><thead><tr>{head}</tr></thead><tbody>\n{body}</tbody></table></div>\n'

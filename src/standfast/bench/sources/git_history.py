@@ -16,6 +16,7 @@ from standfast.limits import MAX_SOURCE_BYTES
 
 MAX_VERSIONS: Final = 10_000
 TOO_LARGE: Final = f"it is larger than {MAX_SOURCE_BYTES} bytes"
+NOT_HERE: Final = "its object is missing from this clone; fetch it first"
 _LINK: Final = "120000"
 
 Progress = Callable[[int, int], None]
@@ -75,6 +76,7 @@ def git_versions(
             skipped(f"{day} {commit[:12]}", "the commit deleted or moved it")
             continue
         unreadable = {name: TOO_LARGE for name, (_, size) in tree.items() if size > MAX_SOURCE_BYTES}
+        unreadable |= {name: NOT_HERE for name, (_, size) in tree.items() if size < 0}
         readable = {name: blob for name, (blob, _) in tree.items() if name not in unreadable}
         # Only the last version's content is kept; most files are the same from version to version.
         wanted = dict.fromkeys(readable.values())
@@ -135,7 +137,8 @@ def _tree(repository: str, commit: str, path: str, suffixes: Sequence[str]) -> d
         fields = about.split()
         is_file = len(fields) == 4 and fields[1] == "blob" and fields[0] != _LINK
         if is_file and (name == path or not suffixes or Path(name).suffix in suffixes):
-            found[name] = (fields[2], int(fields[3]))
+            # A clone without all objects has no size for some.
+            found[name] = (fields[2], int(fields[3]) if fields[3].isdigit() else -1)
     return found
 
 

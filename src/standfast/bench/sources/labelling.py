@@ -91,6 +91,7 @@ CLASS_OF_KIND: Final = {
     "relaxed": DriftClass.MINOR,
     "other": DriftClass.MINOR,
     "internal": DriftClass.NOISE,
+    "internal use": DriftClass.NOISE,
     "docs": DriftClass.NOISE,
     "duplicate": DriftClass.REDUNDANT,
     # Documentation.
@@ -113,6 +114,10 @@ CLASS_OF_KIND: Final = {
     "baseline": DriftClass.BASELINE,
     "unchanged": DriftClass.REDUNDANT,
 }
+
+
+# In these nothing is replaced: a note or a message stays true when another follows.
+NOTHING_REPLACED: Final = frozenset(("changelog", "conversation"))
 
 
 ReportSkipped = Callable[[str, str], None]
@@ -172,6 +177,49 @@ def label_episode(
     if dates:
         labels["date_by_step"] = dates
     return Episode(steps, labels)
+
+
+WINDOWS: Final = 20
+LEAST_WINDOW, MOST_WINDOW = 25, 100
+
+
+def windows_of(episode: Episode, steps: int | None = None) -> list[Episode]:
+    """Return the windows of an imported history as episodes that say which history they are of.
+
+    Each window is labelled on its own, as if the history began and ended with it. A rest of less than half a
+    window belongs to the last one.
+
+    Args:
+        episode: The whole history.
+        steps: The length of a window; by default so long that there are twenty, but 25 to 100 steps.
+    """
+    count = len(episode.steps)
+    size = steps or min(max(count // WINDOWS, LEAST_WINDOW), MOST_WINDOW)
+    labels = episode.labels.raw
+    kinds, dates = labels["event_kinds"], labels.get("date_by_step", {})
+    events = [
+        DriftEvent(
+            observation=step.observation,
+            kinds=tuple(kinds[str(step.t)]),
+            version_distance=step.metadata["version_distance"],
+            date=dates.get(str(step.t)),
+        )
+        for step in episode.steps
+    ]
+    starts = [start for start in range(0, count, size) if start == 0 or count - start >= size / 2]
+    found = []
+    for number, start in enumerate(starts):
+        end = starts[number + 1] if number + 1 < len(starts) else count
+        window = label_episode(
+            events[start:end],
+            source=labels["source"],
+            mode=labels["mode"],
+            episode_id=f"{labels['episode_id']} {number + 1}/{len(starts)}",
+            halve_superseded=labels["mode"] not in NOTHING_REPLACED,
+        )
+        history = f"{labels['mode']} {labels['source']}"
+        found.append(Episode(window.steps, {**window.labels.raw, "history": history}))
+    return found
 
 
 def metadata_of(

@@ -12,11 +12,13 @@ first of these that applies:
                   Added, Internal, Docs
     breaking      it says that it is a breaking change
     security      it names a CVE, a vulnerability or a kind of attack
+    fix           it begins with "fix"
     deprecation   it says that something is deprecated
     relaxed       a requirement, a restriction or something broken or unused is removed
     behaviour     it changes a type, a format, a default or a behaviour, or requires something new
     removal       it begins with removing or dropping, or says that something was removed or is no longer supported
-    fix, internal, docs, renamed, added, changed    by its words, in that order
+    fix, internal, docs, renamed, added, changed    by its words, in that order; internal before all others if the
+                  note is about tests and the like, or stops using what others have deprecated
     removal       it names only a thing, and its section says that something is removed
     other         anything else
 
@@ -69,11 +71,18 @@ _RESOURCE: Final = re.compile(r"`(?:[a-z]\w*\.)?([A-Z]\w+)")
 INTRODUCTION_CHARS: Final = 60
 
 _KIND_WORDS: Final = {
+    # The project stops using what others have deprecated; or the note says itself that it is about tests and the like.
+    "internal use": (
+        r"^(?:test|tests|chore|ci|build|style|refactor)(?:\([^)]*\))?: "
+        r"|\b(?:replac|avoid|silenc|suppress|fix)\w*\b[^.,]{0,30}\bdeprecat(?:ed\b|ion warnings?)"
+        r"|\b(?:us(?:e|age|ing) of|stop using|no longer uses?) (?:the |a )?deprecated\b"
+    ),
     "deprecation": r"\bdeprecat",
     "relaxed": (
         r"\b(?:remov|drop)\w*\b[^.]{0,60}\b(?:requirements?|required|restrictions?|limitations?|beta|broken"
         r"|unused|unnecessary|unneeded|redundant|duplicate\w*|dead|leftover|stale|extra|extraneous|spurious"
-        r"|superfluous|trailing|dependency|dependencies|warnings?|workarounds?|hacks?)\b|\bno longer (?:requires?|needs?"
+        r"|superfluous|trailing|dependency|dependencies|warnings?|workarounds?|hacks?|incorrect|wrong|invalid"
+        r"|private|internal|the need)\b|\b(?:lower|relax|reduc)\w*\b[^.]{0,20}\bminimum\b|\bno longer (?:requires?|needs?"
         r"|necessary|depends?)\b"
     ),
     "behaviour": (
@@ -96,6 +105,7 @@ _KIND_WORDS: Final = {
     "changed": r"\bchang(?:e|es|ed)\b|\bupdat|\bmov(?:e|ed)\b|\bimprov",
 }
 _KINDS: Final = {kind: re.compile(words, re.IGNORECASE) for kind, words in _KIND_WORDS.items()}
+_BEGINS_WITH_FIX: Final = re.compile(r"(?i)\W*(?:bug)?fix(?:e[sd]|ing)?\b")
 _MARKED: Final = re.compile(
     r"⚠|\*\*\W*breaking|\[breaking\]|^\W*breaking(?: changes?)?\s*[:!)\]]", re.IGNORECASE
 )
@@ -123,8 +133,8 @@ _HEADED: Final = {
         "removal": r"remov(?:ed|als?)(?: \w+)?",
         "fix": r"(?:\w+ )?(?:bug ?)?fix(?:ed|es)?|bugs",
         "added": r"added|additions?|(?:new )?features?|new",
-        "internal": r"\b(?:internals?(?: \w+)?|chores?|tests?)\b",
-        "docs": r"\b(?:docs?|documentation)\b",
+        "internal": r"\b(?:internals?(?: \w+)?|chores?|tests?|development(?: fixes)?|contributors.*)\b",
+        "docs": r"\b(?:docs?|documentation|site enhancements)\b",
     }.items()
 }
 
@@ -142,6 +152,9 @@ _WARNS: Final = re.compile(
 _IN_CODE: Final = re.compile(r"`([^`\n]+)`")
 _NAME: Final = re.compile(r"[A-Za-z_][\w.-]{2,}")
 _ADDRESS: Final = re.compile(r"\]\([^)]*\)|^\[[^\]]+\]: \S+|https?://\S+", re.MULTILINE)
+_NOTES_PAGE: Final = re.compile(
+    r"(?i)change[-_]?log|release[-_ ]?notes|^history$|^changes$|^news$|whats?[-_]?new"
+)
 SECTION_WORDS: Final = 5
 REWRITTEN_WORDS: Final = 20
 REWRITTEN: Final = 0.6
@@ -232,6 +245,8 @@ def kind_of_note(note: ChangelogNote) -> str:
         return "breaking"
     if _SECURITY.search(said) or _SECURITY.search(note.section):
         return "security"
+    if _BEGINS_WITH_FIX.match(said):
+        return "fix"
     own = next((kind for kind, words in _KINDS.items() if words.search(said)), None)
     # A note that names only a thing is about what its section says: "Remove `x` from:".
     section = _QUOTED.sub(" ", note.section.rpartition(" > ")[2])
@@ -518,6 +533,9 @@ def sections_of(version: SourceVersion, source: str) -> tuple[dict[str, str], di
     unreadable = dict(version.unreadable)
     for name, content in sorted(version.files.items()):
         page = Path(name).with_suffix("").as_posix()
+        if _NOTES_PAGE.search(Path(name).stem):
+            # Its sections are notes of releases, which nothing replaces: the importer of changelogs reads them.
+            continue
         try:
             sections = _sections(_page_text(name, content))
         except (ValueError, RecursionError) as error:
@@ -555,15 +573,22 @@ def _sections(text: str) -> dict[str, str]:
     begins = [("top", 0)]
     anchors = {"top"}
     ends = []
-    for place, token in enumerate(tokens):
-        if token.type != "heading_open" or token.level:
-            continue
-        title = tokens[place + 1].content
-        marked = _ANCHOR.search(title)
-        name = marked[1] if marked is not None else re.sub(r"[\W_]+", "-", title.casefold()).strip("-")
-        anchor, number = name, 2
+    above: list[tuple[int, str]] = []
+    headings = [
+        (token, _heading_name(tokens[place + 1].content))
+        for place, token in enumerate(tokens)
+        if token.type == "heading_open" and not token.level
+    ]
+    repeated = {name for name, count in Counter(name for _, name in headings).items() if count > 1}
+    for token, name in headings:
+        level = int(token.tag[1])
+        above = [(depth, title) for depth, title in above if depth < level]
+        # A heading that a page repeats ("Fixed") is told apart by the one above it; a number would shift.
+        path = [title for _, title in above[-1:]] if name in repeated else []
+        above.append((level, name))
+        anchor, number = "/".join([*path, name]), 2
         while anchor in anchors:
-            anchor, number = f"{name}-{number}", number + 1
+            anchor, number = f"{'/'.join([*path, name])}-{number}", number + 1
         anchors.add(anchor)
         ends.append(token.map[0])
         begins.append((anchor, token.map[1]))
@@ -572,6 +597,11 @@ def _sections(text: str) -> dict[str, str]:
         for (anchor, start), end in zip(begins, [*ends, len(lines)], strict=True)
     }
     return {anchor: content for anchor, content in found.items() if content}
+
+
+def _heading_name(title: str) -> str:
+    marked = _ANCHOR.search(title)
+    return marked[1] if marked is not None else re.sub(r"[\W_]+", "-", title.casefold()).strip("-")
 
 
 def _section_observation(api: str, content: str | None, label: str) -> dict[str, Any]:
