@@ -6,6 +6,7 @@ import json
 import re
 import subprocess
 import sys
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -323,9 +324,10 @@ def test_a_caption_is_never_wider_than_its_figure(results: Path) -> None:
     """Measured by the renderer: all of the text lies inside the picture."""
     curves = read_results(results, "curves.jsonl")
     plot = regret_over_time(curves, 10_240, ["DriftValue"])
-    plot.encode("png")
+    canvas = import_module("matplotlib.backends.backend_agg").FigureCanvasAgg(plot.figure)
+    canvas.draw()
     label = plot.figure._supxlabel
-    box = label.get_window_extent(plot.figure.canvas.get_renderer())
+    box = label.get_window_extent(canvas.get_renderer())
 
     assert plot.text in label.get_text().replace("\n", " ")
     assert box.x0 >= 0
