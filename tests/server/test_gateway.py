@@ -25,11 +25,11 @@ from standfast.limits import (
     MAX_RUNS_HELD,
 )
 from standfast.records.requests import ForgetRequest, RememberRequest
-from standfast.records.vocabulary import VisibilityMode
+from standfast.records.vocabulary import Band, VisibilityMode
 from standfast.server.access.permissions import ROLES_OF_PERMISSION, Caller, KeyRole, Permission
 from standfast.server.http.open_runs import OpenRuns
 from standfast.server.operations.gateway import Gateway
-from standfast.server.operations.memory_operations import recall_batch, remember, remember_batch
+from standfast.server.operations.memory_operations import recall, recall_batch, remember, remember_batch
 from standfast.server.operations.schemas import (
     OpenRunBody,
     RecallBatchBody,
@@ -216,6 +216,34 @@ def test_a_batch_that_proposes_needs_that_permission(
         remember_batch(harness.gateway, agent, "default", RememberBatchBody(items=(plain, proposal)))
 
     assert harness.gateway.store.head() == 1
+
+
+def test_a_recall_reads_only_bands_that_the_key_may_read(harness: Harness, runs: OpenRuns) -> None:
+    agent = Caller(key_id="bot", name="bot", role=KeyRole.AGENT, namespaces=("*",))
+    gateway, run_id = harness.gateway, runs.open(agent, "default", OpenRunBody(workflow="w"), None).run_id
+    rejected = RecallBody(query="refunds", bands=(Band.LEDGER, Band.VOID))
+
+    for ask in (
+        lambda: recall(gateway, agent, "default", rejected),
+        lambda: recall_batch(gateway, agent, "default", RecallBatchBody(items=(rejected,))),
+        lambda: runs.recall(agent, "default", run_id, rejected),
+        lambda: recall(gateway, ROOT, "default", RecallBody(query="refunds", bands=(Band.PHOENIX,))),
+    ):
+        with pytest.raises(Forbidden, match=r"band (VOID|PHOENIX)"):
+            ask()
+    assert recall(gateway, ROOT, "default", rejected).selected == []
+
+
+def test_nobody_says_over_a_wire_that_they_are_human(harness: Harness, runs: OpenRuns) -> None:
+    human = RememberRequest(text="Ada likes tea.", role="human")
+
+    for say in (
+        lambda: remember(harness.gateway, ROOT, "default", human),
+        lambda: remember_batch(harness.gateway, ROOT, "default", RememberBatchBody(items=(human,))),
+        lambda: runs.remember(ROOT, "default", _open(runs), human),
+    ):
+        with pytest.raises(InvalidValue, match="the key says who asks"):
+            say()
 
 
 def test_a_batch_of_recalls_reads_one_snapshot_within_one_budget(harness: Harness) -> None:
