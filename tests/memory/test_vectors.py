@@ -70,10 +70,11 @@ def test_a_record_is_found_by_what_it_means_in_every_backend(opener: Opener) -> 
     _remember(memory, KITTEN, "ada/pets")
     _remember(memory, ORCHESTRA, "bob/hobby")
 
-    assert _ids(_package(memory)) == ["ada/pets"]
-    assert _ids(memory.recall("cat")) == []
-    assert _ids(_package(memory, "quantum chromodynamics")) == []
-    assert _ids(_package(Memory(opener(), embedder=StaticEmbedder()))) == ["ada/pets"]
+    assert _ids(_package(memory)) == ["ada/pets", "bob/hobby"]
+    assert memory.recall("cat") == _package(memory), "it is what recall does"
+    assert _package(memory).matched == 1
+    assert _package(memory, "quantum chromodynamics").matched == 0
+    assert _ids(_package(Memory(opener(), embedder=StaticEmbedder()))) == ["ada/pets", "bob/hobby"]
     assert list(memory.verify()) == []
 
 
@@ -96,10 +97,14 @@ def test_time_travel_and_forgetting_are_exact_in_every_backend(opener: Opener) -
     assert list(memory.verify()) == []
 
 
-def test_without_an_embedder_hybrid_v1_says_what_to_do() -> None:
-    memory = Memory(memory_store())
-    with pytest.raises(InvalidValue, match="embedder"):
-        memory.recall("cat", controller="hybrid-v1")
+def test_without_vectors_hybrid_v1_goes_by_words_and_filling_in_says_what_to_do() -> None:
+    memory = Memory(memory_store(), embedder="none")
+    _remember(memory, KITTEN, "ada/pets")
+    package = memory.recall("kitten")
+
+    assert isinstance(package, RecallPackage)
+    assert (_ids(package), package.request.vector) == (["ada/pets"], None)
+    assert list(memory.store.vectors("default")) == []
     with pytest.raises(InvalidValue, match="embedder"):
         memory.vectors.fill(by="op")
 
@@ -119,11 +124,11 @@ def test_a_failing_embedder_loses_no_commit_and_the_vectors_are_filled_in_later(
 
     embedder.left = 10**6
     before = _package(memory)
-    assert _ids(before) == []
+    assert before.matched == 0
     told = []
     status = memory.vectors.fill(by="op", progress=lambda done, total: told.append((done, total)))
     assert (status.missing, told) == (0, [(2, 2)])
-    assert _ids(_package(memory)) == ["ada/pets"]
+    assert _package(memory).matched == 1
     # A snapshot from before shows what it showed.
     assert _package(memory, at=2) == before
     (entry,) = [one.read()["body"]["told"] for one in memory.store.entries() if b'"vectors"' in one.content][
@@ -139,7 +144,7 @@ def test_a_failing_embedder_loses_no_commit_and_the_vectors_are_filled_in_later(
 def test_filling_in_goes_on_where_it_stopped(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("standfast.memory.embedding.FILLED_AT_ONCE", 2)
     store = memory_store()
-    plain = Memory(store)
+    plain = Memory(store, embedder="none")
     for number in range(5):
         _remember(plain, f"{KITTEN} It is number {number} of the litter.", f"cat/{number}")
     embedder = Failing()
@@ -163,7 +168,7 @@ def test_another_embedder_takes_over_while_both_can_be_used() -> None:
     new = Memory(store, embedder=Another())
     _remember(new, ORCHESTRA, "bob/hobby")
 
-    assert _ids(_package(old)) == _ids(_package(new)) == ["ada/pets"]
+    assert _ids(_package(old))[0] == _ids(_package(new))[0] == "ada/pets"
     assert _package(old, at=1) == before
     told = [one.read()["body"]["told"] for one in store.entries() if one.read()["kind"] == "vectors"]
     assert {one["replaces"] for one in told} == {"static-minilm/1/128"}
@@ -186,7 +191,7 @@ def test_a_long_record_is_found_by_one_of_its_passages_which_is_then_shown() -> 
     )
     memory.remember(f"{rules}{music}{rules.replace('invoice', 'bill')}", subject="report", source=HANDBOOK)
     (vector,) = memory.store.vectors("default")
-    (item,) = _package(memory, "musical instruments").items
+    (item,) = memory.recall("musical instruments", tokens=200).items
 
     assert len(vector.content) > 128 * 4
     assert "violin" in item.excerpt
@@ -200,7 +205,8 @@ def test_explain_shows_what_words_and_vectors_contribute() -> None:
     (item,) = memory.at(1).explain("cat", controller="hybrid-v1").explanation.items
     parts = item.as_json()["parts"]
 
-    assert (parts["lexical"], parts["vector"]) == (0, 2**19)
+    assert (parts["lexical"], parts["vector"]) == (2**20, 2**20 * 60 // 100), "a kitten is like a cat"
+    assert item.as_json()["why"] == ["words", "meaning"]
     assert 40 <= parts["similarity"] <= 100
     assert item.as_json()["outcome"] == "selected"
 

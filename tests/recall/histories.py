@@ -135,14 +135,19 @@ def plain_answer(
         for version in store.scan(namespace, prefix=f"{band}/", at=at):
             record = record_of_version(version)
             if record is not None and any(is_within(record.scope, scope) for scope in request.places):
-                listed.append((version.key, record))
+                listed.append((version, record))
     law = {(one.scope, one.memory_id) for _, one in listed if one.band == Band.VAULT}
     shown = [
-        (path_of(namespace, Band(one.band), one.scope), one, key)
-        for key, one in listed
+        (path_of(namespace, Band(one.band), one.scope), one, version)
+        for version, one in listed
         if one.band == Band.VAULT or Band.VAULT not in request.bands or (one.scope, one.memory_id) not in law
     ]
-    view = ListedView([(path, one) for path, one, _ in shown], ENGLISH, keys=[key for _, _, key in shown])
+    view = ListedView(
+        [(path, one) for path, one, _ in shown],
+        ENGLISH,
+        keys=[version.key for *_, version in shown],
+        firsts=[version.memory_snapshot_id for *_, version in shown],
+    )
     instant = store.commit_of(at).committed_at if at else None
     records = RecordView((), lambda: view, instant)
     package = LexicalController().answer(request, records, EstimatedCounter()).package

@@ -20,9 +20,9 @@ from standfast.recall import (
 )
 from standfast.recall.analysis import IndexedRecord, analyzer_of
 from standfast.recall.answers import EmbeddedRequest
-from standfast.recall.embedders import SignedBytes
+from standfast.recall.embedders import SignedBytes, percents_of
 from standfast.recall.index.view import IndexView, ListedView
-from standfast.recall.vectors import Similarities, percents_of
+from standfast.recall.vectors import Similarities
 from tests.recall.lexical_vectors import FACTS, TALK
 
 FILE = Path(__file__).parents[1] / "vectors" / "hybrid-v1.jsonl"

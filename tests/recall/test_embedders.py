@@ -24,14 +24,12 @@ from standfast.recall import (
     open_embedder,
     to_signed_bytes,
 )
+from standfast.recall.analysis import MAX_PASSAGES, PASSAGE_WORDS, passages_of
 from standfast.recall.bert import BertEncoder, WordPiece
 from standfast.recall.embedders import (
     MAX_LENGTH,
-    MAX_PASSAGES,
-    PASSAGE_WORDS,
     checked_embedder,
     checked_vectors,
-    passages_of,
 )
 from tests.servers.process import LOOPBACK, Program, ReservedPort, ServerProcess
 

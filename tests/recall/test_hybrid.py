@@ -1,5 +1,6 @@
 """``hybrid-v1``: golden packages, the formula in plain Python, and what it adds to ``lexical-v1``."""
 
+import base64
 import json
 import math
 import shutil
@@ -22,9 +23,10 @@ from standfast.recall import (
     to_signed_bytes,
 )
 from standfast.recall.analysis import IndexedRecord, analyzer_of
-from standfast.recall.answers import EmbeddedRequest
-from standfast.recall.hybrid import VectorScores
+from standfast.recall.answers import EmbeddedRequest, with_vector
 from standfast.recall.index.view import ListedView
+from standfast.recall.lexical import LexicalQuery, lexical_scores
+from standfast.records.requests import RecallRequest
 from tests.recall.hybrid_vectors import CASES, FILE, PETS, ListedVectors, package_of
 from tests.recall.same_bytes import digest
 from tests.subprocesses import ROOT, run_python, virtualenv
@@ -80,13 +82,15 @@ def _situations(draw: st.DrawFn) -> tuple[list[IndexedRecord], Any, Any, int, in
 
 
 def _plain_scores(
-    records: list[IndexedRecord], vectors: Any, query: Any, lexical: list[int], *, weight: int, floor: int
-) -> list[int]:
-    """The formula of the document, one number at a time."""
+    records: list[IndexedRecord], vectors: Any, query: Any, *, weight: int, floor: int
+) -> list[tuple[int, bool]]:
+    """The formula of the document, one number at a time: what the vectors add, and whether a record is alike
+    enough to be shown like one that shares a word.
+    """
     rows = [[int(n) for n in vector] for vector in vectors]
     q = [int(n) for n in query]
     dots = [sum(a * b for a, b in zip(row, q, strict=True)) for row in rows]
-    lent = []
+    means = []
     for at, one in enumerate(records):
         total, weights = 6 * dots[at], 6
         for other, sixths in (
@@ -101,31 +105,39 @@ def _plain_scores(
             between = range(min(at, other) + 1, max(at, other))
             if is_near and any(rows[other]) and all(records[i].session == one.session for i in between):
                 total, weights = total + sixths * dots[other], weights + sixths
-        lent.append(max(0, total // weights) if any(rows[at]) else 0)
-    best = max([1, *lent])
+        means.append(max(0, total // weights) if any(rows[at]) else 0)
+    best = max([1, *means])
     found = []
     for at, row in enumerate(rows):
         square = sum(n * n for n in row) * sum(n * n for n in q)
         percent = math.isqrt(10_000 * max(0, dots[at]) ** 2 // max(1, square))
-        counts = lexical[at] > 0 or percent >= floor
-        found.append(lent[at] * 2**20 // best * weight // 100 if counts else 0)
+        found.append((means[at] * 2**20 // best * weight // 100, percent >= floor))
     return found
 
 
 @given(_situations())
 @settings(max_examples=150)
 def test_arrays_give_what_plain_python_gives(situation: Any) -> None:
-    records, vectors, query, weight, floor = situation
+    records, vectors, numbers, weight, floor = situation
     index = ListedView([("p", one) for one in records], analyzer_of("none")).index
-    similar = ListedVectors(vectors).similarities(index, query)
-    lexical = np.array([2**20 if "cat" in one.text else 0 for one in records], dtype=np.int64)
-    scores = VectorScores(index, similar, weight_percent=weight, floor_percent=floor).given(
-        lexical[index.rows]
+    view = RecordView((), vectors=lambda _: ListedVectors(vectors))
+    vector = QueryVector(
+        embedder="e/1/6",
+        weight_percent=weight,
+        floor_percent=floor,
+        signed_bytes=base64.b64encode(numbers.tobytes()).decode(),
     )
+    request = with_vector(RecallRequest(query="cat", tokens=100), vector)
+    query = LexicalQuery.of(request, index.index.analyzer)
+    found = HybridController().scores(query, request, view, index)
+    _, shares_word, lexical = lexical_scores(query.terms, index)
+    plain = _plain_scores(records, vectors, numbers, weight=weight, floor=floor)
+    slots = index.slot_of.tolist()
 
-    assert scores[index.slot_of].tolist() == _plain_scores(
-        records, vectors, query, lexical.tolist(), weight=weight, floor=floor
-    )
+    assert [int(found.totals[slot] - lexical[slot]) for slot in slots] == [added for added, _ in plain]
+    assert [bool(found.is_match[slot]) for slot in slots] == [
+        bool(shares_word[slot]) or is_alike for slot, (_, is_alike) in zip(slots, plain, strict=True)
+    ]
 
 
 def _answered(controller: LexicalController, query: str, **vector: Any) -> Any:
@@ -135,9 +147,11 @@ def _answered(controller: LexicalController, query: str, **vector: Any) -> Any:
     return controller.answer(EmbeddedRequest(query=query, tokens=200, **vector), view, EstimatedCounter())
 
 
-def test_without_a_vector_it_says_how_to_get_an_embedder() -> None:
-    with pytest.raises(InvalidValue, match='embedder = "static"'):
-        _answered(HybridController(), "cat")
+def test_without_a_vector_it_ranks_by_words_and_by_words_that_mean_something_alike() -> None:
+    package = _answered(HybridController(), "kitten").package
+
+    assert package.items[0].memory_id == "p1"
+    assert _answered(HybridController(), "cat").package.items[0].memory_id == "p1", "a cat is like a kitten"
 
 
 def test_lexical_v1_takes_no_vector() -> None:

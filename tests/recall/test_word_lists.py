@@ -4,13 +4,13 @@ import pytest
 
 from standfast.errors import InvalidValue
 from standfast.recall import LANGUAGES
-from standfast.recall.word_lists import parsed_sections, word_sections
+from standfast.recall.word_lists import parsed_lines, word_sections
 
 
-def test_a_list_has_its_words_by_section_in_order() -> None:
-    found = parsed_sections("test", "# A comment.\n[english]\nthe a\n\n  an\n[german]\nder\n")
+def test_a_list_has_its_words_by_section_line_by_line() -> None:
+    found = parsed_lines("test", "# A comment.\n[english]\nthe a\n\n  an\n[german]\nder\n")
 
-    assert found == {"english": ("the", "a", "an"), "german": ("der",)}
+    assert found == {"english": (("the", "a"), ("an",)), "german": (("der",),)}
 
 
 @pytest.mark.parametrize(
@@ -23,7 +23,7 @@ def test_a_list_has_its_words_by_section_in_order() -> None:
 )
 def test_a_damaged_list_is_refused_with_its_line(text: str, problem: str) -> None:
     with pytest.raises(InvalidValue, match="word list test") as caught:
-        parsed_sections("test", text)
+        parsed_lines("test", text)
 
     assert caught.value.facts["problem"] == problem
 

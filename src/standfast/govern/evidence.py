@@ -56,6 +56,7 @@ _CONTENT: Final = (
     "valid_from",
     "valid_until",
     "supersedes",
+    "pinned",
 )
 assert {*_CONTENT, *_NOT_CONTENT} == set(Record.__struct_fields__), "each field is content, or is not"
 _CONTENT_TEXT: Final = '{"floor": "content", "passed": true, "reason": "sha256:%s", "score": 1.0}'

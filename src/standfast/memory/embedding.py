@@ -12,15 +12,16 @@ import msgspec
 
 from standfast.errors import CommitAborted, EmbeddingFailed, InvalidValue
 from standfast.limits import MAX_ATTEMPTS
+from standfast.recall.analysis import passages_of
 from standfast.recall.answers import vector_of, with_vector
 from standfast.recall.embedders import (
     Embedder,
     QueryVector,
+    StaticEmbedder,
     checked_embedder,
     checked_vectors,
     identity_of,
     open_embedder,
-    passages_of,
 )
 from standfast.recall.vectors import StoreVectors, VectorView, stored_form
 from standfast.records.canon import parse
@@ -34,6 +35,7 @@ from standfast.store.store import Store
 
 EMBEDDED_BANDS: Final = (Band.VAULT, Band.LEDGER)
 """The bands whose records get vectors: those that recall reads by default."""
+NO_EMBEDDER: Final = "none"
 FILLED_AT_ONCE: Final = 256
 POLICY_SET_ID: Final = "vectors-v1"
 _PREFIXES: Final = tuple(prefix_of(band) for band in EMBEDDED_BANDS)
@@ -61,7 +63,8 @@ class MemoryVectors:
     ``memory.vectors`` is one. Threads may share it.
 
     Args:
-        embedder: An embedder, or how ``open_embedder`` names one; None for a memory without vectors.
+        embedder: An embedder, or how ``open_embedder`` names one; by default the shipped table, and ``"none"``
+            for a memory without vectors.
         warn: Takes what went wrong when a commit was stored without vectors.
     """
 
@@ -75,9 +78,13 @@ class MemoryVectors:
         if self.embedder is not None:
             store.vector_makers[identity_of(self.embedder)] = CommitVectors(self.embedder, warn)
 
-    def view(self, embedder: str, *, at: int) -> VectorView:
-        """The vectors of an embedder that a snapshot shows."""
-        return self._stored.view(embedder, at=at)
+    def view(self, embedder: str, *, at: int, head: int | None = None) -> VectorView:
+        """The vectors of an embedder that a snapshot shows.
+
+        Args:
+            head: The newest snapshot, if the caller has just looked it up.
+        """
+        return self._stored.view(embedder, at=at, head=head)
 
     def with_vector(self, request: RecallRequest) -> RecallRequest:
         """A request with the vector of its query, unless it has one or there is no embedder."""
@@ -121,9 +128,14 @@ class MemoryVectors:
 
 
 def named_embedder(embedder: Embedder | str | None) -> Embedder | None:
-    """An embedder that may be given by how ``open_embedder`` names it; ``InvalidValue`` if it makes no sense."""
-    if embedder is None:
+    """An embedder that may be given by how ``open_embedder`` names it; ``InvalidValue`` if it makes no sense.
+
+    Without one it is the shipped table; ``"none"`` stands for a memory without vectors.
+    """
+    if embedder == NO_EMBEDDER:
         return None
+    if embedder is None:
+        return StaticEmbedder()
     return open_embedder(embedder) if isinstance(embedder, str) else checked_embedder(embedder)
 
 

@@ -283,6 +283,9 @@ class Run(RecordingRun):
         context = self._judging_context(request.place)
         source = request.source or self._own_word(request.role)
         origin = self._origin_of(source, request)
+        if request.pin and origin is not Origin.TRUSTED:
+            problem = 'only what a person or an operator said can be pinned; give source={"kind": "user", …}'
+            raise InvalidValue(what="pin", problem=problem)
         if request.supersedes:
             require_superseded(
                 services.store,

@@ -13,7 +13,7 @@ import threading
 import unicodedata
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from datetime import datetime
+from enum import IntEnum
 from functools import lru_cache
 from importlib import import_module
 from typing import Any, Final, NamedTuple
@@ -21,14 +21,16 @@ from typing import Any, Final, NamedTuple
 import msgspec
 
 from standfast.errors import InvalidValue
+from standfast.recall.dates import SpokenDate, day_of, spoken_dates
 from standfast.recall.filters import EvidenceFacts, trust_code
-from standfast.recall.word_lists import word_sections
+from standfast.recall.word_lists import word_lines, word_sections
 from standfast.records.canon import lowered
-from standfast.records.filters import RecordFacts
-from standfast.records.timestamps import DAY_MICROSECONDS, MISSING, time_of
+from standfast.records.filters import LAW, RecordFacts, trust_of
+from standfast.records.origins import Origin
+from standfast.records.timestamps import MISSING, time_of
 
-ANALYSIS_VERSION: Final = "snowball-3.1"
-"""Part of every package: another version of the stemmer may give other stems."""
+ANALYSIS_VERSION: Final = "snowball-3.1, forms-1"
+"""Part of every package: another stemmer, or another list of irregular forms, may give other terms."""
 
 DEFAULT_LANGUAGE: Final = "english"
 NO_LANGUAGE: Final = "none"
@@ -52,6 +54,8 @@ COLUMNS: Final = (
     "trust",
     "size",
     "bounds",
+    "role",
+    "pinned",
 )
 """What a segment says of each row in numbers.
 
@@ -89,6 +93,24 @@ _SENTENCE: Final = re.compile(
 _UNSPACED: Final = re.compile(
     "[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff\U00020000-\U0003ffff]+"
 )
+
+
+WHOLE_WORDS: Final = 100
+"""A text of at most so many words is one passage."""
+PASSAGE_WORDS: Final = 60
+"""A passage is as many whole sentences as have so many words, and at least one."""
+MAX_PASSAGES: Final = 256
+"""The passages of an enormous text are longer, so that there are no more of them."""
+MASKED_PASSAGES: Final = FREQUENCY_BITS
+"""The index tells so many passages of a text apart; those of a longer text are taken together."""
+
+
+class SpeakerRole(IntEnum):
+    """Who said a record in a conversation: the user, the assistant, or neither."""
+
+    NONE = 0
+    USER = 1
+    ASSISTANT = 2
 
 
 class _Separators(dict[int, str]):
@@ -131,6 +153,34 @@ def sentences_of(text: str) -> list[str]:
     return [found for found in _SENTENCE.findall(text) if found]
 
 
+def passages_of(text: str) -> list[str]:
+    """A text in passages of whole sentences, in order; together they are the text."""
+    words = len(text.split())
+    if words <= WHOLE_WORDS:
+        return [text]
+    limit = max(PASSAGE_WORDS, -(-2 * words // MAX_PASSAGES))
+    passages, taken, size = list[str](), list[str](), 0
+    for sentence in sentences_of(text):
+        for piece, count in _bounded(sentence, limit):
+            if taken and size + count > limit:
+                passages.append("".join(taken))
+                taken, size = [], 0
+            taken.append(piece)
+            size += count
+    return [*passages, "".join(taken)]
+
+
+def _bounded(sentence: str, limit: int) -> list[tuple[str, int]]:
+    """A sentence with its number of words, cut if it is too long for one passage."""
+    words = sentence.split()
+    if len(words) <= 2 * limit:
+        return [(sentence, len(words))]
+    return [
+        (" ".join(words[start : start + limit]) + " ", min(limit, len(words) - start))
+        for start in range(0, len(words), limit)
+    ]
+
+
 def _pairs(word: str) -> list[str]:
     """A word of a script without spaces as overlapping pairs of characters; other runs in it stay whole."""
     found, at = [], 0
@@ -154,6 +204,7 @@ class Analyzer:
         self.name = language if language == NO_LANGUAGE else f"{language}, {ANALYSIS_VERSION}"
         self._stop_words = _folded("stop_words", language)
         self._articles = _folded("articles", language)
+        self._base_forms = _base_forms(language)
         self._stemmers = threading.local()
         self._stem = lru_cache(maxsize=1 << 17)(self._uncached_stem)
         # Sources, speakers and tags repeat.
@@ -192,6 +243,7 @@ class Analyzer:
         # No stemmer has an ending of digits.
         if len(word) > MAX_STEMMED_CHARS or (word.isascii() and word.isdecimal()):
             return word
+        word = self._base_forms.get(word, word)
         # A stemmer holds the word that it works on, so each thread has its own.
         stemmer: Any = getattr(self._stemmers, "stemmer", None)
         if stemmer is None:
@@ -205,6 +257,12 @@ def _folded(name: str, language: str) -> frozenset[str]:
     return frozenset(words_of(" ".join(word_sections(name).get(language, ()))))
 
 
+def _base_forms(language: str) -> dict[str, str]:
+    """The word behind each irregular form of a language."""
+    lines = [words_of(" ".join(line)) for line in word_lines("irregular_forms").get(language, ())]
+    return {form: word for word, *forms in lines for form in forms}
+
+
 @lru_cache(maxsize=len(LANGUAGES))
 def analyzer_of(language: str) -> Analyzer:
     """The analyzer of a language; ``InvalidValue`` with the known languages if there is none."""
@@ -216,6 +274,10 @@ FIELD: Final = "\x01"
 SUBJECT_WORD: Final = "\x02"
 SPEAKER_WORD: Final = "\x03"
 _FILTERED: Final = "\x04"
+PASSAGE_TERM: Final = "\x05"
+"""Before a term of a long text: the postings have a bit for each passage that it is in."""
+DATE_TERM: Final = "\x06"
+"""Before a date that a text speaks of."""
 
 
 class IndexedRecord(RecordFacts, frozen=True, kw_only=True, gc=False):
@@ -226,6 +288,21 @@ class IndexedRecord(RecordFacts, frozen=True, kw_only=True, gc=False):
     refs: tuple[dict[str, Any], ...] = ()
     position: int | None = None
     evidence: EvidenceFacts | None = None
+    pinned: bool | None = None
+
+    @property
+    def role(self) -> SpeakerRole:
+        """Who said it. What an agent remembers outside a conversation is no message of the assistant."""
+        kind = (self.source or {}).get("kind")
+        if kind == "user":
+            return SpeakerRole.USER
+        return SpeakerRole.ASSISTANT if kind == "agent" and self.is_threaded else SpeakerRole.NONE
+
+    @property
+    def spoken_dates(self) -> list[SpokenDate]:
+        """The dates that its text speaks of relative to its own: "yesterday", "last May"."""
+        time = self.time
+        return [] if time == MISSING else spoken_dates(self.text, day_of(time))
 
     @property
     def time(self) -> int:
@@ -240,11 +317,7 @@ class IndexedRecord(RecordFacts, frozen=True, kw_only=True, gc=False):
     @property
     def date(self) -> str | None:
         """Its date, as YYYY-MM-DD."""
-        time = self.time
-        # Both count from the first day of year 1, whose ordinal is 1.
-        return (
-            None if time == MISSING else datetime.fromordinal(time // DAY_MICROSECONDS + 1).date().isoformat()
-        )
+        return None if self.time == MISSING else day_of(self.time).isoformat()
 
     @property
     def source_name(self) -> str:
@@ -272,6 +345,10 @@ class AnalysedRecord(NamedTuple):
     """The bytes of its text, without spaces around it."""
     bounds: int
     """1 if it holds only from or until some time."""
+    role: int
+    """Who said it; see ``SpeakerRole``."""
+    pinned: int
+    """1 if it is shown first."""
 
     @property
     def numbers(self) -> tuple[int, ...]:
@@ -284,9 +361,20 @@ assert COLUMNS[-len(AnalysedRecord._fields) + 1 :] == AnalysedRecord._fields[1:]
 
 def analysed(record: IndexedRecord, analyzer: Analyzer) -> AnalysedRecord:
     """Take a record apart for the index."""
-    words = words_of(record.text)
+    passages = passages_of(record.text)
+    words_by_passage = [words_of(passage) for passage in passages]
+    words = [word for of_passage in words_by_passage for word in of_passage]
     terms = analyzer.terms_of(words)
     counts = dict(Counter(terms))
+    if len(passages) > 1:
+        masks = dict.fromkeys(counts, 0)
+        for number, of_passage in enumerate(words_by_passage):
+            bit = 1 << number * MASKED_PASSAGES // max(len(passages), MASKED_PASSAGES)
+            for term in analyzer.terms_of(of_passage):
+                masks[term] |= bit
+        counts.update({PASSAGE_TERM + term: mask for term, mask in masks.items()})
+    for spoken in record.spoken_dates:
+        counts.update({DATE_TERM + name: 1 for name in spoken.names})
     labels = " ".join([*record.tags, record.subject or "", record.source_name, record.speaker or ""])
     counts.update(analyzer.terms_of_labels(labels))
     subject = set(words_of(record.subject)) if record.subject else ()
@@ -308,6 +396,8 @@ def analysed(record: IndexedRecord, analyzer: Analyzer) -> AnalysedRecord:
         trust_code(record, record.evidence),
         min(len(record.text.strip().encode()), MAX_FREQUENCY),
         int(record.valid_from is not None or record.valid_until is not None),
+        record.role,
+        int(record.pinned is True and trust_of(record) in (LAW, Origin.TRUSTED)),
     )
 
 

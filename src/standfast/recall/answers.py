@@ -174,9 +174,12 @@ class ExplainedMatch:
     Attributes:
         matched: The query's terms in the record, and the weight of each (its idf, in 1/65536 bits).
         boosts: What the score was multiplied by: ``named`` (the query names its subject or speaker),
-            ``date``, ``trust``, and ``ceiling`` (its ceiling as a share of the highest).
+            ``role`` (the query asks about what the user, or the assistant, said), ``date``, ``trust``, and
+            ``ceiling`` (its ceiling, but for age, as a share of the highest).
         parts: What ``hybrid-v1`` added up before boosts: ``lexical``, ``vector``, and the ``similarity`` in
             percent. Empty for ``lexical-v1``.
+        why: Why it is there, in a word for each reason: ``pinned``, ``words``, ``meaning``, ``speaker``,
+            ``date``, ``newest``.
         outcome: ``selected``, or why it was passed over.
         verdict: The judge's decision about the record.
         trust: ``law``, or how far its origin is trusted.
@@ -193,6 +196,7 @@ class ExplainedMatch:
     boosts: dict[str, float]
     parts: dict[str, int]
     outcome: str
+    why: tuple[str, ...] = ()
     verdict: str | None = None
     trust: str = Origin.ORDINARY.value
     ceiling: Ceiling | None = None
@@ -202,6 +206,7 @@ class ExplainedMatch:
         plain = {field.name: getattr(self, field.name) for field in fields(self)}
         if not self.parts:
             del plain["parts"]
+        plain["why"] = list(self.why)
         if plain.pop("ceiling") is not None and self.ceiling is not None:
             plain["ceiling"] = self.ceiling.as_json()
         return plain

@@ -37,7 +37,8 @@ class WordPiece:
     """
 
     def __init__(self, tokens: Iterable[str]) -> None:
-        self._numbers = {token: number for number, token in enumerate(tokens)}
+        self.tokens = tuple(tokens)
+        self._numbers = {token: number for number, token in enumerate(self.tokens)}
         missing = [token for token in (UNKNOWN, FIRST, LAST) if token not in self._numbers]
         if missing:
             problem = f"it lacks {', '.join(missing)}; give the vocab.txt of an uncased BERT model"
@@ -47,6 +48,10 @@ class WordPiece:
 
     def __len__(self) -> int:
         return len(self._numbers)
+
+    def number_of(self, word: str) -> int | None:
+        """The number of a word that is one token; None for another."""
+        return self._numbers.get(word)
 
     def ids_of(self, text: str) -> list[int]:
         """The numbers of the tokens of a text, without the marks of its beginning and end."""

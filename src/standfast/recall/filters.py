@@ -72,31 +72,18 @@ def doubts_of(code: int, time: int, now: int) -> tuple[Doubt, ...]:
     return tuple(doubt for doubt in Doubt if doubt in doubts)
 
 
-# Times that stand for each kind of age: none looked at, known and young, over 30 days, over 90 days, unknown.
-_AGES: Final = ((0, MISSING), (0, 0), (0, 31 * DAY_MICROSECONDS), (0, 91 * DAY_MICROSECONDS), (MISSING, 0))
-
-
 @lru_cache(maxsize=1)
 def _ceiling_table() -> Numbers:
-    """The ceiling of each kind of age and each code, in millionths."""
+    """The ceiling of each code, in millionths, without regard to age."""
     return np.array(
-        [
-            [round(ceiling_of(doubts_of(code, time, now)) * CEILING_UNITS) for code in range(_CODES)]
-            for time, now in _AGES
-        ],
+        [round(ceiling_of(doubts_of(code, MISSING, MISSING)) * CEILING_UNITS) for code in range(_CODES)],
         dtype=np.int64,
     )
 
 
-def ceilings(codes: Numbers, times: Numbers, now: int) -> Numbers:
-    """The ceilings of records in millionths, as ``ceiling_of(doubts_of(…))`` gives them one by one."""
-    if now == MISSING:
-        known: Numbers = _ceiling_table()[0][codes]
-        return known
-    ages = np.where(now - times > 30 * DAY_MICROSECONDS, 2, 1)
-    ages = np.where(now - times > 90 * DAY_MICROSECONDS, 3, ages)
-    ages = np.where((times == MISSING) | (times > now), 4, ages)
-    found: Numbers = _ceiling_table()[ages, codes]
+def ceilings(codes: Numbers) -> Numbers:
+    """The ceilings of records in millionths, but for age: how old a record is does not change its rank."""
+    found: Numbers = _ceiling_table()[codes]
     return found
 
 

@@ -1,77 +1,100 @@
-"""``hybrid-v1``: ranks by words as ``lexical-v1`` does, and by how alike the vectors of query and record are.
+"""``hybrid-v1``: ranks by words as ``lexical-v1`` does, by words that mean something alike, and by how alike the
+vectors of query and record are.
 
-``docs/controllers/hybrid-v1.md`` has the formula.
+``docs/controllers/hybrid-v1.md`` has the formula. It is what recall uses unless another controller is named.
 """
 
+from collections.abc import Sequence
 from typing import Final
 
 import numpy as np
 
-from standfast.errors import InvalidValue
+from standfast.recall.analysis import NO_LANGUAGE, Analyzer, passages_of
 from standfast.recall.answers import RecordView, vector_of
 from standfast.recall.arrays import Numbers
-from standfast.recall.embedders import passages_of
+from standfast.recall.embedders import related_words
 from standfast.recall.index.view import IndexView
-from standfast.recall.lexical import BEST_SCORE, LexicalController
-from standfast.recall.vectors import Similarities
+from standfast.recall.lexical import (
+    BEST_SCORE,
+    LexicalController,
+    LexicalQuery,
+    SlotScores,
+    lexical_scores,
+)
 from standfast.records.requests import RecallRequest
 
 HYBRID_VERSION: Final = "hybrid-v1"
-
-
-class VectorScores:
-    """What vectors add to the lexical scores of the slots of a view."""
-
-    def __init__(
-        self, index: IndexView, similar: Similarities, *, weight_percent: int, floor_percent: int
-    ) -> None:
-        self._percents, self._best = similar.percents, similar.best
-        self._floor_percent = floor_percent
-        borrowed = np.maximum(index.mean_with_neighbours(similar.dots, similar.has), 0)
-        best = max(1, int(borrowed.max(initial=0)))
-        self._scores: Numbers = borrowed * BEST_SCORE // best * weight_percent // 100
-        self._lexical: Numbers = np.zeros(len(borrowed), dtype=np.int64)
-
-    def given(self, lexical: Numbers) -> Numbers:
-        """What to add to each slot. One without a word of the query needs a similarity of its own."""
-        self._lexical = lexical
-        self._scores = np.where((lexical > 0) | (self._percents >= self._floor_percent), self._scores, 0)
-        return self._scores
-
-    def explained(self, slot: int) -> dict[str, int]:
-        """The parts of a slot's score before boosts."""
-        return {
-            "lexical": int(self._lexical[slot]),
-            "vector": int(self._scores[slot]),
-            "similarity": int(self._percents[slot]),
-        }
-
-    def focus(self, slot: int, text: str) -> str:
-        """The passage that is most like the query."""
-        passages = passages_of(text)
-        return passages[min(int(self._best[slot]), len(passages) - 1)]
+RELATED_TERMS: Final = 5
+"""For each word of a query, so many words that mean something alike count, if they occur."""
+RELATED_WEIGHT_PERCENT: Final = 30
+"""What a related word counts, in percent of its cosine."""
 
 
 class HybridController(LexicalController):
-    """``hybrid-v1`` as a controller: ranks by words and vectors, and packs as ``lexical-v1`` does."""
+    """``hybrid-v1`` as a controller: ranks by words and meaning, and packs as ``lexical-v1`` does."""
 
     version = HYBRID_VERSION
 
-    def added_scores(self, request: RecallRequest, view: RecordView, index: IndexView) -> VectorScores | None:
-        """The scores of the vectors that the view has."""
+    def scores(
+        self, query: LexicalQuery, request: RecallRequest, view: RecordView, index: IndexView
+    ) -> SlotScores:
+        """What the slots of the view score before boosts, by words and by vectors.
+
+        The sum of two scaled numbers: the score of words, and the weight of the embedder times the mean of
+        each slot's dot product with those of its neighbours.
+        """
+        analyzer = index.index.analyzer
+        related = related_terms(query, analyzer)
+        index.fetch([*query.terms, *(term for of_word in related for term, _ in of_word)], query.words)
+        weights, shares_word, lexical = lexical_scores(query.terms, index, _occurring(related, index))
         vector = vector_of(request)
-        if vector is None:
-            problem = (
-                f"{self.version} needs an embedder; open memory with embedder=StaticEmbedder(), or set"
-                ' embedder = "static" in standfast.toml'
-            )
-            raise InvalidValue(what="embedder", problem=problem)
-        vectors = view.vectors(vector.embedder)
-        if vectors is None:
-            return None
-        return VectorScores(
-            index,
-            vectors.similarities(index, vector.numbers),
-            weight_percent=vector.weight_percent,
-            floor_percent=vector.floor_percent,
-        )
+        vectors = None if vector is None else view.vectors(vector.embedder)
+        if vector is None or vectors is None:
+            return SlotScores(lexical, shares_word, weights)
+        similar = vectors.similarities(index, vector.numbers)
+        borrowed: Numbers = np.maximum(index.mean_with_neighbours(similar.dots, similar.has), 0)
+        best = max(1, int(borrowed.max(initial=0)))
+        by_vector = borrowed * BEST_SCORE // best * vector.weight_percent // 100
+
+        def parts(slot: int) -> dict[str, int]:
+            return {
+                "lexical": int(lexical[slot]),
+                "vector": int(by_vector[slot]),
+                "similarity": int(similar.percents[slot]),
+            }
+
+        def focus(slot: int, text: str) -> str:
+            passages = passages_of(text)
+            return passages[min(int(similar.best[slot]), len(passages) - 1)]
+
+        is_match = shares_word | (similar.percents >= vector.floor_percent)
+        return SlotScores(lexical + by_vector, is_match, weights, parts, focus)
+
+
+def related_terms(query: LexicalQuery, analyzer: Analyzer) -> list[list[tuple[str, int]]]:
+    """For each word of a query, terms that mean something alike and what each counts in percent, the most
+    alike first. No term of the query is among them.
+    """
+    if analyzer.language == NO_LANGUAGE:
+        return []
+    found, known = list[list[tuple[str, int]]](), set(query.terms)
+    for word in dict.fromkeys(query.words):
+        if not analyzer.terms_of([word]):
+            continue
+        of_word: dict[str, int] = {}
+        for other, cosine in related_words(word):
+            for term in analyzer.terms_of([other]):
+                if term not in known:
+                    of_word.setdefault(term, RELATED_WEIGHT_PERCENT * cosine // 100)
+        found.append(list(of_word.items()))
+    return found
+
+
+def _occurring(related: Sequence[Sequence[tuple[str, int]]], index: IndexView) -> dict[str, int]:
+    """The first few terms of each word that occur in the view, with the most that each counts."""
+    kept: dict[str, int] = {}
+    for of_word in related:
+        occurring = [(term, percent) for term, percent in of_word if index.has_term(term)][:RELATED_TERMS]
+        for term, percent in occurring:
+            kept[term] = max(kept.get(term, 0), percent)
+    return kept

@@ -7,21 +7,36 @@ trust, leaves out what may not be chosen and orders the rest, so that another co
 its own. ``packing`` makes the package.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
 from functools import cached_property
-from typing import Final, Protocol
+from itertools import pairwise
+from typing import Final
 
 import numpy as np
 import numpy.typing as npt
 
 from standfast.errors import InvalidValue
 from standfast.limits import MAX_QUERY_TERMS
-from standfast.recall.analysis import SPEAKER_WORD, SUBJECT_WORD, Analyzer, words_of
+from standfast.recall.analysis import (
+    MASKED_PASSAGES,
+    SPEAKER_WORD,
+    SUBJECT_WORD,
+    Analyzer,
+    SpeakerRole,
+    words_of,
+)
 from standfast.recall.answers import RecallAnswer, RecordView, vector_of
 from standfast.recall.arrays import Flags, Numbers, SmallNumbers
-from standfast.recall.dates import FULL_FIT, NO_DAY, QueryDate, date_quarters, dates_in
+from standfast.recall.dates import (
+    FULL_FIT,
+    NO_DAY,
+    QueryDate,
+    date_quarters,
+    dates_in,
+    day_of,
+    named_dates,
+)
 from standfast.recall.filters import (
     FULL_CEILING,
     TRUST_TENTHS,
@@ -33,8 +48,9 @@ from standfast.recall.filters import (
     trust_tenths,
 )
 from standfast.recall.index.view import IndexView, TermScores
-from standfast.recall.packing import NAMED_TENTHS, Packing, RankedRow
-from standfast.recall.tokens import TokenCounter
+from standfast.recall.packing import NAMED_TENTHS, ROLE_TENTHS, SNAPSHOT_BITS, Packing, RankedRow
+from standfast.recall.tokens import BYTES_PER_TOKEN, TokenCounter
+from standfast.recall.word_lists import word_sections
 from standfast.records.requests import RecallRequest
 from standfast.records.timestamps import DAY_MICROSECONDS, MISSING
 
@@ -42,9 +58,12 @@ LEXICAL_VERSION: Final = "lexical-v1"
 BEST_SCORE: Final = 1 << 20
 FIELD_SIXTHS: Final = 3
 """What a term in tags, subject, source or speaker counts, in sixths of one in the text."""
+SMALL_SCOPE_BUDGETS: Final = 8
+"""A scope whose texts have at most so many times the token budget is small: everything in it is ranked."""
 RANKED_AT_ONCE: Final = 1_024
 ORDERED_AT_ONCE: Final = 256
 _LEADING_BITS: Final = 12
+NO_RELATED: Final[Mapping[str, int]] = {}
 _HIGHEST: Final = (1 << 62) - 1
 """More than any score."""
 
@@ -66,28 +85,82 @@ def log2_fixed(numerator: int, denominator: int, bits: int = 16) -> int:
 
 @dataclass(frozen=True, slots=True)
 class LexicalQuery:
-    """A query as ``lexical-v1`` reads it."""
+    """A query as ``lexical-v1`` reads it.
+
+    Attributes:
+        words: Its words, folded, which may name subjects and speakers.
+        terms: Its terms, each once.
+        dates: The dates that it names.
+        role: Whose messages it asks about.
+    """
 
     words: list[str]
     terms: list[str]
     dates: list[QueryDate]
+    role: SpeakerRole = SpeakerRole.NONE
 
     @classmethod
     def of(cls, request: RecallRequest, analyzer: Analyzer) -> "LexicalQuery":
         """The query of a request."""
         words = words_of(request.query)
-        time = request.now
-        today = None if time == MISSING else datetime.fromordinal(time // DAY_MICROSECONDS + 1).date()
+        today = None if request.now == MISSING else day_of(request.now)
         terms = list(dict.fromkeys(analyzer.terms_of(words)))[:MAX_QUERY_TERMS]
-        return cls(words, terms, dates_in(request.query, words, today))
+        return cls(words, terms, dates_in(request.query, words, today), asked_role(words, analyzer.language))
 
 
-def lexical_scores(terms: Sequence[str], view: IndexView) -> tuple[dict[str, int], Numbers]:
+def asked_role(words: Sequence[str], language: str) -> SpeakerRole:
+    """Whose messages a question is about, by its pronouns.
+
+    "What did you suggest" asks about the assistant, "where do I live" about the user, and "your plan" about
+    the assistant, unless something is asked to be done: "can you explain".
+    """
+    sections = word_sections("askers")
+    said, user, assistant, request = (
+        sections.get(f"{language} {kind}", ()) for kind in ("said", "user", "assistant", "request")
+    )
+    spoken = {*words, *map("_".join, pairwise(words))}
+    if not spoken.isdisjoint(said):
+        return SpeakerRole.ASSISTANT
+    if not spoken.isdisjoint(user):
+        return SpeakerRole.USER
+    is_about_assistant = spoken.isdisjoint(request) and not spoken.isdisjoint(assistant)
+    return SpeakerRole.ASSISTANT if is_about_assistant else SpeakerRole.NONE
+
+
+@dataclass(frozen=True, slots=True)
+class SlotScores:
+    """What the slots of a view score before boosts, and why.
+
+    Attributes:
+        totals: The score of each slot.
+        is_match: Which slots share a word with the query, or are alike enough in meaning.
+        weights: The terms of the query that occur, and what each is worth (its idf).
+        parts: Says what a slot's score was added up from.
+        focus: Gives the passage of a slot's text that matches best, if words alone do not say.
+    """
+
+    totals: Numbers
+    is_match: Flags
+    weights: dict[str, int]
+    parts: Callable[[int], dict[str, int]] = lambda _: {}
+    focus: Callable[[int, str], str] = lambda _, __: ""
+
+
+def lexical_scores(
+    terms: Sequence[str], view: IndexView, related: Mapping[str, int] = NO_RELATED
+) -> tuple[dict[str, int], Flags, Numbers]:
     """Score every slot of a view by the terms of a query.
 
+    A text of more than 100 words counts by half as a whole and by half by its best passage::
+
+        whole   = sum of BM25 over terms, scaled so that the best slot has 2^20
+        passage = 2^20 · sum of idf over the terms in the passage // sum of idf over all terms
+
+    Args:
+        related: Terms that mean something alike, and what each counts, in percent of a term of the query.
+
     Returns:
-        The worth of each term that occurs at all (its idf), and a score for each slot: the best has
-        ``BEST_SCORE``, those without a term 0.
+        The worth of each term that occurs at all (its idf), which slots have one, and a score for each slot.
     """
     totals = np.zeros(view.count)
     weights: dict[str, int] = {}
@@ -96,9 +169,29 @@ def lexical_scores(terms: Sequence[str], view: IndexView) -> tuple[dict[str, int
         if found.idf is not None:
             weights[term] = found.idf
             totals[found.slots] += found.scores
+    shares_word: Flags = totals > 0
+    for term, percent in related.items():
+        found = view.term_scores.get(term) or _term_scores(term, view)
+        # Whole numbers below 2^31, so no quotient is rounded up to a whole number.
+        totals[found.slots] += np.floor(found.scores.astype(np.float64) * percent / 100)
     # Sums of whole numbers below 2^53 are exact.
-    scores = totals.astype(np.int64)
-    return weights, scores * BEST_SCORE // max(1, int(scores.max(initial=0)))
+    whole = totals.astype(np.int64)
+    scores = whole * BEST_SCORE // max(1, int(whole.max(initial=0)))
+    slots, passages = _best_passages(weights, view)
+    scores[slots] = (scores[slots] + passages) // 2
+    return weights, shares_word, scores
+
+
+def _best_passages(weights: Mapping[str, int], view: IndexView) -> tuple[Numbers, Numbers]:
+    """The slots of long texts with a term of the query, and the score of the best passage of each."""
+    found = [(weight, view.passages_with(term)) for term, weight in weights.items()]
+    slots = np.unique(np.concatenate([np.zeros(0, dtype=np.intp), *(postings.rows for _, postings in found)]))
+    sums = np.zeros((len(slots), MASKED_PASSAGES), dtype=np.int64)
+    bits = np.arange(MASKED_PASSAGES)
+    for weight, postings in found:
+        has_term = postings.counts[:, np.newaxis] >> bits & 1
+        sums[np.searchsorted(slots, postings.rows)] += weight * has_term
+    return slots, sums.max(axis=1, initial=0) * BEST_SCORE // max(1, sum(weights.values()))
 
 
 def _term_scores(term: str, view: IndexView) -> TermScores:
@@ -140,7 +233,9 @@ class _ScoredRows:
     rows: SmallNumbers
     scores: Numbers
     named: Flags
+    asked_role: Flags
     quarters: Numbers
+    is_match: Flags
     untrusted: Flags
     sizes: Numbers
 
@@ -159,53 +254,87 @@ class _ScoredRows:
 
 
 class RankedRows:
-    """Rows that match and may be chosen, the best score first.
+    """The rows of a view that may be chosen, the best score first.
 
-    Only what is asked for is looked at: first the rows with the best scores before boosts, then more of them,
-    as far as one that was not looked at could come before one that was.
+    The score of a row is::
+
+        points = total · 16/10 if the query names its subject or speaker · 16/10 if the query asks about its role
+                 · (4 + q)/4 for dates · trust/10 · ceiling
+        score  = points · 2^28 + the snapshot that wrote it
+
+    each step rounded down. So of two rows with equal points the newer one comes first. In a small scope rows
+    without points are ranked too: after the others, what the user said first, the newest first.
+
+    Only what is asked for is looked at: first the rows with the best totals, then more of them, as far as one
+    that was not looked at could come before one that was.
 
     Args:
-        words: The words of the query, which may name subjects and speakers.
-        dates: The dates in the query.
-        base: A score for each slot of the view, before boosts; those with 0 do not match.
-        now: The time that age is measured from, or ``MISSING``.
+        is_small: Whether rows without points are ranked too.
         most_untrusted: Only so many of the best untrusted rows are kept, so that a flood of them crowds out
             nothing.
     """
 
     def __init__(
         self,
-        words: Sequence[str],
-        dates: list[QueryDate],
+        query: LexicalQuery,
         view: IndexView,
-        base: Numbers,
+        scores: SlotScores,
         *,
         choice: Choice,
-        now: int,
+        is_small: bool,
         most_untrusted: int,
     ) -> None:
-        self._words, self._dates, self._view, self._base = words, dates, view, base
-        self._choice, self._now, self._most_untrusted = choice, now, most_untrusted
+        self._query, self._view, self._scores = query, view, scores
+        self._base = scores.totals
+        self._choice, self._most_untrusted, self._is_small = choice, most_untrusted, is_small
         self._may_match = view.may_match(choice.where) if choice.where else None
-        self.matched = int(np.count_nonzero(base))
+        self._date_names = named_dates(query.dates)
+        self.matched = int(np.count_nonzero(scores.is_match))
         """How many rows match at all."""
+        self._ranked = view.count if is_small else int(np.count_nonzero(self._base))
 
-    def ordered(self) -> Iterator[RankedRow]:
-        """Rows with their ranks, best first: by score, then by record id."""
-        rank = untrusted = 0
+    def pinned(self) -> Iterator[RankedRow]:
+        """The pinned rows that may be chosen, the newest first."""
+        slots = self._view.pinned
+        if not len(slots):
+            return
+        part, _ = self._scored(slots)
+        for place in range(len(part.rows)):
+            yield self._row(part, place, place + 1)
+
+    def ordered(self, first_rank: int = 1, without: Collection[int] = ()) -> Iterator[RankedRow]:
+        """Rows with their ranks, best first: by score, then by record id.
+
+        Args:
+            without: Rows to leave out, because they were taken already.
+        """
+        rank, untrusted = first_rank - 1, 0
         for part in self._by_score():
             order = self._by_id(part)
-            slots, rows, scores, sizes, is_untrusted_row = (
-                column.tolist() for column in (part.slots, part.rows, part.scores, part.sizes, part.untrusted)
-            )
+            is_untrusted_row, rows = part.untrusted.tolist(), part.rows.tolist()
             for place in order:
+                if rows[place] in without:
+                    continue
                 if is_untrusted_row[place]:
                     untrusted += 1
                     if untrusted > self._most_untrusted:
                         continue
                 rank += 1
-                named, quarters = bool(part.named[place]), int(part.quarters[place])
-                yield RankedRow(slots[place], rows[place], rank, scores[place], named, quarters, sizes[place])
+                yield self._row(part, place, rank)
+
+    @staticmethod
+    def _row(part: _ScoredRows, place: int, rank: int) -> RankedRow:
+        return RankedRow(
+            slot=int(part.slots[place]),
+            row=int(part.rows[place]),
+            rank=rank,
+            score=int(part.scores[place]),
+            is_named=bool(part.named[place]),
+            is_asked_role=bool(part.asked_role[place]),
+            quarters=int(part.quarters[place]),
+            is_match=bool(part.is_match[place]),
+            size=int(part.sizes[place]),
+        )
 
     def _by_id(self, part: _ScoredRows) -> list[int]:
         """The places of rows that are ordered by score, with those of equal score by record id, then by key."""
@@ -220,24 +349,30 @@ class RankedRows:
     def _by_score(self) -> Iterator[_ScoredRows]:
         """Rows, the best first, in parts that end where a score does."""
         size, highest = RANKED_AT_ONCE, _HIGHEST
-        while self.matched > 2 * size:
+        while self._ranked > 2 * size:
             least = _least_of_best(self._base, size)
-            # The others have lower scores before boosts, and so at most this one after them.
-            others = self._most_after_boosts(least - 1)
+            # The others have lower totals, and so at most this score.
+            others = (self._most_points(least - 1) + 1 << SNAPSHOT_BITS) - 1
             scored, _ = self._scored(np.flatnonzero(self._base >= least))
             yield from scored.between(others, highest)
             size, highest = size * 8, others
-        scored, _ = self._scored(np.flatnonzero(self._base))
-        yield from scored.between(0, highest)
+        scored, _ = self._scored(self._all_slots())
+        yield from scored.between(-1 if self._is_small else (1 << SNAPSHOT_BITS) - 1, highest)
 
-    def _most_after_boosts(self, score: int) -> int:
-        """What a score can become at most."""
-        prefixed = (prefix + word for word in self._words for prefix in (SUBJECT_WORD, SPEAKER_WORD))
+    def _all_slots(self) -> Numbers:
+        """The slots that may be ranked at all."""
+        return np.arange(self._view.count) if self._is_small else np.flatnonzero(self._base)
+
+    def _most_points(self, total: int) -> int:
+        """The most points that a total can become."""
+        prefixed = (prefix + word for word in self._query.words for prefix in (SUBJECT_WORD, SPEAKER_WORD))
         if any(len(self._view.index.postings(term).rows) for term in prefixed):
-            score = score * NAMED_TENTHS // 10
-        if self._dates:
-            score = score * (4 + FULL_FIT) // 4
-        return score * max(TRUST_TENTHS.values()) // 10
+            total = total * NAMED_TENTHS // 10
+        if self._query.role is not SpeakerRole.NONE:
+            total = total * ROLE_TENTHS // 10
+        if self._query.dates:
+            total = total * (4 + FULL_FIT) // 4
+        return total * max(TRUST_TENTHS.values()) // 10
 
     def _scored(self, slots: Numbers) -> tuple[_ScoredRows, dict[str, int]]:
         """Those of some slots that may be chosen, with their scores; and how many may not, by reason."""
@@ -245,26 +380,39 @@ class RankedRows:
         rows = view.rows[slots]
         codes = view.trust_codes(rows)
         may_be_chosen, left_out = self._may_be_chosen(rows, codes)
-        hidden = self._untrusted_to_hide(rows, codes, may_be_chosen)
+        hidden = self._untrusted_to_hide(slots, codes, may_be_chosen)
         left_out["untrusted_beside"] = int(hidden.sum())
         may_be_chosen &= ~hidden
         slots, rows, codes = slots[may_be_chosen], rows[may_be_chosen], codes[may_be_chosen]
-        scores = self._base[slots]
-        named = view.named_by(self._words, SUBJECT_WORD, rows) | view.named_by(
-            self._words, SPEAKER_WORD, rows
-        )
-        scores = np.where(named, scores * NAMED_TENTHS // 10, scores)
-        quarters = np.zeros(len(rows), dtype=np.int64)
-        if self._dates:
-            times = view.times(rows)
-            quarters = date_quarters(
-                self._dates, np.where(times == MISSING, NO_DAY, times // DAY_MICROSECONDS + 1)
-            )
-        scores = scores * (4 + quarters) // 4 * trust_tenths(codes) // 10
-        scores = scores * ceilings(codes, view.times(rows), self._now) // FULL_CEILING
+        words = self._query.words
+        named = view.named_by(words, SUBJECT_WORD, rows) | view.named_by(words, SPEAKER_WORD, rows)
+        roles = view.roles(rows)
+        asked_role = (roles == self._query.role) & (roles != SpeakerRole.NONE)
+        quarters = self._date_quarters(rows)
+        points = self._base[slots]
+        points = np.where(named, points * NAMED_TENTHS // 10, points)
+        points = np.where(asked_role, points * ROLE_TENTHS // 10, points)
+        points = points * (4 + quarters) // 4 * trust_tenths(codes) // 10
+        points = points * ceilings(codes) // FULL_CEILING
+        if self._is_small:
+            points = np.maximum(points, roles == SpeakerRole.USER)
+        scores = (points << SNAPSHOT_BITS) + np.minimum(view.snapshots(rows), (1 << SNAPSHOT_BITS) - 1)
+        matches, sizes = self._scores.is_match[slots], view.sizes(rows)
         return (
-            _ScoredRows(slots, rows, scores, named, quarters, is_untrusted(codes), view.sizes(rows)),
+            _ScoredRows(
+                slots, rows, scores, named, asked_role, quarters, matches, is_untrusted(codes), sizes
+            ),
             left_out,
+        )
+
+    def _date_quarters(self, rows: SmallNumbers) -> Numbers:
+        """How well the dates of rows, and those that their texts speak of, fit those of the query."""
+        if not self._query.dates:
+            return np.zeros(len(rows), dtype=np.int64)
+        times = self._view.times(rows)
+        days = np.where(times == MISSING, NO_DAY, times // DAY_MICROSECONDS + 1)
+        return np.maximum(
+            date_quarters(self._query.dates, days), self._view.rows_with_dates(self._date_names, rows)
         )
 
     def _may_be_chosen(self, rows: SmallNumbers, codes: Numbers) -> tuple[Flags, dict[str, int]]:
@@ -283,33 +431,36 @@ class RankedRows:
             may_be_chosen = may_be_chosen & ~may_not
         return may_be_chosen, left_out
 
-    def _untrusted_to_hide(self, rows: SmallNumbers, codes: Numbers, may_be_chosen: Flags) -> Flags:
-        """Untrusted rows that are left out because something else matches: those of scopes that hold anything
-        else.
+    def _untrusted_to_hide(self, slots: Numbers, codes: Numbers, may_be_chosen: Flags) -> Flags:
+        """Untrusted rows that are left out of scopes that also hold other records: all if something else
+        matches, and those that do not match themselves.
 
         A scope that holds nothing else was named for what it holds. Whoever asks for
         ``least_origin="untrusted"`` gets all of them.
         """
         untrusted = may_be_chosen & is_untrusted(codes)
         is_asked_for = self._choice.where.least_origin is not None
-        if is_asked_for or not untrusted.any() or not self._something_trusted_matches:
-            return np.zeros(len(rows), dtype=np.bool_)
+        if is_asked_for or not untrusted.any():
+            return np.zeros(len(slots), dtype=np.bool_)
+        if not self._something_trusted_matches:
+            untrusted &= ~self._scores.is_match[slots]
         mixed = self._view.scopes_of_trusted.intersection(self._choice.scopes)
-        return untrusted & self._view.is_in(rows, mixed)
+        return untrusted & self._view.is_in(self._view.rows[slots], mixed)
 
     @cached_property
     def _something_trusted_matches(self) -> bool:
         """Whether anything that is not untrusted matches and may be chosen."""
-        rows = self._view.rows[np.flatnonzero(self._base)]
+        rows = self._view.rows[np.flatnonzero(self._scores.is_match)]
         codes = self._view.trust_codes(rows)
         may_be_chosen, _ = self._may_be_chosen(rows, codes)
         return bool((may_be_chosen & ~is_untrusted(codes)).any())
 
     def counts(self) -> tuple[int, dict[str, int]]:
         """How many rows are ranked, and how many match and may not be chosen, by reason."""
-        scored, left_out = self._scored(np.flatnonzero(self._base))
-        untrusted = int((scored.untrusted & (scored.scores > 0)).sum())
-        return int((scored.scores > 0).sum()) - max(0, untrusted - self._most_untrusted), left_out
+        scored, left_out = self._scored(self._all_slots())
+        is_ranked = scored.scores >= (0 if self._is_small else 1 << SNAPSHOT_BITS)
+        untrusted = int((scored.untrusted & is_ranked).sum())
+        return int(is_ranked.sum()) - max(0, untrusted - self._most_untrusted), left_out
 
 
 def _ties(scores: Numbers) -> list[tuple[int, int]]:
@@ -328,19 +479,6 @@ def _least_of_best(scores: Numbers, size: int) -> int:
     return max(1, (len(counts) - 1 - int(np.searchsorted(at_least, size))) << shift)
 
 
-class AddedScores(Protocol):
-    """What another kind of match adds to the lexical scores of the slots of a view."""
-
-    def given(self, lexical: Numbers) -> Numbers:
-        """What to add to each slot."""
-
-    def explained(self, slot: int) -> dict[str, int]:
-        """The parts of a slot's score before boosts."""
-
-    def focus(self, slot: int, text: str) -> str:
-        """The passage of a slot's text that matches best."""
-
-
 class LexicalController:
     """``lexical-v1`` as a controller.
 
@@ -352,45 +490,47 @@ class LexicalController:
     def answer(self, request: RecallRequest, view: RecordView, counter: TokenCounter) -> RecallAnswer:
         """Rank the records of the view, pack the best, and explain the result."""
         lexical = view.lexical()
-        analyzer = lexical.index.index.analyzer
+        index, analyzer = lexical.index, lexical.index.index.analyzer
         query = LexicalQuery.of(request, analyzer)
-        lexical.index.fetch(query.terms, query.words)
-        weights, scores = lexical_scores(query.terms, lexical.index)
-        added = self.added_scores(request, view, lexical.index)
-        if added is not None:
-            scores = scores + added.given(scores)
+        scores = self.scores(query, request, view, index)
         now = view.now(request)
+        is_small = index.size_bytes <= SMALL_SCOPE_BUDGETS * BYTES_PER_TOKEN * request.tokens
         ranking = RankedRows(
-            query.words,
-            query.dates,
-            lexical.index,
+            query,
+            index,
             scores,
             choice=Choice.of(request, now),
-            now=now,
+            is_small=is_small,
             most_untrusted=request.max_items,
         )
         packing = Packing(
             request,
-            weights,
+            scores.weights,
             analyzer,
             counter,
             now=now,
+            scope_bytes=index.size_bytes,
+            bounds_others=not is_small,
             asks_for_then=bool(query.dates),
-            parts=added.explained if added else None,
-            focus=added.focus if added else None,
+            parts=scores.parts,
+            focus=scores.focus,
         )
-        packing.take(ranking.ordered(), lexical.read)
+        packing.pin(ranking.pinned(), lexical.read)
+        packing.take(ranking.ordered(len(packing.pinned) + 1, packing.pinned), lexical.read)
         package = packing.package(self.version, ranking.matched)
         return RecallAnswer(package, lambda: packing.explanation(query.terms, *ranking.counts()))
 
-    def added_scores(
+    def scores(
         self,
+        query: LexicalQuery,
         request: RecallRequest,
-        view: RecordView,  # noqa: ARG002  # For controllers that add something.
-        index: IndexView,  # noqa: ARG002  # As above.
-    ) -> AddedScores | None:
-        """What another kind of match adds to the lexical scores; ``lexical-v1`` has none."""
+        view: RecordView,  # noqa: ARG002  # For controllers that look at more than words.
+        index: IndexView,
+    ) -> SlotScores:
+        """What the slots of the view score before boosts: here by words alone."""
         if vector_of(request) is not None:
             problem = f"{self.version} uses none; ask hybrid-v1, or leave it out"
             raise InvalidValue(what="vector", problem=problem)
-        return None
+        index.fetch(query.terms, query.words)
+        weights, shares_word, scores = lexical_scores(query.terms, index)
+        return SlotScores(scores, shares_word, weights)

@@ -15,6 +15,7 @@ import msgspec
 from standfast.recall.analysis import Analyzer, IndexedRecord, sentences_of, words_of
 from standfast.recall.answers import Ceiling, ExplainedMatch, Explanation, vector_of
 from standfast.recall.candidates import Candidate
+from standfast.recall.dates import day_of, spoken_dates
 from standfast.recall.filters import (
     TRUST_TENTHS,
     UNREVIEWED_VERDICTS,
@@ -38,16 +39,26 @@ from standfast.recall.tokens import BYTES_PER_TOKEN, EstimatedCounter, TokenCoun
 from standfast.records.filters import trust_of
 from standfast.records.origins import MAX_RECALL_CONFIDENCE, Origin, ceiling_of
 from standfast.records.requests import RecallRequest
+from standfast.records.timestamps import MISSING
 
+SNAPSHOT_BITS: Final = 28
+"""The lowest bits of a score say how new a record is: the snapshot that wrote it."""
 NAMED_TENTHS: Final = 16
 """What the score is multiplied by, in tenths, where the query names the record's subject or speaker."""
 READ_TIMES_MAX_ITEMS: Final = 4
 """Packing looks at no more than so many times ``max_items`` candidates."""
 READ_AT_ONCE: Final = 16
 CUT: Final = "…"
-MIN_EXCERPT_TOKENS: Final = 100
-EXCERPT_SHARE: Final = 5
-"""An excerpt takes at most a fifth of the budget, or ``MIN_EXCERPT_TOKENS``."""
+ROLE_TENTHS: Final = 16
+"""What the score is multiplied by, in tenths, where the query asks about the speaker's role."""
+EXCERPT_TOKENS: Final = 100
+"""A longer text is shown by its best passages, in at most so many tokens."""
+LEAST_EXCERPT_TOKENS: Final = 24
+"""Less than this is not worth cutting out of a text."""
+PINNED_SHARE: Final = 5
+"""What is pinned takes at most a fifth of the budget."""
+OTHERS_SHARE: Final = 4
+"""In a large scope, what does not match takes at most a quarter of the budget."""
 UNTRUSTED_SHARE: Final = 4
 """While anything else waits, untrusted records take at most a quarter of the budget."""
 
@@ -64,7 +75,10 @@ class RankedRow(NamedTuple):
     rank: int
     score: int
     is_named: bool
+    is_asked_role: bool
     quarters: int
+    is_match: bool
+    """Whether it shares a word with the query, or is alike enough in meaning."""
     size: int
     """The bytes of its text, or 0 if it has to be read whatever its size."""
 
@@ -81,6 +95,7 @@ class PackedCandidate:
     also: tuple[str, ...] = ()
     disagrees: bool = False
     gist: Sequence[str] = ()
+    is_pinned: bool = False
     item: RecallItem | None = None
 
     def disagrees_with(self, other: "PackedCandidate") -> bool:
@@ -106,6 +121,8 @@ class Packing:
     Args:
         weights: The terms of the query and what each is worth.
         now: The time that age is measured from, or ``MISSING``.
+        scope_bytes: The bytes of all texts. If they fit the budget, none is cut.
+        bounds_others: Whether what does not match takes at most a share of the budget.
         asks_for_then: The query names a date, so that records which do not hold now are shown, and marked.
         parts: Says what the score of a slot was added up from, if it has several parts.
         focus: Gives the passage of a slot's text that matches best, if words alone do not say.
@@ -119,9 +136,11 @@ class Packing:
         counter: TokenCounter,
         *,
         now: int,
-        asks_for_then: bool = False,
-        parts: Callable[[int], dict[str, int]] | None = None,
-        focus: Callable[[int, str], str] | None = None,
+        scope_bytes: int,
+        bounds_others: bool,
+        asks_for_then: bool,
+        parts: Callable[[int], dict[str, int]],
+        focus: Callable[[int, str], str],
     ) -> None:
         self._parts, self._focus = parts, focus
         self._request, self._weights, self._analyzer, self._counter = request, weights, analyzer, counter
@@ -131,12 +150,15 @@ class Packing:
         self._is_estimate = is_estimate = isinstance(counter, EstimatedCounter)
         # The estimate adds up exactly in bytes. A tokeniser's counts of parts do not, so the whole is counted
         # at the end.
+        self._unit = BYTES_PER_TOKEN if is_estimate else 1
         self._cost: Callable[[str], int] = _bytes_of if is_estimate else counter.count
-        self._left = request.tokens * (BYTES_PER_TOKEN if is_estimate else 1)
-        self._untrusted_left = self._left // UNTRUSTED_SHARE
-        self._excerpt_tokens = max(min(MIN_EXCERPT_TOKENS, request.tokens), request.tokens // EXCERPT_SHARE)
+        self._left = whole = request.tokens * self._unit
+        self._untrusted_left, self._pinned_left = whole // UNTRUSTED_SHARE, whole // PINNED_SHARE
         self._mark = "0" * MARK_CHARS
         self._left -= self._cost(heading(self._mark))
+        self._others_left = self._left - whole + whole // OTHERS_SHARE if bounds_others else whole
+        is_whole = scope_bytes <= request.tokens * BYTES_PER_TOKEN
+        self._excerpt_tokens = request.tokens if is_whole else min(EXCERPT_TOKENS, request.tokens)
         self._frame_bytes = len(f"[{self._mark}] \n")
         # Texts up to this size are shown whole. Filters look at records, and only the estimate counts bytes.
         self._whole_bytes = self._excerpt_tokens * BYTES_PER_TOKEN if is_estimate and not request.where else 0
@@ -147,6 +169,17 @@ class Packing:
         self._too_large: list[RankedRow] = []
         """What was passed over without being read, because it could not fit."""
         self._taken: list[PackedCandidate] = []
+        self.pinned: set[int] = set()
+        """The rows that were taken because they are pinned."""
+
+    def pin(self, rows: Iterator[RankedRow], read: Reader) -> None:
+        """Take the pinned records that fit their share."""
+        self._read = read
+        for candidate in self._candidates(rows):
+            candidate.is_pinned = True
+            if self._is_wanted(candidate.record) and self._offer(candidate):
+                self._candidates_read.append(candidate)
+                self.pinned.add(candidate.ranked.row)
 
     def take(self, rows: Iterator[RankedRow], read: Reader) -> None:
         """Take what fits. Untrusted records that went beyond their share are tried again at the end.
@@ -158,10 +191,7 @@ class Packing:
         self._read = read
         waiting = []
         for candidate in self._candidates(rows):
-            if self._request.where and not self._request.where.matches(candidate.record):
-                continue
-            if not self._asks_for_then and self._validity(candidate.record):
-                self._not_valid += 1
+            if not self._is_wanted(candidate.record):
                 continue
             self._candidates_read.append(candidate)
             if not self._offer(candidate) and candidate.is_untrusted:
@@ -170,6 +200,14 @@ class Packing:
         for candidate in waiting:
             if len(self._taken) < self._request.max_items:
                 self._offer(candidate)
+
+    def _is_wanted(self, record: IndexedRecord) -> bool:
+        """Whether a record matches the filter, and holds at the time that is asked about."""
+        if self._request.where and not self._request.where.matches(record):
+            return False
+        is_valid = self._asks_for_then or not self._validity(record)
+        self._not_valid += not is_valid
+        return is_valid
 
     def _candidates(self, rows: Iterator[RankedRow]) -> Iterator[PackedCandidate]:
         """The candidates that were read, until nothing more can be taken or looked at."""
@@ -189,9 +227,12 @@ class Packing:
         at.
 
         The text of a record that needs no cut is its excerpt. If that is too large now, it stays so, because
-        nothing is given back.
+        nothing is given back. Of a longer text at least a few words must fit.
         """
-        return not 0 < size <= self._whole_bytes or size + self._frame_bytes <= self._left
+        if not self._whole_bytes or size == 0:
+            return True
+        least = min(size, LEAST_EXCERPT_TOKENS * BYTES_PER_TOKEN) if size > self._whole_bytes else size
+        return least + self._frame_bytes <= self._left
 
     @property
     def _is_over(self) -> bool:
@@ -202,18 +243,68 @@ class Packing:
 
     def _offer(self, candidate: PackedCandidate) -> bool:
         """Take a candidate if it fits; False if it does not."""
-        candidate.excerpt = candidate.excerpt or excerpt_of(
-            candidate.record.text,
-            self._weights,
-            self._analyzer,
-            self._counter.count,
-            self._excerpt_tokens,
-            focus="" if self._focus is None else self._focus(candidate.ranked.slot, candidate.record.text),
-        )
-        if self._is_estimate and len(candidate.excerpt) > self._left:
+        share_left = self._share_left(candidate)
+        limit = min(self._excerpt_tokens, (share_left - self._cost(f"[{self._mark}] \n")) // self._unit)
+        is_cut = self._cost(candidate.record.text.strip()) > self._excerpt_tokens * self._unit
+        if limit < (LEAST_EXCERPT_TOKENS if is_cut else 1):
+            return False
+        candidate.excerpt = self._excerpt(candidate, limit) if is_cut else candidate.record.text.strip()
+        if self._is_estimate and len(candidate.excerpt) > share_left:
             # It does not fit without its frame either. Most candidates end here.
             return False
-        candidate.item = item = candidate.item or self._item(candidate)
+        candidate.item = item = self._item(candidate)
+        cost = self._cost_of(candidate, item)
+        if is_cut and cost > share_left:
+            # The frame took more than was expected: a shorter excerpt may fit.
+            limit -= -(-(cost - share_left) // self._unit)
+            if limit < LEAST_EXCERPT_TOKENS:
+                return False
+            candidate.excerpt = self._excerpt(candidate, limit)
+            candidate.item = item = self._item(candidate)
+            cost = self._cost_of(candidate, item)
+        if not candidate.excerpt or cost > share_left:
+            return False
+        same_text = self._by_duplicate_key.setdefault(self._duplicate_key(candidate), [])
+        is_same = self._analyzer.is_same_gist
+        same = next((one for one in same_text if is_same(one.gist, candidate.gist)), None)
+        if same is not None:
+            candidate.outcome = f"says the same as {same.record.memory_id}"
+            same.also += (candidate.record.memory_id,)
+            return True
+        candidate.outcome = "selected"
+        self._spend(candidate, cost)
+        self._groups.add(item.group)
+        same_text.append(candidate)
+        self._taken.append(candidate)
+        return True
+
+    def _excerpt(self, candidate: PackedCandidate, limit: int) -> str:
+        record = candidate.record
+        focus = self._focus(candidate.ranked.slot, record.text)
+        return excerpt_of(record.text, self._weights, self._analyzer, self._counter.count, limit, focus=focus)
+
+    def _share_left(self, candidate: PackedCandidate) -> int:
+        """What a candidate may cost: what is left of the budget, and of each share that it counts to."""
+        left = [self._left]
+        if candidate.is_pinned:
+            left.append(self._pinned_left)
+        elif not candidate.ranked.is_match:
+            left.append(self._others_left)
+        if candidate.is_untrusted:
+            left.append(self._untrusted_left)
+        return min(left)
+
+    def _spend(self, candidate: PackedCandidate, cost: int) -> None:
+        self._left -= cost
+        if candidate.is_pinned:
+            self._pinned_left -= cost
+        elif not candidate.ranked.is_match:
+            self._others_left -= cost
+        if candidate.is_untrusted:
+            self._untrusted_left -= cost
+
+    def _cost_of(self, candidate: PackedCandidate, item: RecallItem) -> int:
+        """What a candidate adds to the text: its excerpt, its frame, and the lines that it brings with it."""
         cost = self._cost(excerpt_line(self._mark, item))
         if item.group not in self._groups:
             cost += self._cost(group_line(self._mark, item))
@@ -224,24 +315,7 @@ class Packing:
             cost += self._cost(disagreement_line(self._mark, item)) + 2 * self._cost(
                 group_line(self._mark, item)
             )
-        most = min(self._left, self._untrusted_left) if candidate.is_untrusted else self._left
-        if not candidate.excerpt or cost > most:
-            return False
-        same_text = self._by_duplicate_key.setdefault(self._duplicate_key(candidate), [])
-        is_same = self._analyzer.is_same_gist
-        same = next((one for one in same_text if is_same(one.gist, candidate.gist)), None)
-        if same is not None:
-            candidate.outcome = f"says the same as {same.record.memory_id}"
-            same.also += (candidate.record.memory_id,)
-            return True
-        candidate.outcome = "selected"
-        self._left -= cost
-        if candidate.is_untrusted:
-            self._untrusted_left -= cost
-        self._groups.add(item.group)
-        same_text.append(candidate)
-        self._taken.append(candidate)
-        return True
+        return cost
 
     def _duplicate_key(self, candidate: PackedCandidate) -> tuple[object, ...]:
         """What a record and its repetitions have in common at least.
@@ -319,6 +393,8 @@ class Packing:
             session=record.session,
             position=record.position,
             speaker=record.speaker,
+            dates=_resolved_dates(record, candidate.excerpt),
+            pinned=candidate.is_pinned,
         )
 
     def explanation(
@@ -351,12 +427,17 @@ class Packing:
         boosts = {}
         if ranked.is_named:
             boosts["named"] = NAMED_TENTHS / 10
+        if ranked.is_asked_role:
+            boosts["role"] = ROLE_TENTHS / 10
         if ranked.quarters:
             boosts["date"] = (4 + ranked.quarters) / 4
         if (trust := TRUST_TENTHS[trust_of(record)]) != 10:
             boosts["trust"] = trust / 10
-        if ceiling.warnings:
-            boosts["ceiling"] = round(ceiling.confidence / MAX_RECALL_CONFIDENCE, 4)
+        ranked_ceiling = ceiling_of(doubts_of(trust_code(record, record.evidence), MISSING, MISSING))
+        if ranked_ceiling != MAX_RECALL_CONFIDENCE:
+            boosts["ceiling"] = round(ranked_ceiling / MAX_RECALL_CONFIDENCE, 4)
+        matched = {term: weight for term, weight in self._weights.items() if term in own}
+        parts = self._parts(ranked.slot)
         return ExplainedMatch(
             rank=ranked.rank,
             memory_id=record.memory_id,
@@ -364,14 +445,38 @@ class Packing:
             store_path=candidate.store_path,
             ts_utc=record.ts_utc,
             score=ranked.score,
-            matched={term: weight for term, weight in self._weights.items() if term in own},
+            matched=matched,
             boosts=boosts,
-            parts={} if self._parts is None else self._parts(ranked.slot),
+            parts=parts,
+            why=_why(candidate, matched, parts),
             outcome=candidate.outcome,
             verdict=record.verdict,
             trust=trust_of(record),
             ceiling=ceiling,
         )
+
+
+def _why(candidate: PackedCandidate, matched: Mapping[str, int], parts: Mapping[str, int]) -> tuple[str, ...]:
+    """Why a candidate has its place, in a word for each reason."""
+    ranked = candidate.ranked
+    points = ranked.score >> SNAPSHOT_BITS
+    reasons = {
+        "pinned": candidate.is_pinned,
+        "words": bool(matched) or (ranked.is_match and not parts) or parts.get("lexical", 0) > 0,
+        "meaning": parts.get("vector", 0) > 0,
+        "speaker": ranked.is_named or ranked.is_asked_role,
+        "date": ranked.quarters > 0,
+        "newest": points <= 1,
+    }
+    return tuple(reason for reason, holds in reasons.items() if holds)
+
+
+def _resolved_dates(record: IndexedRecord, excerpt: str) -> tuple[str, ...]:
+    """What words such as "yesterday" in an excerpt mean. The record's own day is shown already."""
+    if record.time == MISSING:
+        return ()
+    found = spoken_dates(excerpt, day_of(record.time))
+    return tuple(f"{one.words}: {one.shown}" for one in found if one.shown != record.date)
 
 
 def _bytes_of(text: str) -> int:

@@ -14,7 +14,7 @@ from weakref import WeakKeyDictionary
 import numpy as np
 
 from standfast.recall.arrays import Flags, GrowingArray, Numbers
-from standfast.recall.embedders import SignedBytes
+from standfast.recall.embedders import SignedBytes, percents_of
 from standfast.recall.index.segment import NEVER
 from standfast.recall.index.view import IndexView
 from standfast.store.audit import checksummed
@@ -22,7 +22,8 @@ from standfast.store.protocol import Vector
 from standfast.store.store import Store
 
 CHECKSUM_BYTES: Final = 4
-_BLOCK_ROWS: Final = 1 << 13
+_BLOCK_ROWS: Final = 1 << 11
+"""With more rows BLAS starts threads, which is ten times slower."""
 _MAX_FOLLOWED: Final = 1000
 
 
@@ -42,15 +43,6 @@ class Similarities:
     dots: Numbers
     percents: Numbers
     best: Numbers
-
-
-def percents_of(dots: Numbers, squares: Numbers, query_square: int) -> Numbers:
-    """Cosines in percent, rounded down, from dot products and squared lengths; 0 for what is negative."""
-    positive = np.maximum(dots, 0)
-    # Lengths are at most 1,016, so a squared dot product is below 2^41, and 10^4 times that below 2^55.
-    ratio = 10_000 * (positive * positive) // np.maximum(1, squares * query_square)
-    root: Numbers = np.sqrt(ratio.astype(np.float64)).astype(np.int64)
-    return np.where(root * root > ratio, root - 1, root)
 
 
 class VectorView(Protocol):
@@ -146,10 +138,14 @@ class StoreVectors:
         self._newest = -1
         self._rows: WeakKeyDictionary[IndexView, tuple[tuple[str, int, int], Numbers]] = WeakKeyDictionary()
 
-    def view(self, embedder: str, *, at: int) -> VectorView:
-        """The vectors of an embedder that a snapshot shows."""
+    def view(self, embedder: str, *, at: int, head: int | None = None) -> VectorView:
+        """The vectors of an embedder that a snapshot shows.
+
+        Args:
+            head: The newest snapshot, if the caller has just looked it up.
+        """
         with self._lock:
-            head = self._store.head()
+            head = self._store.head() if head is None else head
             if head > self._newest:
                 self._carry_to(head)
         return _SnapshotVectors(self, embedder, at)

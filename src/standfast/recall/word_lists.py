@@ -1,24 +1,34 @@
 """Word lists: the tables of words that recall uses, read from the files in ``words/``.
 
-A file is UTF-8 text. A line that begins with ``#`` is a comment, ``[english]`` begins the section of a
-language, and every other line has words of that section, separated by white space. The lists are part of the
+A file is UTF-8 text. A line that begins with ``#`` is a comment, ``[english]`` begins a section, and
+every other line has words of that section, separated by white space. The lists are part of the
 identity of ``lexical-v1`` and ``hybrid-v1``: a change of one changes packages.
 """
 
 from functools import cache
 from importlib.resources import files
+from itertools import chain
 
 from standfast.errors import InvalidValue
+
+Lines = tuple[tuple[str, ...], ...]
+"""The words of a section, line by line."""
+
+
+@cache
+def word_lines(name: str) -> dict[str, Lines]:
+    """The words of a file in ``words/``, by section and line."""
+    text = files("standfast.recall").joinpath("words", f"{name}.txt").read_text(encoding="utf-8")
+    return parsed_lines(name, text)
 
 
 @cache
 def word_sections(name: str) -> dict[str, tuple[str, ...]]:
     """The words of a file in ``words/``, by section, in the order in which they stand there."""
-    text = files("standfast.recall").joinpath("words", f"{name}.txt").read_text(encoding="utf-8")
-    return parsed_sections(name, text)
+    return {section: tuple(chain(*lines)) for section, lines in word_lines(name).items()}
 
 
-def parsed_sections(name: str, text: str) -> dict[str, tuple[str, ...]]:
+def parsed_lines(name: str, text: str) -> dict[str, Lines]:
     """Read the text of a word list.
 
     Args:
@@ -27,8 +37,9 @@ def parsed_sections(name: str, text: str) -> dict[str, tuple[str, ...]]:
     Raises:
         InvalidValue: A word stands before the first section, or a section or a word stands twice.
     """
-    sections: dict[str, dict[str, None]] = {}
-    words: dict[str, None] | None = None
+    sections: dict[str, list[tuple[str, ...]]] = {}
+    lines: list[tuple[str, ...]] | None = None
+    known = set[str]()
     for number, line in enumerate(text.splitlines(), 1):
         plain = line.strip()
         if not plain or plain.startswith("#"):
@@ -37,14 +48,15 @@ def parsed_sections(name: str, text: str) -> dict[str, tuple[str, ...]]:
             section = plain[1:-1]
             if section in sections:
                 raise _fault(name, number, f"the section {section} stands twice")
-            words = sections[section] = {}
+            lines, known = sections.setdefault(section, []), set()
             continue
-        if words is None:
+        if lines is None:
             raise _fault(name, number, "a section such as [english] must come first")
         for word in plain.split():
-            if word in words:
+            if word in known:
                 raise _fault(name, number, f"{word} stands twice")
-            words[word] = None
+            known.add(word)
+        lines.append(tuple(plain.split()))
     return {section: tuple(found) for section, found in sections.items()}
 
 

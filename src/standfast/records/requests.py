@@ -52,7 +52,7 @@ from standfast.records.vocabulary import Band, Budget, JsonScalar, Record, Value
 _F = TypeVar("_F", bound=Callable[..., Any])
 _LISTS: Final = (list, tuple, set, frozenset)
 _NO_DEFAULT: Final = inspect.Parameter.empty
-DEFAULT_CONTROLLER: Final = "lexical-v1"
+DEFAULT_CONTROLLER: Final = "hybrid-v1"
 """What recall uses if the caller names no controller."""
 RECALLED_BANDS: Final = (Band.VAULT, Band.LEDGER)
 """The bands that recall reads unless told otherwise: law, and accepted memory.
@@ -100,6 +100,8 @@ class RememberFields(TypedDict, total=False):
     valid_from: str | datetime | None
     valid_until: str | datetime | None
     supersedes: str | Sequence[str]
+    pin: bool
+    time: str | datetime | None
 
 
 class RememberRequest(Value, frozen=True, kw_only=True, omit_defaults=True):
@@ -125,6 +127,9 @@ class RememberRequest(Value, frozen=True, kw_only=True, omit_defaults=True):
         valid_until: When it ends to hold, in ISO 8601.
         supersedes: The ids or subjects of records of the scope that it replaces; they end when it is
             accepted.
+        pin: Show it first in every recall of its scope, within a fifth of the budget. Only what a person or an
+            operator said can be pinned.
+        time: When it was said, in ISO 8601; by default now.
     """
 
     text: Text
@@ -143,6 +148,8 @@ class RememberRequest(Value, frozen=True, kw_only=True, omit_defaults=True):
     valid_from: Name | None = None
     valid_until: Name | None = None
     supersedes: _Superseded = ()
+    pin: bool = False
+    time: Name | None = None
 
     @classmethod
     def of(cls, text: str, **fields: Unpack[RememberFields]) -> Self:
@@ -164,6 +171,7 @@ class RememberRequest(Value, frozen=True, kw_only=True, omit_defaults=True):
         )
         _refuse_unless(_is_list_of(self.refs, Mapping), "refs must be a list of mappings", self.refs)
         _refuse_unless(isinstance(self.propose, bool), "propose must be True or False", self.propose)
+        _refuse_unless(isinstance(self.pin, bool), "pin must be True or False", self.pin)
         _refuse_unless(isinstance(role, str) and role, "role must be a non-empty string", role)
         is_reason = hold is None or (isinstance(hold, str) and hold.strip())
         _refuse_unless(is_reason, "hold must be a reason", hold)
@@ -184,7 +192,7 @@ class RememberRequest(Value, frozen=True, kw_only=True, omit_defaults=True):
         force_setattr(
             self, "supersedes", tuple([one for one in dict.fromkeys(superseded) if one != self.subject])
         )
-        for field in ("valid_from", "valid_until"):
+        for field in ("valid_from", "valid_until", "time"):
             if (instant := getattr(self, field)) is not None:
                 force_setattr(self, field, instant_text(instant, what=field))
         # The record checks the fields that it takes over.
@@ -215,7 +223,7 @@ class RememberRequest(Value, frozen=True, kw_only=True, omit_defaults=True):
         return Record(
             memory_id=self.subject or memory_id,
             text=self.text,
-            ts_utc=ts_utc,
+            ts_utc=self.time or ts_utc,
             tags=normal_tags(self.tags) if self.tags else (),
             refs=self.refs,
             subject=self.subject,
@@ -230,6 +238,7 @@ class RememberRequest(Value, frozen=True, kw_only=True, omit_defaults=True):
             valid_from=self.valid_from,
             valid_until=self.valid_until,
             supersedes=self.supersedes,
+            pinned=self.pin or None,
         )
 
     def as_recorded(self) -> dict[str, Any]:

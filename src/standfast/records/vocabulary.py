@@ -395,6 +395,7 @@ class Record(Value, frozen=True, kw_only=True, gc=False):
         origin: How far its source is trusted.
         valid_from: When it begins to hold; with ``valid_until``, when it ends to hold.
         supersedes: The ids of records of its scope that ended when it was accepted.
+        pinned: True if recalls of its scope show it first; None for others.
     """
 
     memory_id: str
@@ -418,6 +419,7 @@ class Record(Value, frozen=True, kw_only=True, gc=False):
     valid_from: str | None = None
     valid_until: str | None = None
     supersedes: tuple[str, ...] = ()
+    pinned: bool | None = None
 
     def __post_init__(self) -> None:
         self._require_name("memory_id", self.memory_id)

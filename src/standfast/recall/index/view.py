@@ -9,13 +9,14 @@ direct neighbour, 2 in the next, 1 in the third::
     L6       = the same sum over lengths
 
 A neighbour counts only if it is of the same thread, if no position between the two is missing or taken twice,
-and if at most ``REACH_WORDS`` words stand between them.
+and if its own words and those between the two are at most ``REACH_WORDS``. So a long answer lends nothing to
+the short question before it, which borrows its words from short neighbours only.
 
 A view of a newer snapshot is made from an older one where it can be: only what changed, and the conversations
 that it is part of, is looked at again.
 """
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import Any, Final, NamedTuple, Protocol
 
@@ -24,8 +25,10 @@ import numpy.typing as npt
 
 from standfast.limits import MAX_CACHED_SCORES
 from standfast.recall.analysis import (
+    DATE_TERM,
     FIELD,
     MAX_FREQUENCY,
+    PASSAGE_TERM,
     SPEAKER_WORD,
     SUBJECT_WORD,
     Analyzer,
@@ -45,8 +48,8 @@ NEIGHBOUR_SIXTHS: Final = (6, 3, 2, 1)
 """What a record, its direct neighbours, the next and the third ones contribute to its term frequency, in
 sixths.
 """
-REACH_WORDS: Final = 60
-"""A neighbour lends only if no more than so many words are between it and the record."""
+REACH_WORDS: Final = 120
+"""A neighbour counts only if it and what is between have no more words than this."""
 _PAD: Final = len(NEIGHBOUR_SIXTHS) - 1
 """Arrays of what is lent have so many zeros more at both ends, so that the first and the last have neighbours
 too.
@@ -220,38 +223,38 @@ class IndexView:
         # What is part of no conversation is nobody's neighbour.
         return np.where(threads >= 0, threads << _THREAD_BITS | positions, -(rows + 1) << _THREAD_BITS)
 
-    def _weights_by_distance(self) -> list[SmallNumbers]:
-        """For each distance from 1 on, the weight of each slot and the one so far behind it for each other, in
-        sixths; 0 where they are no neighbours.
+    def _weights_by_distance(self) -> list[tuple[SmallNumbers, SmallNumbers]]:
+        """For each distance from 1 on, in sixths: what each slot weighs for the one so far behind it, and what
+        the one so far behind it weighs for each slot; 0 where they are no neighbours. Padded.
         """
         keys, words = self.columns.keys, self.columns.words
         same = keys[1:] == keys[:-1]
-        # Two records at one position: neither lends or borrows.
+        # Two records at one position: neither is a neighbour.
         is_alone = ~(np.append(same, False) | np.append(False, same))[: self.count]
         words_between: SmallNumbers = np.zeros(self.count, dtype=np.int32)
-        is_neighbour = is_alone
+        is_connected = is_alone
         found = []
         for distance in range(1, len(NEIGHBOUR_SIXTHS)):
-            weights = np.zeros(self.count + 2 * _PAD, dtype=np.int32)
+            behind, ahead = (np.zeros(self.count + 2 * _PAD, dtype=np.int32) for _ in range(2))
             if self.count > distance:
-                # Neighbours at this distance: those at the one before, if nothing is missing in between.
-                is_neighbour, words_between = (
-                    is_neighbour[: self.count - distance],
-                    words_between[: self.count - distance],
-                )
-                is_neighbour = is_neighbour & is_alone[distance:] & (words_between <= REACH_WORDS)
-                is_neighbour &= keys[distance:] - keys[:-distance] == distance
-                weights[_PAD : _PAD + self.count - distance] = NEIGHBOUR_SIXTHS[distance] * is_neighbour
+                size = self.count - distance
+                # Connected at this distance: connected at the one before, and nothing is missing in between.
+                is_connected = is_connected[:size] & is_alone[distance:]
+                is_connected &= keys[distance:] - keys[:-distance] == distance
+                words_between = words_between[:size]
+                for weights, lender in ((behind, words[:size]), (ahead, words[distance:])):
+                    is_near = is_connected & (words_between + lender <= REACH_WORDS)
+                    weights[_PAD : _PAD + size] = NEIGHBOUR_SIXTHS[distance] * is_near
                 words_between = words_between + words[distance:]
-            found.append(weights)
+            found.append((behind, ahead))
         return found
 
     def _borrowed_from_neighbours(self, values: npt.NDArray[Any]) -> npt.NDArray[Any]:
         """For a number that each slot has, the sum over its neighbours by weight. Both arrays are padded."""
         sums = np.zeros_like(values)
-        for distance, weights in enumerate(self._neighbour_weights, 1):
-            sums[distance:] += (weights * values)[:-distance]
-            sums[:-distance] += weights[:-distance] * values[distance:]
+        for distance, (behind, ahead) in enumerate(self._neighbour_weights, 1):
+            sums[distance:] += (behind * values)[:-distance]
+            sums[:-distance] += ahead[:-distance] * values[distance:]
         return sums
 
     def _posting(self, term: str) -> Postings:
@@ -286,9 +289,9 @@ class IndexView:
             sums = NEIGHBOUR_SIXTHS[0] * sums + self._borrowed_from_neighbours(sums)
         else:
             sums[at] = NEIGHBOUR_SIXTHS[0] * counts
-            for distance, weights in enumerate(self._neighbour_weights, 1):
-                sums[at + distance] += weights[at] * counts
-                sums[at - distance] += weights[at - distance] * counts
+            for distance, (behind, ahead) in enumerate(self._neighbour_weights, 1):
+                sums[at + distance] += behind[at] * counts
+                sums[at - distance] += ahead[at - distance] * counts
             around = [own.rows + distance for distance in range(-_PAD, _PAD + 1)]
             slots = _each_once(np.concatenate([*around, fields.rows]), self.count)
         sums[fields.rows + _PAD] += field_weight * fields.counts.astype(np.int32)
@@ -308,6 +311,46 @@ class IndexView:
         ]
         return np.where(has, total // np.maximum(1, weights), 0)
 
+    def has_term(self, term: str) -> bool:
+        """Whether any text of the view has a term."""
+        return bool(len(self._posting(term).rows))
+
+    def passages_with(self, term: str) -> Postings:
+        """The slots of long texts that have a term, and a bit for each passage that has it."""
+        return self._posting(PASSAGE_TERM + term)
+
+    def rows_with_dates(self, names: Mapping[str, int], rows: Rows) -> Numbers:
+        """For each of some rows, how well the dates that its text speaks of fit, in quarters.
+
+        Args:
+            names: What is asked for; see ``dates.named_dates``.
+        """
+        best = np.zeros(len(rows), dtype=np.int64)
+        for name, quarters in names.items():
+            has = _has_row(self.index.postings(DATE_TERM + name).rows, rows)
+            best = np.maximum(best, np.where(has, quarters, 0))
+        return best
+
+    def roles(self, rows: Rows) -> Numbers:
+        """Who said the rows; see ``analysis.SpeakerRole``."""
+        return self.index.column("role")[rows]
+
+    @cached_property
+    def pinned(self) -> Numbers:
+        """The slots that are pinned, the newest first."""
+        slots = np.flatnonzero(self.index.column("pinned")[self.rows])
+        firsts = self.index.column("first")[self.rows[slots]]
+        return slots[np.lexsort((slots, -firsts))]
+
+    @cached_property
+    def size_bytes(self) -> int:
+        """The bytes of all texts."""
+        return int(self.index.column("size")[self.rows].sum())
+
+    def snapshots(self, rows: Rows) -> Numbers:
+        """The snapshots that wrote the rows."""
+        return self.index.column("first")[rows]
+
     def named_by(self, words: Sequence[str], prefix: str, rows: Rows) -> Flags:
         """For each of some rows, whether its subject (or speaker, by the prefix) has words and all of them
         are among these.
@@ -315,9 +358,7 @@ class IndexView:
         counts = np.zeros(len(rows), dtype=np.int64)
         postings = [self.index.postings(prefix + word).rows for word in dict.fromkeys(words)]
         for found in postings:
-            if len(found):
-                at = np.minimum(np.searchsorted(found, rows), len(found) - 1)
-                counts += found[at] == rows
+            counts += _has_row(found, rows)
         if not any(map(len, postings)):
             return counts > 0
         column = self.index.column("subject_words" if prefix == SUBJECT_WORD else "speaker_words")
@@ -398,24 +439,39 @@ class LexicalView(Protocol):
 
 
 class ListedView:
-    """An index of records that are listed, for views that have none. It is made anew each time."""
+    """An index of records that are listed, for views that have none. It is made anew each time.
+
+    Args:
+        keys: The key of each; by default its path and id.
+        firsts: The snapshot that wrote each; by default all are equally new.
+    """
 
     def __init__(
         self,
         records: Iterable[tuple[str, IndexedRecord]],
         analyzer: Analyzer,
         keys: Sequence[str] | None = None,
+        firsts: Sequence[int] | None = None,
     ) -> None:
         self._records = list(records)
         index = LexicalIndex(analyzer)
         for row, (store_path, record) in enumerate(self._records):
             key = f"{store_path}\0{record.memory_id}" if keys is None else keys[row]
-            index.add(record, key, 0)
-        self.index = IndexView(index, 0, {record.band for _, record in self._records})
+            index.add(record, key, 0 if firsts is None else firsts[row])
+        bands = {record.band for _, record in self._records}
+        self.index = IndexView(index, max(firsts or [0]), bands)
 
     def read(self, rows: Sequence[int]) -> list[tuple[str, IndexedRecord] | None]:
         """The records of rows with the paths of their stores."""
         return [self._records[row] for row in rows]
+
+
+def _has_row(found: Numbers, rows: Rows) -> Flags:
+    """Which of some rows are among others, which are ascending."""
+    if not len(found):
+        return np.zeros(len(rows), dtype=np.bool_)
+    has: Flags = found[np.minimum(np.searchsorted(found, rows), len(found) - 1)] == rows
+    return has
 
 
 def _each_once(slots: Numbers, count: int) -> Numbers:
