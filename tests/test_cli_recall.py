@@ -111,7 +111,7 @@ def test_recall_prints_what_the_library_recalls() -> None:
 
     assert json.loads(result.stdout) == package.as_json()
     assert "] EU refunds take 30 days.\n" in _recall("refunds").stdout
-    assert _recall("refunds").stderr.startswith("1 selected, 31 of 1000 tokens")
+    assert _recall("refunds").stderr.startswith("1 selected, 32 of 1000 tokens")
 
 
 @pytest.mark.usefixtures("_two_versions")

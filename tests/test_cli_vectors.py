@@ -20,7 +20,7 @@ def _run(*arguments: str, embedder: str = "static") -> Result:
 
 def test_vectors_are_counted_filled_in_and_used() -> None:
     _run("init")
-    _run("remember", "Ada adopted a kitten last spring.", "--source", "doc:diary", embedder="")
+    _run("remember", "Ada adopted a kitten last spring.", "--source", "doc:diary", embedder="none")
     counted = _run("vectors", "status", "--json")
     assert (counted.exit_code, json.loads(counted.output)["missing"]) == (1, 1)
     assert "0 of 1 records have a vector\nNext: standfast vectors fill" in _run("vectors", "status").output
@@ -35,9 +35,9 @@ def test_vectors_are_counted_filled_in_and_used() -> None:
 
 
 def test_migrating_says_what_to_do_next_and_a_wrong_name_is_refused() -> None:
-    _run("init", embedder="")
-    migrated = _run("vectors", "migrate", "--to", "static", embedder="")
+    _run("init", embedder="none")
+    migrated = _run("vectors", "migrate", "--to", "static", embedder="none")
     assert 'Next: set embedder = "static"' in migrated.output
     refused = _run("vectors", "migrate", "--to", "nonsense")
     assert (refused.exit_code, "local:FOLDER" in refused.output) == (2, True)
-    assert _run("vectors", "status", embedder="").exit_code == 2
+    assert _run("vectors", "status", embedder="none").exit_code == 2

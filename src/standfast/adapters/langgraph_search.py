@@ -16,10 +16,10 @@ from standfast.errors import InvalidValue
 from standfast.limits import MAX_RECALL_TOKENS
 from standfast.memory import Memory
 from standfast.recall.analysis import DEFAULT_LANGUAGE, analyzer_of, words_of
-from standfast.recall.hybrid import HYBRID_VERSION
 from standfast.recall.lexical import BEST_SCORE
+from standfast.recall.packing import SNAPSHOT_BITS
 from standfast.records.canon import parse
-from standfast.records.requests import DEFAULT_CONTROLLER, RECALLED_BANDS, RecallRequest
+from standfast.records.requests import RECALLED_BANDS, RecallRequest
 from standfast.records.rows import RowKind
 from standfast.records.scopes import SHARED, scoped_key
 from standfast.records.vocabulary import Band
@@ -241,21 +241,17 @@ class SnapshotItems:
         """The best of these items with their scores; then those that match nothing, or are not to be
         searched.
 
-        By the embeddings of the store's ``index`` if it brings some; otherwise as ``hybrid-v1`` ranks if the
-        memory has an embedder, and as ``lexical-v1`` does if not.
+        By the embeddings of the store's ``index`` if it brings some; otherwise as recall ranks.
         """
         if self._embedded is not None:
             return self._embedded.ranked(query, items, self._fields)
         wanted = {item.memory_id: item for item in items if shown_by_index(item, self._fields, query)}
         view, most = self._memory.at(self.at), max(count, _FIRST_RANKED)
-        controller = DEFAULT_CONTROLLER if self._memory.vectors.embedder is None else HYBRID_VERSION
         while True:
-            request = RecallRequest(
-                query=query, tokens=MAX_RECALL_TOKENS, max_items=most, controller=controller
-            )
+            request = RecallRequest(query=query, tokens=MAX_RECALL_TOKENS, max_items=most)
             candidates = view.answer(request).explanation.items
             found: dict[str, float | None] = {
-                candidate.memory_id: candidate.as_json()["score"] / BEST_SCORE
+                candidate.memory_id: (candidate.as_json()["score"] >> SNAPSHOT_BITS) / BEST_SCORE
                 for candidate in candidates
                 if candidate.memory_id in wanted
             }
