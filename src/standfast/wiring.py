@@ -54,13 +54,13 @@ def memory_in(settings: Settings, store: Store, namespace: str, *, notary: Notar
     return memory
 
 
-def embedder_of(settings: Settings) -> Embedder | None:
+def embedder_of(settings: Settings) -> Embedder | str | None:
     """The embedder that the settings name; all memories of a process share it.
 
     A server's key is in ``OPENAI_API_KEY``.
     """
-    if not settings.embedder:
-        return None
+    if settings.embedder in ("", NO_EMBEDDER):
+        return settings.embedder or None
     try:
         return _shared_embedder(settings.embedder, os.environ.get("OPENAI_API_KEY", ""))
     except InvalidValue as error:
