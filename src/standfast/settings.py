@@ -161,8 +161,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     """
 
     embedder: str = ""
-    """Makes vectors for ``hybrid-v1``: ``static``, ``local:FOLDER`` or
-    ``https://HOST/v1?model=NAME&dimensions=384``. Empty: none.
+    """Makes vectors for recall: ``static``, ``minilm``, ``local:FOLDER`` or
+    ``https://HOST/v1?model=NAME&dimensions=384``. Empty: ``static``; ``none``: no vectors.
     """
 
     language: str = "english"

@@ -13,6 +13,7 @@ from standfast.ledger.checkpoint import CheckpointFile
 from standfast.ledger.notary import Notary
 from standfast.ledger.note import KeyFile, log_name
 from standfast.memory import Memory
+from standfast.memory.embedding import NO_EMBEDDER
 from standfast.policies import BandBudget, ByteModel
 from standfast.recall.embedders import Embedder, open_embedder
 from standfast.settings import Settings

@@ -330,13 +330,13 @@ def test_what_does_not_fit_makes_room_for_the_next(counter: TokenCounter) -> Non
     listed = ListedView([("store", one) for one in (record("a", "Refund refund refund."), large)], ENGLISH)
     view = RecordView((), lambda: listed)
     taken = {}
-    for tokens in (20, 50, 200):
+    for tokens in (20, 40, 200):
         request = RecallRequest(query="refund", tokens=tokens)
         package = LexicalController().answer(request, view, counter).package
         assert isinstance(package, RecallPackage)
         taken[tokens] = ids(package)
 
-    assert taken == {20: [], 50: ["a"], 200: ["b", "a"]}
+    assert taken == {20: [], 40: ["a"], 200: ["b", "a"]}
 
 
 def test_a_record_without_words_has_no_score_and_spoils_none() -> None:
