@@ -49,6 +49,9 @@ READ_TIMES_MAX_ITEMS: Final = 4
 """Packing looks at no more than so many times ``max_items`` candidates."""
 READ_AT_ONCE: Final = 16
 CUT: Final = "…"
+_TYPICAL_MARK: Final = "9c7"
+"""Stands for the mark, which is known at the end; most marks have as many tokens."""
+assert len(_TYPICAL_MARK) == MARK_CHARS
 ROLE_TENTHS: Final = 16
 """What the score is multiplied by, in tenths, where the query asks about the speaker's role."""
 EXCERPT_TOKENS: Final = 100
@@ -154,7 +157,7 @@ class Packing:
         self._cost: Callable[[str], int] = _bytes_of if is_estimate else counter.count
         self._left = whole = request.tokens * self._unit
         self._untrusted_left, self._pinned_left = whole // UNTRUSTED_SHARE, whole // PINNED_SHARE
-        self._mark = "0" * MARK_CHARS
+        self._mark = _TYPICAL_MARK
         self._left -= self._cost(heading(self._mark))
         self._others_left = self._left - whole + whole // OTHERS_SHARE if bounds_others else whole
         is_whole = scope_bytes <= request.tokens * BYTES_PER_TOKEN
