@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from benchmarks.measure import Ratio, at_least, at_most, shown
-from standfast.optimize import Dataset, ModelRequest, Sample, ScriptedProvider, optimize
+from standfast.optimize import ModelRequest, Sample, ScriptedProvider, optimize
 from standfast.optimize.loops.gate import GateSettings, Looks, MoreRuns, Ruling, decide
 
 TITLE = "The gate: how often a prompt is accepted, against its true loss"
@@ -58,6 +58,22 @@ def _mixed(chance: random.Random, loss: float) -> Rates:
     return base, base * (1 - loss)
 
 
+def churning(share: float) -> Scenario:
+    """Return a model at temperature 0 that passes 80 % of the samples.
+
+    Any change of the prompt changes this share of outcomes, half of them gains. A true loss comes on top.
+    """
+
+    def rates(chance: random.Random, loss: float) -> Rates:
+        if chance.random() < _CHURNING_BASE:
+            return 1.0, float(chance.random() >= loss + share / 2 / _CHURNING_BASE)
+        return 0.0, float(chance.random() < share / 2 / (1 - _CHURNING_BASE))
+
+    return Scenario(f"temperature 0, churn {share:.0%}", rates)
+
+
+_CHURNING_BASE = 0.8
+CHURNS = (0.02, 0.05, 0.08)
 SCENARIOS = (
     Scenario("concentrated: some samples always fail", _concentrated),
     Scenario("clustered: some samples fail half of their runs", _clustered),
@@ -117,8 +133,8 @@ def simulate(
         runs, names = SimulatedRuns(chance, rates), list(rates)
         held_out = round(gate.held_out_share * samples)
         confirm, choose = names[:held_out], names[held_out:]
-        chosen = not choosing or runs.decided(choose, gate, gate.choosing).passed
-        accepted += chosen and runs.decided(confirm, gate, gate.confirming(use)).passed
+        chosen = not choosing or runs.decided(choose, gate, gate.choosing(varies=True)).passed
+        accepted += chosen and runs.decided(confirm, gate, gate.confirming(use, varies=True)).passed
         calls += runs.calls
     return accepted / trials, calls / trials
 
@@ -135,7 +151,7 @@ def simulate_reuse(loss: float, *, prompts: int = 5, trials: int = TRIALS) -> fl
         passed = False
         for use in range(1, prompts + 1):
             runs = SimulatedRuns(chance, {name: _thin(chance, loss) for name in names})
-            passed |= runs.decided(names, gate, gate.confirming(use)).passed
+            passed |= runs.decided(names, gate, gate.confirming(use, varies=True)).passed
         accepted += passed
     return accepted / trials
 
@@ -144,12 +160,12 @@ PROMPT = "You are a calculator.\n\nYou like the sea.\n\nAdd ${a} and ${b}."
 _NUMBER = re.compile(r"Add (\d+) and")
 
 
-def whole_run(scenario: Scenario, loss: float, seed: int) -> tuple[bool, int]:
+def whole_run(scenario: Scenario, loss: float, seed: int, *, samples: int = SAMPLES) -> tuple[bool, int]:
     """Optimize a prompt whose second sentence is worth this much; return whether it was removed, and the
     evaluations.
     """
     chance = random.Random(f"whole/{scenario.name}/{loss}/{seed}")
-    rates = [scenario.rates(chance, loss) for _ in range(SAMPLES)]
+    rates = [scenario.rates(chance, loss) for _ in range(samples)]
 
     def answer(request: ModelRequest) -> str:
         found = _NUMBER.search(request.prompt)
@@ -159,13 +175,12 @@ def whole_run(scenario: Scenario, loss: float, seed: int) -> tuple[bool, int]:
         draw = random.Random(f"{seed}/{number}/{is_baseline}/{request.repeat}").random()
         return str(number + 1) if draw < rate else "?"
 
-    samples = tuple(
-        Sample(id=f"s{number}", input={"a": number, "b": 1}, expected=str(number + 1))
-        for number in range(SAMPLES)
-    )
     report = optimize(
         PROMPT,
-        Dataset(samples=samples),
+        [
+            Sample(id=f"s{number}", input={"a": number, "b": 1}, expected=str(number + 1))
+            for number in range(samples)
+        ],
         ScriptedProvider(answer),
         strategies=["ablation"],
         gate=GateSettings(remove_untested=True),
@@ -173,9 +188,11 @@ def whole_run(scenario: Scenario, loss: float, seed: int) -> tuple[bool, int]:
     return report.has_modifications, report.evaluations
 
 
-def whole_runs(scenario: Scenario, loss: float, *, runs: int = WHOLE_RUNS) -> tuple[float, float]:
+def whole_runs(
+    scenario: Scenario, loss: float, *, runs: int = WHOLE_RUNS, samples: int = SAMPLES
+) -> tuple[float, float]:
     """Return the share of whole optimizations that accept the removal, and their evaluations on average."""
-    results = [whole_run(scenario, loss, seed) for seed in range(runs)]
+    results = [whole_run(scenario, loss, seed, samples=samples) for seed in range(runs)]
     return sum(accepted for accepted, _ in results) / runs, sum(count for _, count in results) / runs
 
 
@@ -206,4 +223,22 @@ def run() -> list[Ratio]:
             ratios.append(
                 at_most(name, share, LEVEL, detail, unit="") if loss else at_least(name, share, 0.8, detail)
             )
+    return ratios + _churn_ratios()
+
+
+def _churn_ratios() -> list[Ratio]:
+    """Whole optimizations of a model at temperature 0, with 100 and 400 samples."""
+    ratios = []
+    for churn in CHURNS:
+        for samples in (SAMPLES, 4 * SAMPLES):
+            for loss in (0.0, GateSettings().margin):
+                share, calls = whole_runs(churning(churn), loss, samples=samples)
+                name = f"whole optimizations, churn {churn:.0%}, {samples} samples, true loss {loss:.0%}"
+                detail = f"{calls:.0f} evaluations on average"
+                if loss:
+                    ratios.append(at_most(name, share, LEVEL, detail, unit=""))
+                elif samples > SAMPLES and churn <= CHURNS[1]:
+                    ratios.append(at_least(name, share, 0.9, detail))
+                else:
+                    ratios.append(shown(name, share, detail))
     return ratios

@@ -7,11 +7,12 @@ from typing import Any
 import pytest
 
 from standfast.adapters.extraction import Extractor
-from standfast.errors import InvalidValue, ProviderRefused
+from standfast.errors import InvalidValue
 from standfast.govern.judge.model_floor import AnswerFolder
 from standfast.memory import Memory
 from standfast.memory.conversations import ExtractedFact
 from standfast.memory.messages import SessionMessage
+from standfast.optimize.errors import ProviderRefused
 from standfast.optimize.providers.adapter import ModelRequest, ScriptedProvider
 from standfast.records.origins import Origin
 from standfast.records.vocabulary import Band, Record, Verdict

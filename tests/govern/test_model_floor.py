@@ -4,12 +4,12 @@ from pathlib import Path
 
 import pytest
 
-from standfast.errors import ProviderUnavailable
 from standfast.govern.judge import Claim, FloorRegistry, Judge
 from standfast.govern.judge.claim import NOTHING_KNOWN, OVERLONG
 from standfast.govern.judge.model_floor import AnswerFolder, ModelFloor
 from standfast.govern.judge.text_reading import READ_CHARS
 from standfast.memory import Memory
+from standfast.optimize.errors import ProviderUnavailable
 from standfast.optimize.providers.adapter import ModelRequest, ProviderGuard, ScriptedProvider
 from standfast.records.vocabulary import Record, Verdict
 from standfast.settings import Settings

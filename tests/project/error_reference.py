@@ -8,6 +8,9 @@ import click
 
 from standfast import errors
 from standfast.errors import StandfastError
+from standfast.optimize import errors as optimizer_errors
+
+MODULES = (errors, optimizer_errors)
 
 HEADER = """\
 # Error codes
@@ -36,9 +39,9 @@ Words in braces stand for facts. The errors of a section are all caught by the c
 
 def kinds() -> Iterator[type[StandfastError]]:
     """Every error class, by code."""
-    exported = vars(errors).values()
+    exported = {kind: None for module in MODULES for kind in vars(module).values() if inspect.isclass(kind)}
     yield from sorted(
-        (kind for kind in exported if inspect.isclass(kind) and issubclass(kind, StandfastError)),
+        (kind for kind in exported if issubclass(kind, StandfastError)),
         key=lambda kind: (kind.code, kind.__name__),
     )
 
@@ -54,10 +57,10 @@ def _family(kind: type[StandfastError]) -> str:
 
 
 def drawn_tree() -> dict[str, tuple[str, str, str]]:
-    """Of each class that the docstring of ``errors`` draws: its parent, its code and its sentence."""
+    """Of each class that the docstring of a module of errors draws: its parent, its code and its sentence."""
     drawn: dict[str, tuple[str, str, str]] = {}
     path = ["StandfastError"]
-    for line in (errors.__doc__ or "").splitlines():
+    for line in "\n".join(module.__doc__ or "" for module in MODULES).splitlines():
         if found := re.fullmatch(r"    ((?:│   |    )*)[├└]── (\w+) +(\w+) +(\S.*)", line):
             del path[len(found[1]) // 4 + 1 :]
             assert found[2] not in drawn, f"{found[2]} is drawn twice"

@@ -17,6 +17,7 @@ from standfast import errors
 from standfast.clock import Clock
 from standfast.errors import InvalidValue, ServerFailed, StandfastError, Unreachable
 from standfast.limits import EVENT_PULSE_SECONDS, MAX_ATTEMPTS
+from standfast.optimize import errors as optimizer_errors
 from standfast.records.vocabulary import Value
 
 PAUSE_SECONDS: Final = 0.2
@@ -25,7 +26,8 @@ _RETRYABLE: Final = (429, 502, 503, 504)
 MAX_PAUSE_SECONDS: Final = 5.0
 _ERROR_CLASSES: Final[dict[str, type[StandfastError]]] = {
     code: kind
-    for kind in vars(errors).values()
+    for module in (errors, optimizer_errors)
+    for kind in vars(module).values()
     if isinstance(kind, type) and issubclass(kind, StandfastError)
     for code in (kind.code, *kind.cases)
 }

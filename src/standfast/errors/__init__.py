@@ -50,51 +50,6 @@
     │   ├── PolicyProcessFailed   policy_process_failed  a policy in a process of its own failed, or gave no answer
     │   ├── NoIsolation           no_isolation           the kernel can't isolate the code of a submission
     │   └── OtherGrid             other_grid             the folder holds the results of another grid
-    ├── MailboxError              mailbox                a mailbox operation failed
-    │   ├── MailboxClosed         mailbox_closed         the mailbox object is closed
-    │   ├── MailboxFull           mailbox_full           the mailbox holds as many messages as its max_size allows
-    │   ├── AlreadySettled        already_settled        a reply after the message was acknowledged or given back
-    │   ├── StaleReceipt          stale_receipt          the message is no longer this receiver's
-    │   ├── NoReplyAddress        no_reply_address       the message has no reply address
-    │   ├── UnresolvableReply     unresolvable_reply     the reply mailbox is unknown
-    │   │   └── ReplyMailboxClosed  reply_mailbox_closed  the owner of the reply mailbox closed it: nobody waits for the reply
-    │   ├── UnsendableBody        unsendable_body        the body can't be encoded as a message
-    │   ├── UndecodableBody       undecodable_body       a message's bytes are invalid, or of a kind that this program does not know
-    │   ├── NoSuchDeadLetter      no_such_dead_letter    there is no dead letter with this id
-    │   └── MailboxUnavailable    mailbox_unavailable    the mailbox's server can't be reached
-    ├── PromptError               prompt                 a prompt can't be found, rendered or changed
-    │   ├── UnknownPrompt         unknown_prompt         no prompt is registered under this name
-    │   ├── UnknownSection        unknown_section        the prompt has no section at this path
-    │   ├── MissingParameter      missing_parameter      a placeholder has no value
-    │   ├── MissingOverride       missing_override       nothing is stored under the requested tag
-    │   ├── StaleOverride         stale_override         the override was made for another version of the prompt's source
-    │   ├── BrokenPlaceholders    broken_placeholders    the new text of a section does not have exactly the placeholders of its source
-    │   ├── VersionConflict       version_conflict       the override changed since it was read
-    │   ├── InvalidTag            invalid_tag            the tag can't be used this way
-    │   ├── OverridesUnavailable  overrides_unavailable  the overrides store can't be reached
-    │   └── DamagedOverride       damaged_override       a stored override does not match its fingerprint
-    ├── ProviderError             provider               a model request failed
-    │   ├── ProviderUnavailable   provider_unavailable   the provider could not be reached or was overloaded, even after retries
-    │   ├── ProviderTimeout       provider_timeout       the provider did not answer in time, even after retries
-    │   ├── ProviderRefused       provider_refused       the provider refused the request
-    │   └── ProviderGarbled       provider_garbled       the provider's answer can't be used
-    ├── EvalError                 eval                   an evaluation can't be done
-    │   ├── InvalidDataset        invalid_dataset        a dataset can't be read or used
-    │   ├── InvalidEvaluator      invalid_evaluator      an evaluator's configuration is invalid
-    │   └── CacheUnavailable      cache_unavailable      the result cache can't be reached
-    ├── LoopError                 loop                   a loop failed
-    │   ├── LoopStopping          loop_stopping          the loop stops in the middle of a request, which returns to the queue
-    │   ├── DeadlinePassed        deadline_passed        the request's deadline passed before it was processed
-    │   ├── LoopCrashed           loop_crashed           a loop of a group crashed, and the group stopped the others
-    │   ├── LoopStalled           loop_stalled           a loop of a group sent no heartbeat for too long
-    │   └── OptimizationError     optimization           an optimization failed
-    │       ├── NoBaselinePass    no_baseline_pass       the baseline passes no sample, so a shorter prompt can't be compared with it
-    │       ├── EvalsUnanswered   evals_unanswered       evaluation workers did not answer, or only with errors
-    │       ├── SpendingLimitReached  spending_limit_reached  the optimization has spent what it may
-    │       ├── BaselineMoved     baseline_moved         the tag no longer holds the baseline of the report
-    │       ├── ReportNotApplicable  report_not_applicable  the report is empty, or its texts are not those that were proved
-    │       ├── NoRollback        no_rollback            the tag has no such version in its history
-    │       └── OptimizationFailed  optimization_failed  the optimization worker replied with an error
     ├── RecallError               recall                 a recall could not be answered
     │   ├── EmptyQuery            recall_empty_query     the query is empty
     │   ├── InvalidRequest        recall_request         a field of the request has an invalid value
@@ -105,9 +60,9 @@
         ├── LoneSurrogate         canon_surrogate        a string holds half of a UTF-16 pair, which UTF-8 can't encode
         └── TooLarge              canon_size             a value takes more bytes than the limit
 
-Each error has its ``facts`` as a dictionary, and its message is made from them. A class has a docstring
+The optimiser's are in ``standfast.optimize.errors``. Each error has its ``facts`` as a dictionary, and its message is made from them. A class has a docstring
 only where it promises more than its line above; the message serves as one otherwise.
 """
 
+from standfast.errors.bench import *
 from standfast.errors.memory import *
-from standfast.errors.optimize import *

@@ -7,11 +7,21 @@ from standfast.optimize.evals.evaluators import (
     Contains as Contains,
     Evaluator as Evaluator,
     Exact as Exact,
+    FunctionEvaluator as FunctionEvaluator,
     JsonSchema as JsonSchema,
     ModelJudge as ModelJudge,
+    NoRefusal as NoRefusal,
     Numeric as Numeric,
     Score as Score,
+    SessionFacts as SessionFacts,
+    TokensUnder as TokensUnder,
+    ToolCalled as ToolCalled,
     named_evaluator as named_evaluator,
+)
+from standfast.optimize.evals.exchanges import (
+    Exchange as Exchange,
+    Grade as Grade,
+    GradeBook as GradeBook,
 )
 from standfast.optimize.evals.results import (
     EvalReport as EvalReport,
@@ -46,9 +56,15 @@ from standfast.optimize.loops.apply import (
     rollback as rollback,
     set_overrides as set_overrides,
 )
+from standfast.optimize.loops.evaluation import (
+    EvalMatrix as EvalMatrix,
+    ExperimentComparison as ExperimentComparison,
+    compare_experiments as compare_experiments,
+    evaluate as evaluate,
+    provider_matrix as provider_matrix,
+)
 from standfast.optimize.loops.gate import (
     GateSettings as GateSettings,
-    PowerStatement as PowerStatement,
     RejectReason as RejectReason,
 )
 from standfast.optimize.loops.main import (
@@ -79,6 +95,8 @@ from standfast.optimize.loops.report import (
     OptimizationReport as OptimizationReport,
     ParetoPoint as ParetoPoint,
     RejectedModification as RejectedModification,
+    RewordedText as RewordedText,
+    SampleComparison as SampleComparison,
     UnchangedSection as UnchangedSection,
     UntestedText as UntestedText,
     html_report as html_report,
@@ -91,6 +109,7 @@ from standfast.optimize.loops.spending import (
     SpendingLimits as SpendingLimits,
     live_table as live_table,
 )
+from standfast.optimize.loops.statistics import PowerStatement as PowerStatement
 from standfast.optimize.loops.strategies import (
     Ablation as Ablation,
     DuplicateRemoval as DuplicateRemoval,

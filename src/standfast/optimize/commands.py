@@ -1,7 +1,8 @@
 """``standfast optimize``: shorten prompts, prove that they are no worse, apply them, and roll back."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import wraps
 from typing import TYPE_CHECKING, Any, Final
 
 import click
@@ -15,9 +16,18 @@ from standfast.cli.options import (
     store_option,
 )
 from standfast.cli.output import ANSWER_IS_NO, json_option, print_json
-from standfast.errors import InvalidValue, OptimizationFailed
-from standfast.limits import EVALUATOR_NAMES, GATE_LEAST_GAIN, GATE_LEVEL, GATE_MARGIN, STRATEGY_NAMES
+from standfast.errors import InvalidValue
+from standfast.limits import (
+    DEFAULT_OUTPUT_TOKENS,
+    EVALUATOR_NAMES,
+    GATE_LEAST_GAIN,
+    GATE_LEVEL,
+    GATE_MARGIN,
+    STRATEGY_NAMES,
+)
+from standfast.optimize.errors import OptimizationError
 from standfast.optimize.opening import open_overrides, open_provider, open_result_cache, read_prompt
+from standfast.records.vocabulary import Value
 from standfast.wiring import open_memory
 
 if TYPE_CHECKING:
@@ -32,6 +42,7 @@ if TYPE_CHECKING:
         OptimizeResult,
         PromptOverridesStore,
         PromptTemplate,
+        ProviderAdapter,
         SpendingLimits,
     )
 
@@ -45,6 +56,117 @@ _OVERRIDES: Final = click.option(
 _TAG: Final = click.option("--tag", default="stable", help="The tag that production renders.")
 
 
+class _Models(Value, frozen=True, kw_only=True):
+    """The options that choose the models."""
+
+    provider: str
+    model: str | None
+    base_url: str | None
+    temperature: float | None
+    max_output_tokens: int
+    system: str
+    proposer_model: str | None
+    script: str | None
+
+    def opened(self, model: str | None) -> "ProviderAdapter":
+        """Open the provider with one of its models."""
+        return open_provider(
+            self.provider,
+            model=model,
+            base_url=self.base_url,
+            script=self.script,
+            temperature=self.temperature,
+            max_output_tokens=self.max_output_tokens,
+        )
+
+
+def _gate_settings(**fields: Any) -> "GateSettings":
+    from standfast.optimize import GateSettings
+
+    return GateSettings(**fields)
+
+
+def _grouped(
+    name: str, make: Callable[..., Any], *options: Callable[[Any], Any]
+) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Return a decorator that adds options to a command and hands them to it as one argument."""
+
+    def decorate(command: Callable[..., None]) -> Callable[..., None]:
+        known: set[str] = set()
+
+        @wraps(command)
+        def grouped(**given: Any) -> None:
+            own = {key: given.pop(key) for key in known}
+            command(**{name: make(**own)}, **given)
+
+        others = {param.name for param in getattr(grouped, "__click_params__", [])}
+        for option in reversed(options):
+            grouped = option(grouped)
+        known.update(
+            param.name for param in getattr(grouped, "__click_params__", []) if param.name not in others
+        )
+        return grouped
+
+    return decorate
+
+
+_MODELS: Final = _grouped(
+    "models",
+    _Models,
+    click.option("--provider", type=click.Choice(["openai", "anthropic", "scripted"]), default="openai"),
+    click.option("--model", default=None, help="The model's name."),
+    click.option("--base-url", default=None, help="The URL of a server with the provider's API."),
+    click.option(
+        "--temperature", type=float, default=None, help="The temperature.  [default: the provider's]"
+    ),
+    click.option(
+        "--max-output-tokens",
+        type=click.IntRange(min=1),
+        default=DEFAULT_OUTPUT_TOKENS,
+        help="The most tokens of an answer.",
+    ),
+    click.option("--system", default="", help="The system message that the prompt runs under."),
+    click.option(
+        "--proposer-model",
+        default=None,
+        help="Another model of the provider, which proposes.  [default: --model]",
+    ),
+    click.option(
+        "--script",
+        type=_FILE,
+        default=None,
+        help='For the scripted provider: one rule per line, {"contains": […], "answer": "…"}.',
+    ),
+)
+_GATE: Final = _grouped(
+    "gate",
+    _gate_settings,
+    click.option(
+        "--margin", type=float, default=GATE_MARGIN, help="The share of passes that must not be lost."
+    ),
+    click.option(
+        "--least-gain",
+        type=float,
+        default=GATE_LEAST_GAIN,
+        help="By how much a prompt that is not shorter must raise the pass rate.",
+    ),
+    click.option(
+        "--level",
+        type=float,
+        default=GATE_LEVEL,
+        help="The risk of reporting a prompt that loses the margin.",
+    ),
+    click.option(
+        "--remove-untested",
+        is_flag=True,
+        help="Allow removing sentences that no sample tests. Without it they are only listed.",
+    ),
+    click.option(
+        "--accept-reworded",
+        is_flag=True,
+        help="Accept sentences with other words although no sample tests them. They are listed either way.",
+    ),
+)
 _RUN_HELP: Final = """Optimize the prompt in file PROMPT (TOML or JSON) on the samples in file DATASET (JSON lines).
 
 Nothing is applied; the report says what could be. The exit code is 1 if nothing can be shortened. A memory section recalls from the store, which is only read, unless every sample brings its own text for it."""
@@ -58,15 +180,7 @@ def command() -> None:
 @command.command("run", help=_RUN_HELP)
 @click.argument("prompt", type=_FILE)
 @click.argument("dataset", type=_FILE)
-@click.option("--provider", type=click.Choice(["openai", "anthropic", "scripted"]), default="openai")
-@click.option("--model", default=None, help="The model's name.")
-@click.option("--base-url", default=None, help="The URL of a server with the provider's API.")
-@click.option(
-    "--script",
-    type=_FILE,
-    default=None,
-    help='For the scripted provider: one rule per line, {"contains": […], "answer": "…"}.',
-)
+@_MODELS
 @click.option(
     "--evaluator",
     type=click.Choice(EVALUATOR_NAMES),
@@ -88,21 +202,7 @@ def command() -> None:
     default=STRATEGY_NAMES[:4],
     help="recall looks for the smallest recall budget of a memory section; compress asks the model.",
 )
-@click.option("--margin", type=float, default=GATE_MARGIN, help="The share of passes that must not be lost.")
-@click.option(
-    "--least-gain",
-    type=float,
-    default=GATE_LEAST_GAIN,
-    help="By how much a prompt that is not shorter must raise the pass rate.",
-)
-@click.option(
-    "--level", type=float, default=GATE_LEVEL, help="The risk of reporting a prompt that loses the margin."
-)
-@click.option(
-    "--remove-untested",
-    is_flag=True,
-    help="Allow removing sentences that no sample tests. Without it they are only listed.",
-)
+@_GATE
 @click.option(
     "--max-calls", type=click.IntRange(min=1), default=None, help="Stop after this many calls of a model."
 )
@@ -127,17 +227,11 @@ def run(  # One parameter per option of the command.
     prompt: str,
     dataset: str,
     *,
-    provider: str,
-    model: str | None,
-    base_url: str | None,
-    script: str | None,
+    models: _Models,
+    gate: "GateSettings",
     evaluator: Sequence[str],
     inputs: Sequence[str],
     strategy: Sequence[str],
-    margin: float,
-    least_gain: float,
-    level: float,
-    remove_untested: bool,
     max_calls: int | None,
     max_cost: float | None,
     input_price: float,
@@ -156,8 +250,9 @@ def run(  # One parameter per option of the command.
     from standfast import optimize
 
     template, samples = read_prompt(prompt), optimize.read_dataset(dataset, inputs=inputs)
-    gate = _gate(margin, least_gain, level, remove_untested=remove_untested)
-    limits = _limits(max_calls, max_cost, input_price, output_price)
+    limits = optimize.SpendingLimits(
+        max_calls=max_calls, max_cost=max_cost, input_price=input_price, output_price=output_price
+    )
     overrides, recalls = open_overrides(overrides_url), _recalls(template, samples)
     names, cache = _usable_strategies(strategy, recalls=recalls), open_result_cache(cache_url)
     if dry_run:
@@ -165,16 +260,17 @@ def run(  # One parameter per option of the command.
             template, samples, names, overrides=overrides, gate=gate, limits=limits, tag=tag, as_json=as_json
         )
         return
-    adapter = open_provider(provider, model=model, base_url=base_url, script=script)
+    adapter, proposer = models.opened(models.model), models.opened(models.proposer_model or models.model)
     with _memory(recalls, store_url, namespace) as memory, optimize.live_table(limits, quiet=as_json) as show:
         result = optimize.optimize_in_process(
             template,
             samples,
             provider=adapter,
-            strategy=optimize.named_strategies(names, adapter, cache),
+            strategy=optimize.named_strategies(names, proposer, cache),
             overrides_store=overrides,
             evaluator=optimize.named_evaluator(evaluator or _default_evaluator(samples), adapter),
             memory=memory,
+            system=models.system,
             cache=cache,
             gate=gate,
             limits=limits,
@@ -185,20 +281,10 @@ def run(  # One parameter per option of the command.
     _conclude(result, out, limits, as_json=as_json)
 
 
-def _limits(
-    max_calls: int | None, max_cost: float | None, input_price: float, output_price: float
-) -> "SpendingLimits":
-    from standfast.optimize import SpendingLimits
-
-    return SpendingLimits(
-        max_calls=max_calls, max_cost=max_cost, input_price=input_price, output_price=output_price
-    )
-
-
 def _conclude(result: "OptimizeResult", out: str, limits: "SpendingLimits", *, as_json: bool) -> None:
     """Write and print the report; exit with 1 if nothing can be shortened."""
     if result.error is not None:
-        raise OptimizationFailed(problem=result.error)
+        raise OptimizationError("optimization_failed", problem=result.error)
     _write_report(result.report, out)
     _print_report(result.report, as_json=as_json)
     if not as_json:
@@ -229,10 +315,22 @@ def report(file: str, html: str | None, as_json: bool) -> None:
 @click.argument("prompt", type=_FILE)
 @_OVERRIDES
 @_TAG
+@click.option(
+    "--approved-by",
+    default=None,
+    help="Who has read the new prompt and approves it. Later runs keep their margin against it.",
+)
 @store_option
 @json_option
 def apply(
-    file: str, prompt: str, *, overrides_url: str, tag: str, store_url: str | None, as_json: bool
+    file: str,
+    prompt: str,
+    *,
+    overrides_url: str,
+    tag: str,
+    approved_by: str | None,
+    store_url: str | None,
+    as_json: bool,
 ) -> None:
     """Apply the report in FILE to PROMPT: everything in one write, or nothing if the tag has changed since.
 
@@ -246,7 +344,12 @@ def apply(
         raise SystemExit(ANSWER_IS_NO)
     with _sealer(store_url) as sealer:
         override = apply_report(
-            open_overrides(overrides_url), read_prompt(prompt), loaded, tag=tag, sealer=sealer
+            open_overrides(overrides_url),
+            read_prompt(prompt),
+            loaded,
+            tag=tag,
+            sealer=sealer,
+            approved_by=approved_by,
         )
     if as_json:
         print_json({"tag": tag, "version": override.version, "sections": len(loaded.modifications)})
@@ -351,12 +454,6 @@ def _print_spending(spending: "ModelSpending", limits: "SpendingLimits") -> None
         f"spent {spending.calls} calls ({spending.usage.input_tokens} tokens in, "
         f"{spending.usage.output_tokens} out{priced}); {spending.cached} evaluations were cached"
     )
-
-
-def _gate(margin: float, least_gain: float, level: float, *, remove_untested: bool) -> "GateSettings":
-    from standfast.optimize import GateSettings
-
-    return GateSettings(margin=margin, least_gain=least_gain, level=level, remove_untested=remove_untested)
 
 
 def _default_evaluator(samples: "Dataset[Any, Any]") -> list[str]:

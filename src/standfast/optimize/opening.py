@@ -3,6 +3,7 @@
 from typing import TYPE_CHECKING, Any
 
 from standfast.errors import InvalidSettings, InvalidValue, MissingExtra, StandfastError
+from standfast.limits import DEFAULT_OUTPUT_TOKENS
 
 if TYPE_CHECKING:
     # Slow to import, and each caller needs only one or two of them.
@@ -46,10 +47,20 @@ def open_result_cache(url: str) -> "ResultCache":
 
 
 def open_provider(
-    kind: str, *, model: str | None = None, base_url: str | None = None, script: str | None = None
+    kind: str,
+    *,
+    model: str | None = None,
+    base_url: str | None = None,
+    script: str | None = None,
+    temperature: float | None = None,
+    max_output_tokens: int = DEFAULT_OUTPUT_TOKENS,
 ) -> "ProviderAdapter":
     """Open a model provider: ``openai`` (or a compatible server), ``anthropic``, or ``scripted`` with a file
     of rules.
+
+    Args:
+        temperature: Sent with every request; by default the provider's own.
+        max_output_tokens: The most tokens of an answer.
     """
     if kind == "scripted":
         from standfast.optimize.providers.adapter import scripted_by  # noqa: PLC0415  # As above.
@@ -64,10 +75,14 @@ def open_provider(
     if kind == "anthropic":
         from standfast.optimize.providers.vendors import AnthropicProvider  # noqa: PLC0415  # As above.
 
-        return AnthropicProvider(model=model, base_url=base_url)
+        return AnthropicProvider(
+            model=model, base_url=base_url, temperature=temperature, max_output_tokens=max_output_tokens
+        )
     from standfast.optimize.providers.vendors import OpenAICompatibleProvider  # noqa: PLC0415  # As above.
 
-    return OpenAICompatibleProvider(model=model, base_url=base_url)
+    return OpenAICompatibleProvider(
+        model=model, base_url=base_url, temperature=temperature, max_output_tokens=max_output_tokens
+    )
 
 
 def openai_guard(*, model: str | None, base_url: str | None, script: str | None) -> "ProviderGuard":

@@ -10,7 +10,7 @@ from uuid import UUID
 import msgspec
 import pytest
 
-from standfast.errors import CacheUnavailable
+from standfast.optimize.errors import CacheUnavailable
 from standfast.optimize.evals.evaluators import Score
 from standfast.optimize.evals.results import (
     CachedGrade,

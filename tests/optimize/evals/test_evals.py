@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from standfast.errors import InvalidDataset, InvalidEvaluator, InvalidValue, ProviderGarbled
+from standfast.errors import InvalidValue
+from standfast.optimize.errors import InvalidDataset, ProviderGarbled
 from standfast.optimize.evals.evaluators import (
     AllOf,
     AnyOf,
@@ -27,6 +28,7 @@ from standfast.optimize.evals.samples import Dataset, Sample, is_graded_by_asser
 from standfast.optimize.mailboxes.in_memory import InMemoryMailbox
 from standfast.optimize.prompts.prompt import Experiment
 from standfast.optimize.providers.adapter import ScriptedProvider
+from tests.raising import raises_code
 
 SCHEMA = {"type": "object", "required": ["days"], "properties": {"days": {"type": "integer"}}}
 
@@ -88,9 +90,9 @@ def test_an_evaluators_id_names_everything_that_can_change_a_grade() -> None:
 
 
 def test_a_schema_that_is_none_is_refused_and_none_is_fetched() -> None:
-    with pytest.raises(InvalidEvaluator):
+    with raises_code("invalid_evaluator"):
         JsonSchema({"type": "no such type"})
-    with pytest.raises(InvalidEvaluator, match="schema"):
+    with raises_code("invalid_evaluator", match="schema"):
         JsonSchema({"$ref": "http://127.0.0.1:1/schema"})("1", None)
 
 

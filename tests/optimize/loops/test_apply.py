@@ -6,10 +6,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from standfast.errors import (
+from standfast.optimize.errors import (
     BaselineMoved,
-    NoRollback,
-    ReportNotApplicable,
     StaleOverride,
     VersionConflict,
 )
@@ -20,6 +18,7 @@ from standfast.optimize.prompts.overrides import PromptOverride, SectionOverride
 from standfast.optimize.prompts.prompt import Fallback, Prompt
 from standfast.optimize.prompts.template import PromptTemplate, Section
 from tests.optimize.loops.harness import TEMPLATE
+from tests.raising import raises_code
 
 NAME: dict[str, Any] = {"ns": "agent", "prompt_key": "sum"}
 
@@ -131,7 +130,7 @@ def test_an_empty_or_edited_report_is_never_applied(store: LocalPromptOverridesS
         msgspec.structs.replace(REPORT, candidate_digest=None),
     ]
     for report in bad:
-        with pytest.raises(ReportNotApplicable):
+        with raises_code("report_not_applicable"):
             apply_report(store, TEMPLATE, report)
 
     assert store.resolve(**NAME, tag="stable") is None
@@ -176,7 +175,7 @@ def test_the_first_apply_can_be_rolled_back_to_the_source(store: LocalPromptOver
 
 
 def test_without_an_apply_there_is_nothing_to_roll_back(store: LocalPromptOverridesStore) -> None:
-    with pytest.raises(NoRollback):
+    with raises_code("no_rollback"):
         rollback(store, TEMPLATE)
 
 
@@ -190,7 +189,7 @@ def test_a_version_of_the_history_can_be_restored_by_its_number(store: LocalProm
     assert _digest(store) == digests[1]
     assert rollback(store, TEMPLATE, to_version=0) is None
     assert _digest(store) == digests[0]
-    with pytest.raises(NoRollback, match="version 4, 3, 2, 1, 0"):
+    with raises_code("no_rollback", match="version 4, 3, 2, 1, 0"):
         rollback(store, TEMPLATE, to_version=9)
 
 

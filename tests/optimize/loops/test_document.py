@@ -44,7 +44,7 @@ prompts = InMemoryPromptRegistry(prompt)
 def script(request: ModelRequest) -> str:
     """A reviewer, and, when asked to shorten, an editor."""
     if "<section>" in request.prompt:
-        return "<shortened>You review code carefully and kindly.</shortened>"
+        return "<shortened>You are a reviewer who looks at code with care and is always friendly.</shortened>"
     return "good" if "review" in request.prompt else "?"
 
 
@@ -129,4 +129,6 @@ def test_the_examples_of_the_document_run(server: RedisServer) -> None:
     redis.close()
 
     assert applied is not None
-    assert [override.body for override in applied.overrides] == ["You review code carefully and kindly."]
+    assert [override.body for override in applied.overrides] == [
+        "You are a reviewer who looks at code with care and is always friendly."
+    ]

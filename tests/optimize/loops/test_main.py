@@ -10,8 +10,11 @@ from typing import Any
 import pytest
 
 from standfast.clock import CountedIds, ManualClock
-from standfast.errors import DeadlinePassed, InvalidValue, MissingOverride, ProviderGarbled, UnsendableBody
+from standfast.errors import InvalidValue
 from standfast.memory import Memory
+from standfast.optimize.errors import (
+    ProviderGarbled,
+)
 from standfast.optimize.loops.agent import AgentTool, Resources, ToolContext, ToRemember
 from standfast.optimize.loops.main import MainLoop, MainLoopRequest
 from standfast.optimize.mailboxes.in_memory import InMemoryMailbox
@@ -30,6 +33,7 @@ from standfast.optimize.providers.adapter import (
 from standfast.records.vocabulary import Band, Budget
 from standfast.traces.artifact import ToolProfile
 from tests.optimize.loops.harness import START, id_of
+from tests.raising import raises_code
 
 TEMPLATE = PromptTemplate(
     ns="agent",
@@ -102,7 +106,7 @@ def test_under_an_experiment_nothing_is_remembered_and_its_tag_is_used(tmp_path:
 
 
 def test_an_experiment_without_its_override_is_an_error_not_another_prompt() -> None:
-    with pytest.raises(MissingOverride):
+    with raises_code("missing_override"):
         _support(refunds()).execute(MainLoopRequest(request={"question": "?"}, experiment=EXPERIMENT))
 
 
@@ -130,7 +134,7 @@ def test_a_budget_caps_what_memory_hands_back_and_a_deadline_is_kept() -> None:
     capped = loop.execute(MainLoopRequest(**request, budget=Budget(max_excerpt_tokens=2)))
 
     assert capped.package_hash == memory.at(1).recall("refunds?", tokens=2).package_hash
-    with pytest.raises(DeadlinePassed):
+    with raises_code("deadline_passed"):
         loop.execute(MainLoopRequest(**request, deadline=START - timedelta(seconds=1)))
     with pytest.raises(InvalidValue):
         MainLoopRequest(**request, deadline=datetime(2026, 1, 2))  # noqa: DTZ001  # It is refused because it has no time zone.
@@ -261,5 +265,5 @@ def test_the_resources_of_a_request_reach_its_tools_and_can_not_be_sent() -> Non
 
     assert loop.execute(request).output == "done"
     assert seen == [Counter("abc")]
-    with pytest.raises(UnsendableBody, match="Resources"):
+    with raises_code("unsendable_body", match="Resources"):
         mailbox.send(request)

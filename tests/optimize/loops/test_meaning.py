@@ -6,14 +6,9 @@ import msgspec
 import pytest
 
 from standfast.optimize.loops.gate import RejectReason
-from standfast.optimize.loops.meaning import (
-    LANGUAGES,
-    dropped,
-    meaning_change,
-    sentences_of,
-    static_objection,
-)
+from standfast.optimize.loops.meaning import static_objection
 from standfast.optimize.loops.proposals import Strategies, StrategySession, plain_words, rewriting_strategies
+from standfast.optimize.loops.sentences import LANGUAGES, dropped, meaning_change, sentences_of
 from standfast.optimize.loops.strategies import DuplicateRemoval, RecallBudget
 from standfast.optimize.prompts.template import PromptTemplate, Section, memory_section
 from tests.optimize.loops.harness import COUNTER

@@ -5,14 +5,11 @@ from typing import Any
 
 import pytest
 
-from standfast.errors import (
-    EvalsUnanswered,
+from standfast.limits import TWICE_RUN_SAMPLES
+from standfast.optimize.errors import (
     InvalidDataset,
-    NoBaselinePass,
     ProviderUnavailable,
-    UnknownPrompt,
 )
-from standfast.limits import PROBED_SAMPLES
 from standfast.optimize.evals.results import EvalRequest, EvalResult
 from standfast.optimize.evals.samples import Dataset
 from standfast.optimize.loops.apply import apply_report
@@ -29,6 +26,7 @@ from standfast.recall.tokens import EstimatedCounter
 from standfast.records.canon import canonical_bytes, fingerprint
 from tests.figures import Figures
 from tests.optimize.loops.harness import TEMPLATE, Harness, Planted, agent, dataset, id_of, temporary_tags
+from tests.raising import raises_code
 
 ROLE, RULES, EXAMPLES, TASK = (section.body for section in TEMPLATE.sections)
 SAMPLES = 100
@@ -61,7 +59,7 @@ HARMFUL = {
     "an example that only some samples need": (
         ("examples", "One and one make two."),
         lambda number, prompt, _repeat: number % 9 != 0 or "Ten and ten" in prompt,
-        RejectReason.REGRESSED,
+        RejectReason.INFERIOR,
     ),
     "an edit that makes samples flaky": (
         ("role", SHORT_ROLE),
@@ -144,7 +142,7 @@ def test_too_few_samples_are_noticed_before_the_first_call(tmp_path: Path) -> No
 
     assert (provider.calls, report.evaluations, report.has_modifications) == (0, 0, False)
     assert report.stopped is not None
-    assert "42 held-out samples, and there are 12" in report.stopped
+    assert "34 held-out samples, and there are 12" in report.stopped
     assert report.stopped in summary_lines(report)
 
 
@@ -154,10 +152,8 @@ def test_held_out_samples_that_have_decided_prove_less_each_time(tmp_path: Path)
     uses = []
     for body in bodies:
         harness = Harness(tmp_path, agent(), Planted(("role", body)))
-        report = harness.optimize(dataset(SAMPLES))
-        again = Harness(tmp_path, agent(), Planted(("role", body)), cache=harness.cache).optimize(
-            dataset(SAMPLES)
-        )
+        report = harness.optimize(dataset(85))
+        again = Harness(tmp_path, agent(), Planted(("role", body)), cache=harness.cache).optimize(dataset(85))
         assert canonical_bytes(again.as_json()) == canonical_bytes(report.as_json())
         uses.append((report.held_out_use, report.has_modifications))
         if report.has_modifications:
@@ -166,7 +162,7 @@ def test_held_out_samples_that_have_decided_prove_less_each_time(tmp_path: Path)
     assert uses == [(1, True), (2, True), (3, False)]
     assert report.stopped is not None
     assert "use 3 of these held-out samples" in report.stopped
-    fresh = Dataset(samples=tuple(dataset(400))[SAMPLES:])
+    fresh = Dataset(samples=tuple(dataset(400))[85:])
     assert harness.optimize(fresh).held_out_use == 1
 
 
@@ -182,10 +178,10 @@ def test_a_use_that_could_prove_nothing_is_not_run(tmp_path: Path) -> None:
 
     [rejected] = report.rejected
     assert rejected.reason is RejectReason.NOT_ENOUGH_SAMPLES
-    assert "use 2 of these held-out samples) needs 56 held-out samples, and there are 42" in rejected.detail
-    assert provider.calls == report.evaluations == 2 * report.choosing_samples
+    assert "use 2 of these held-out samples) needs 47 held-out samples, and there are 42" in rejected.detail
+    assert provider.calls == report.evaluations == 2 * report.choosing_samples + TWICE_RUN_SAMPLES
     assert (report.baseline_pass_rate, report.worst_loss) == (1.0, None)
-    assert "56 could" in summary_lines(report)[-1]
+    assert "47 could" in summary_lines(report)[-1]
 
 
 def test_the_same_comparison_with_other_runs_is_another_use(tmp_path: Path) -> None:
@@ -339,19 +335,19 @@ def test_an_error_that_passes_is_asked_again(tmp_path: Path) -> None:
 
 
 def test_a_baseline_that_can_not_be_evaluated_is_an_error(tmp_path: Path) -> None:
-    with pytest.raises(EvalsUnanswered, match="it is down"):
+    with raises_code("evals_unanswered", match="it is down"):
         Harness(tmp_path, agent(_failing_for("Add")), Planted()).optimize(dataset(SAMPLES))
 
 
 def test_bad_requests_are_errors_with_names(tmp_path: Path) -> None:
     harness = Harness(tmp_path, agent(lambda *_: False), Planted(("role", SHORT_ROLE)))
 
-    with pytest.raises(NoBaselinePass):
+    with raises_code("no_baseline_pass"):
         harness.optimize(dataset(SAMPLES))
     with pytest.raises(InvalidDataset):
         harness.optimize(Dataset(samples=()))
     loop = harness.optimize_loop(InMemoryMailbox(name="e"), InMemoryMailbox(name="o"))
-    with pytest.raises(UnknownPrompt):
+    with raises_code("unknown_prompt"):
         loop.handle(OptimizeRequest(prompt_ns="x", prompt_key="y", dataset=dataset(3)))
     assert temporary_tags(harness) == []
 
@@ -368,9 +364,11 @@ def test_nothing_temporary_is_left_and_the_report_is_the_same_again(tmp_path: Pa
     assert OptimizationReport.from_json(first.as_json()) == first
 
 
-def test_baseline_and_candidate_run_alternately(tmp_path: Path) -> None:
-    """But for the probe that finds out whether the baseline passes anything; what drifts meanwhile meets both
-    sides.
+def test_held_out_samples_run_alternately(tmp_path: Path) -> None:
+    """What drifts meanwhile meets both sides.
+
+    The baseline's first look at the choosing samples comes first, because it shows whether anything can be
+    proved.
     """
     asked: list[tuple[str, int, str]] = []
 
@@ -381,12 +379,13 @@ def test_baseline_and_candidate_run_alternately(tmp_path: Path) -> None:
             return super().handle(request)
 
     Harness(tmp_path, agent(), Planted(("role", SHORT_ROLE)), worker_type=Watched).optimize(dataset(SAMPLES))
-    probe, rest = asked[:PROBED_SAMPLES], asked[PROBED_SAMPLES:]
-    probed = {(sample, repeat) for sample, repeat, _ in probe}
-    alternating = [run for run in rest if run[:2] not in probed]
+    _, confirm = dataset(SAMPLES).split(GateSettings().held_out_share)
+    held_out = {sample.id for sample in confirm}
+    alternating = [run for run in asked if run[0] in held_out]
 
     assert len({tag for _, _, tag in asked}) == 2
-    assert len(asked) == len(set(asked)) == SAMPLES * 2
+    assert len(asked) == len(set(asked)) == SAMPLES * 2 + TWICE_RUN_SAMPLES
+    assert len(alternating) == 2 * len(confirm)
     for (sample, repeat, tag), (other_sample, other_repeat, other_tag) in zip(
         alternating[::2], alternating[1::2], strict=True
     ):

@@ -36,9 +36,9 @@ def test_what_was_spent_is_reported_and_a_cached_run_spends_nothing(tmp_path: Pa
     harness = Harness(tmp_path, agent(), Planted(EDIT))
     first, again = harness.result(dataset(100)), harness.result(dataset(100), request_id="again")
 
-    assert (first.spending.calls, first.spending.cached) == (harness.provider.calls, 0) == (200, 0)
+    assert (first.spending.calls, first.spending.cached) == (harness.provider.calls, 0) == (204, 0)
     assert first.spending.usage == first.report.usage
-    assert (again.spending.calls, again.spending.cached) == (0, 200)
+    assert (again.spending.calls, again.spending.cached) == (0, 204)
     assert again.spending.usage.input_tokens == 0
     assert again.report.usage == first.report.usage
 
@@ -53,7 +53,7 @@ def test_a_limit_on_calls_is_kept_and_the_next_run_continues_from_the_cache(tmp_
     assert "after 150 calls" in stopped.stopped
     assert not any("pass rate" in line for line in summary_lines(stopped))
     assert harness.optimize(dataset(100), request_id="r2").has_modifications
-    assert harness.provider.calls == 200
+    assert harness.provider.calls == 204
 
 
 def test_a_limit_on_money_is_kept_up_to_a_few_calls(tmp_path: Path) -> None:

@@ -1,10 +1,8 @@
 """``optimize(prompt, dataset, provider)``: one call, and a report that explains itself."""
 
-import pytest
-
-from standfast.errors import OptimizationFailed
 from standfast.optimize import Dataset, GateSettings, ModelRequest, Sample, ScriptedProvider, optimize
 from tests.optimize.loops.harness import TEMPLATE, agent, dataset
+from tests.raising import raises_code
 
 TEXT = "Please note that you are a calculator.\n\nIn order to win, add ${a} and ${b}.\n\nYou like the sea."
 
@@ -36,5 +34,5 @@ def test_a_template_and_settings_are_taken_too() -> None:
 
 
 def test_a_failure_is_raised() -> None:
-    with pytest.raises(OptimizationFailed, match="no_baseline_pass"):
+    with raises_code("optimization_failed", match="no_baseline_pass"):
         optimize(TEMPLATE, dataset(100), agent(lambda *_: False))

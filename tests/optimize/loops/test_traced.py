@@ -136,12 +136,14 @@ def test_the_trace_tells_model_prompt_retrieval_calls_and_output(tmp_path: Path)
         ("agent", "prepare"),
         ("assistant", "tool_calls"),
         ("assistant", "message"),
+        ("agent", "answer"),
         ("agent", "remember"),
     ]
     assert [[call.tool_name for call in event.tool_calls] for event in trace.events] == [
         ["prompt.render"],
         ["calendar"],
         [],
+        ["agent.exchange"],
         ["memory.remember"],
     ]
     assert [read.selected_records[0].record_id for read in trace.retrievals] == ["policy/eu-refunds"]
@@ -301,7 +303,7 @@ def test_an_evaluation_leaves_a_whole_trace_also_when_its_grade_was_known(tmp_pa
     traces = [Trace.read(file.read_bytes()) for file in folder.run_files()]
 
     assert [shortfalls(trace) for trace in traces] == [(), ()]
-    assert sorted(trace.events[-1].decision_type for trace in traces) == ["known", "message"]
+    assert sorted(trace.events[-1].decision_type for trace in traces) == ["answer", "known"]
     assert memory.store.head() == 0
 
 

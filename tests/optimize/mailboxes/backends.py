@@ -7,7 +7,7 @@ from typing import Any
 import redis
 
 from standfast.clock import Clock, CountedIds, ManualClock
-from standfast.errors import UndecodableBody
+from standfast.optimize.errors import UndecodableBody
 from standfast.optimize.mailboxes.in_memory import InMemoryMailbox
 from standfast.optimize.mailboxes.redis import RedisMailbox
 from standfast.optimize.mailboxes.wire import Header, WireCodec

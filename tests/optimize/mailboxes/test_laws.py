@@ -11,9 +11,10 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from standfast.errors import NoSuchDeadLetter, StaleReceipt
+from standfast.optimize.errors import StaleReceipt
 from standfast.optimize.mailboxes.mailbox import DeadReason, MailboxCounts, Message
 from tests.optimize.mailboxes.backends import GARBAGE, Advance, AnyMailbox, in_memory, on_redis, states
+from tests.raising import raises_code
 
 DELIVERIES = 3
 FAST = settings(max_examples=12, stateful_step_count=30)
@@ -181,7 +182,7 @@ class Laws(RuleBasedStateMachine):
     @rule()
     def nobody_else_is_dead(self) -> None:
         """Who is not among the dead can't be brought back."""
-        with pytest.raises(NoSuchDeadLetter):
+        with raises_code("no_such_dead_letter"):
             self.mailbox.redrive("nobody")
 
     @invariant()

@@ -11,18 +11,15 @@ from unittest.mock import Mock
 import pytest
 import redis
 
-from standfast.errors import (
-    AlreadySettled,
-    InvalidValue,
+from standfast.errors import InvalidValue
+from standfast.limits import MAX_RECEIVE_MESSAGES
+from standfast.optimize.errors import (
     MailboxClosed,
     MailboxFull,
-    NoReplyAddress,
     ReplyMailboxClosed,
     StaleReceipt,
     UnresolvableReply,
-    UnsendableBody,
 )
-from standfast.limits import MAX_RECEIVE_MESSAGES
 from standfast.optimize.mailboxes import in_memory as in_memory_module
 from standfast.optimize.mailboxes import redis as redis_module
 from standfast.optimize.mailboxes import wire
@@ -31,6 +28,7 @@ from standfast.optimize.mailboxes.mailbox import DeadReason, InMemoryMailboxReso
 from standfast.optimize.mailboxes.redis import RedisMailbox, RedisMailboxResolver
 from standfast.optimize.mailboxes.wire import WireCodec
 from tests.optimize.mailboxes.backends import Advance, AnyMailbox
+from tests.raising import raises_code
 
 PATIENCE_SECONDS = 20.0
 Opener = Callable[..., AnyMailbox]
@@ -217,7 +215,7 @@ def test_a_reply_to_nowhere_is_an_error(opener: Opener) -> None:
 
     with pytest.raises(UnresolvableReply):
         first.reply("answer")
-    with pytest.raises(NoReplyAddress):
+    with raises_code("no_reply_address"):
         second.reply("answer")
 
 
@@ -240,7 +238,7 @@ def test_a_reply_to_a_mailbox_that_was_closed_is_an_error(opener: Opener) -> Non
     ids=lambda body: type(body).__name__,
 )
 def test_what_json_can_not_hold_is_refused_when_it_is_sent(mailbox: AnyMailbox, body: object) -> None:
-    with pytest.raises(UnsendableBody):
+    with raises_code("unsendable_body"):
         mailbox.send(body)
     assert mailbox.receive() == []
 
@@ -248,7 +246,7 @@ def test_what_json_can_not_hold_is_refused_when_it_is_sent(mailbox: AnyMailbox, 
 def test_a_message_that_is_too_large_is_refused(mailbox: AnyMailbox, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("standfast.optimize.mailboxes.wire.MAX_MESSAGE_BYTES", 200)
 
-    with pytest.raises(UnsendableBody, match="200"):
+    with raises_code("unsendable_body", match="200"):
         mailbox.send("x" * 200)
 
 
@@ -392,7 +390,7 @@ def test_the_largest_batch_and_the_largest_message_are_allowed(
     monkeypatch.setattr("standfast.optimize.mailboxes.wire.MAX_MESSAGE_BYTES", size)
     mailbox.send("y" * 100)
 
-    with pytest.raises(UnsendableBody):
+    with raises_code("unsendable_body"):
         mailbox.send("y" * 101)
 
 
@@ -490,7 +488,7 @@ def test_a_settled_message_can_not_be_replied_to(opener: Opener, settle: str) ->
     [message] = mailbox.receive()
     getattr(message, settle)(*(["broken"] if settle == "dead_letter" else []))
 
-    with pytest.raises(AlreadySettled, match="Reply first"):
+    with raises_code("already_settled", match="Reply first"):
         message.reply("answer")
     assert replies.counts().ready == 0
 

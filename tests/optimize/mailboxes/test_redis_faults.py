@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 import pytest
 import redis
 
-from standfast.errors import MailboxUnavailable
+from standfast.optimize.errors import MailboxUnavailable
 from standfast.optimize.mailboxes.mailbox import Message
 from standfast.optimize.mailboxes.redis import RedisMailbox
 from tests.figures import Figures

@@ -5,7 +5,7 @@
 
 import sys
 
-from standfast.errors import VersionConflict
+from standfast.optimize.errors import VersionConflict
 from standfast.optimize.prompts.backends import LocalPromptOverridesStore
 from standfast.optimize.prompts.overrides import PromptOverridesStore
 from tests.optimize.prompts.builders import TEMPLATE, tone

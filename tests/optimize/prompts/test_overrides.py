@@ -13,14 +13,19 @@ from typing import Any
 import pytest
 
 from standfast.clock import ManualClock
-from standfast.errors import DamagedOverride, InvalidTag, OverridesUnavailable, VersionConflict
 from standfast.limits import MAX_PROMPT_HISTORY
+from standfast.optimize.errors import (
+    InvalidTag,
+    OverridesUnavailable,
+    VersionConflict,
+)
 from standfast.optimize.prompts.backends import LocalPromptOverridesStore
 from standfast.optimize.prompts.overrides import Name, PromptOverridesStore, RollbackRecord, StoredBytes
 from standfast.optimize.prompts.prompt import Prompt
 from standfast.optimize.prompts.template import PromptTemplate
 from tests.optimize.prompts.builders import TEMPLATE, rules, tone
 from tests.optimize.prompts.counting_process import count
+from tests.raising import raises_code
 
 ROOT = Path(__file__).parents[3]
 NAME: dict[str, Any] = {"ns": "agent", "prompt_key": "support"}
@@ -218,7 +223,7 @@ def test_a_damaged_file_is_told_and_not_rendered(tmp_path: Path) -> None:
     [file] = tmp_path.rglob("*.json")
     file.write_bytes(file.read_bytes().replace(b"polite", b"brutal"))
 
-    with pytest.raises(DamagedOverride):
+    with raises_code("damaged_override"):
         store.resolve(**NAME, tag="stable")
 
 

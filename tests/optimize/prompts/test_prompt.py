@@ -8,16 +8,8 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from standfast.clock import CountedIds
-from standfast.errors import (
-    BrokenPlaceholders,
-    InvalidValue,
-    MissingOverride,
-    MissingParameter,
-    PromptError,
-    StaleOverride,
-    UnknownPrompt,
-    UnknownSection,
-)
+from standfast.errors import InvalidValue
+from standfast.optimize.errors import PromptError, StaleOverride
 from standfast.optimize.prompts.backends import LocalPromptOverridesStore
 from standfast.optimize.prompts.overrides import SectionOverride, apply_overrides, full_overrides
 from standfast.optimize.prompts.prompt import (
@@ -37,6 +29,7 @@ from standfast.optimize.prompts.template import (
     placeholders,
 )
 from tests.optimize.prompts.builders import TEMPLATE, TONE, Package, rules, tone
+from tests.raising import raises_code
 
 PARAMS = {"language": "German", "question": "Where is my parcel?"}
 
@@ -78,9 +71,9 @@ def test_a_missing_override_never_renders_silently(store: LocalPromptOverridesSt
     strict = Prompt(TEMPLATE, overrides_tag="opt-7", overrides_store=store)
     lenient = Prompt(TEMPLATE, overrides_tag="opt-7", overrides_store=store, fallback=Fallback.TEMPLATE)
 
-    with pytest.raises(MissingOverride):
+    with raises_code("missing_override"):
         _render(strict)
-    with pytest.raises(MissingOverride):
+    with raises_code("missing_override"):
         _render(Prompt(TEMPLATE, overrides_tag="stable"))
     assert _render(lenient).fell_back is FellBack.MISSING
     assert _render(lenient).prompt_digest == TEMPLATE.descriptor.digest
@@ -122,11 +115,11 @@ def test_the_store_may_be_handed_in_when_it_is_rendered(store: LocalPromptOverri
 @pytest.mark.parametrize(
     ("override", "error"),
     [
-        (SectionOverride(path=("nowhere",), expected_hash="0" * 64, body="x"), UnknownSection),
+        (SectionOverride(path=("nowhere",), expected_hash="0" * 64, body="x"), StaleOverride),
         (SectionOverride(path=("role", "tone"), expected_hash="0" * 64, body="x"), StaleOverride),
-        (rules("Answer."), BrokenPlaceholders),
-        (rules("Answer in ${language}, ${name}."), BrokenPlaceholders),
-        (tone("Be polite in ${language}."), BrokenPlaceholders),
+        (rules("Answer."), StaleOverride),
+        (rules("Answer in ${language}, ${name}."), StaleOverride),
+        (tone("Be polite in ${language}."), StaleOverride),
         (
             SectionOverride(
                 path=("role", "tone"), expected_hash=content_hash(TONE.body), body="x", recall_tokens=5
@@ -182,7 +175,7 @@ def test_a_value_is_never_read_as_a_placeholder() -> None:
 
 
 def test_a_placeholder_without_a_value_is_an_error() -> None:
-    with pytest.raises(MissingParameter, match="memory, question"):
+    with raises_code("missing_parameter", match="memory, question"):
         Prompt(TEMPLATE).bind({"language": "German"}).render()
 
 
@@ -190,7 +183,7 @@ def test_an_unknown_prompt_is_an_error() -> None:
     registry = InMemoryPromptRegistry(TEMPLATE)
 
     assert registry.get("agent", "support") is TEMPLATE
-    with pytest.raises(UnknownPrompt):
+    with raises_code("unknown_prompt"):
         registry.get("agent", "sales")
 
 

@@ -9,12 +9,11 @@ import msgspec
 import pytest
 
 from standfast.clock import ManualClock
-from standfast.errors import (
-    InvalidValue,
+from standfast.errors import InvalidValue
+from standfast.optimize.errors import (
     ProviderError,
     ProviderGarbled,
     ProviderRefused,
-    ProviderTimeout,
     ProviderUnavailable,
 )
 from standfast.optimize.providers.adapter import (
@@ -227,7 +226,7 @@ def test_a_passing_failure_is_tried_again(opener: Opener, failure: Answer) -> No
         (overloaded(), ProviderUnavailable),
         (overloaded(429), ProviderUnavailable),
         (CUT, ProviderUnavailable),
-        (HANG, ProviderTimeout),
+        (HANG, ProviderUnavailable),
         ((400, {"error": {"type": "invalid_request_error", "message": "no"}}), ProviderRefused),
         ((401, {"error": {"type": "authentication_error", "message": "who?"}}), ProviderRefused),
         ((404, {"error": {"type": "not_found_error", "message": "no model"}}), ProviderRefused),

@@ -4,13 +4,15 @@ judge.
 
 import json
 import re
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from decimal import Decimal, InvalidOperation
 from functools import cached_property
 from typing import Any, ClassVar, Final, Protocol
 
-from standfast.errors import InvalidEvaluator, MissingExtra, ProviderGarbled
+from standfast.errors import MissingExtra
 from standfast.limits import EVALUATOR_NAMES
+from standfast.optimize.errors import EvalError, ProviderGarbled
 from standfast.optimize.prompts.template import as_text
 from standfast.optimize.providers.adapter import ModelRequest, ProviderAdapter, TokenUsage
 from standfast.records.canon import fingerprint
@@ -48,6 +50,147 @@ class Evaluator(Protocol):
     def __call__(self, output: str, expected: Any) -> Score:
         """Return the score of an output."""
         ...
+
+
+Metric = Callable[..., Any]
+"""A plain function of an output and what is expected. It returns a ``Score``, a truth value, a number from 0 to
+1 (which passes at 0.5), or one of those with a text that says why.
+"""
+
+
+class SessionFacts(Value, frozen=True, kw_only=True):
+    """What happened while an answer was made."""
+
+    tools_called: tuple[str, ...] = ()
+    usage: TokenUsage = TokenUsage()
+    calls: int = 0
+    truncated: bool = False
+
+
+class SessionEvaluator(Evaluator, Protocol):
+    """An evaluator that also looks at how an answer came about."""
+
+    def grade_session(self, output: str, expected: Any, session: SessionFacts) -> Score:
+        """Return the score of an output and its session."""
+        ...
+
+
+def graded_session(evaluator: Evaluator, output: str, expected: Any, session: SessionFacts) -> Score:
+    """Return an evaluator's score; one that looks at sessions gets this one."""
+    grade = getattr(evaluator, "grade_session", None)
+    score: Score = evaluator(output, expected) if grade is None else grade(output, expected, session)
+    return score
+
+
+def as_evaluator(given: "Evaluator | Metric") -> Evaluator:
+    """Return an evaluator: the given one, or one that calls a plain function."""
+    return given if hasattr(given, "evaluator_id") else FunctionEvaluator(given)
+
+
+class FunctionEvaluator:
+    """Grades with a plain function; see ``Metric``.
+
+    Its id covers the function's code, its defaults and what it closes over. What else it depends on, such as
+    a global, is not covered; pass a ``version`` and change it then.
+    """
+
+    def __init__(self, function: Any, *, version: str = "") -> None:
+        self._function = function
+        if not callable(self._function):
+            problem = "pass an evaluator, or a function of the output and what is expected"
+            raise EvalError("invalid_evaluator", evaluator=repr(function)[:80], problem=problem)
+        name = f"{getattr(function, '__module__', '')}.{getattr(function, '__qualname__', repr(function))}"
+        self.evaluator_id = _id("function", name, version, _code_of(function))
+
+    def __call__(self, output: str, expected: Any) -> Score:
+        """Call the function, and make a score of what it returns."""
+        found = self._function(output, expected)
+        if isinstance(found, Score):
+            return found
+        value, reason = found if isinstance(found, tuple) and len(found) == 2 else (found, "")
+        if isinstance(value, bool):
+            return Score.of(value, str(reason))
+        if isinstance(value, int | float) and 0 <= value <= 1:
+            return Score(passed=value >= 0.5, value=float(value), reason=str(reason))
+        problem = f"it returned {found!r:.80}; return a Score, True or False, or a number from 0 to 1"
+        raise EvalError(
+            "invalid_evaluator", evaluator=getattr(self._function, "__name__", "function"), problem=problem
+        )
+
+
+def _code_of(function: Metric) -> list[str]:
+    """Return what a function does, as far as it can be told from the function itself."""
+    code = getattr(function, "__code__", None)
+    if code is None:
+        return [repr(function)]
+    closed = [repr(cell.cell_contents) for cell in getattr(function, "__closure__", None) or ()]
+    defaults = [
+        repr(getattr(function, "__defaults__", None)),
+        repr(getattr(function, "__kwdefaults__", None)),
+    ]
+    nested = [repr(one.co_code.hex() if hasattr(one, "co_code") else one) for one in code.co_consts]
+    return [code.co_code.hex(), repr(code.co_names), *nested, *defaults, *closed]
+
+
+class _ByOutputAlone(ABC):
+    """The part of session evaluators that grades an output without a session."""
+
+    def __call__(self, output: str, expected: Any) -> Score:
+        """Grade as if nothing had happened in the session."""
+        return self.grade_session(output, expected, SessionFacts())
+
+    @abstractmethod
+    def grade_session(self, output: str, expected: Any, session: SessionFacts) -> Score:
+        """Return the score of an output and its session."""
+
+
+class ToolCalled(_ByOutputAlone):
+    """Passes if the model called a tool; with ``never``, if it did not."""
+
+    def __init__(self, name: str, *, never: bool = False) -> None:
+        self._name, self._never = name, never
+        self.evaluator_id = _id("tool-called", name, never)
+
+    def grade_session(self, output: str, expected: Any, session: SessionFacts) -> Score:  # noqa: ARG002  # Only the session counts.
+        """Look for the tool among those that were called."""
+        called = self._name in session.tools_called
+        reason = f"tool {self._name} was {'' if called else 'not '}called"
+        return Score.of(called != self._never, reason)
+
+
+class TokensUnder(_ByOutputAlone):
+    """Passes if an answer took at most so many output tokens, tool calls included, and was not cut off."""
+
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
+        self.evaluator_id = _id("tokens-under", limit)
+
+    def grade_session(self, output: str, expected: Any, session: SessionFacts) -> Score:  # noqa: ARG002  # Only the session counts.
+        """Compare with the limit."""
+        used = session.usage.output_tokens
+        cut = ", and the answer was cut off" if session.truncated else ""
+        return Score.of(used <= self._limit and not session.truncated, f"{used} of {self._limit} tokens{cut}")
+
+
+_REFUSAL: Final = re.compile(
+    r"\b(?:i (?:can(?:no|')t|cannot|can not|am (?:not able|unable) to|won['\u2019]t)|i['\u2019]m (?:sorry|unable|not"
+    r" able)|as an ai|ich kann (?:das|dir|ihnen)? ?(?:leider )?nicht|je ne peux pas|no puedo)\b",
+    re.IGNORECASE,
+)
+
+
+class NoRefusal:
+    """Passes unless the answer begins by refusing, in English, German, French or Spanish."""
+
+    _READ_CHARS: ClassVar = 200
+
+    def __init__(self) -> None:
+        self.evaluator_id = _id("no-refusal", _REFUSAL.pattern)
+
+    def __call__(self, output: str, expected: Any) -> Score:  # noqa: ARG002  # Every answer is graded alike.
+        """Look for a refusal in the first words."""
+        found = _REFUSAL.search(output[: self._READ_CHARS])
+        return Score.of(found is None, "" if found is None else f"it refuses: {found[0]!r}")
 
 
 def _id(name: str, *settings: Any) -> str:
@@ -91,7 +234,7 @@ class Numeric:
 
     def __init__(self, *, absolute: float = 0.0, relative: float = 0.0) -> None:
         if absolute < 0 or relative < 0:
-            raise InvalidEvaluator(evaluator="numeric", problem="tolerances must be 0 or more")
+            raise EvalError("invalid_evaluator", evaluator="numeric", problem="tolerances must be 0 or more")
         # Exact decimals: 0.1 means a tenth, not the nearest double.
         self._absolute, self._relative = Decimal(str(absolute)), Decimal(str(relative))
         self.evaluator_id = _id("numeric", str(self._absolute), str(self._relative))
@@ -145,14 +288,14 @@ class JsonSchema:
                 error.json_path + ": " + error.message for error in validator.iter_errors(value)
             )
         except self._unresolvable as error:
-            raise InvalidEvaluator(evaluator="json-schema", problem=str(error)) from None
+            raise EvalError("invalid_evaluator", evaluator="json-schema", problem=str(error)) from None
         return Score.of(not problems, "; ".join(problems)[:400])
 
     def _check(self, schema: Any) -> None:
         try:
             self._library.Draft202012Validator.check_schema(schema)
         except self._library.SchemaError as error:
-            raise InvalidEvaluator(evaluator="json-schema", problem=error.message) from None
+            raise EvalError("invalid_evaluator", evaluator="json-schema", problem=error.message) from None
 
 
 def _unfenced(output: str) -> str:
@@ -168,8 +311,8 @@ class AllOf:
 
     name: ClassVar = "all-of"
 
-    def __init__(self, *evaluators: Evaluator) -> None:
-        self._evaluators = evaluators
+    def __init__(self, *evaluators: Evaluator | Metric) -> None:
+        self._evaluators = tuple(map(as_evaluator, evaluators))
 
     @cached_property
     def evaluator_id(self) -> str:
@@ -178,7 +321,11 @@ class AllOf:
 
     def __call__(self, output: str, expected: Any) -> Score:
         """Grade with all evaluators."""
-        scores = [evaluator(output, expected) for evaluator in self._evaluators]
+        return self.grade_session(output, expected, SessionFacts())
+
+    def grade_session(self, output: str, expected: Any, session: SessionFacts) -> Score:
+        """Grade with all evaluators; those that look at sessions get this one."""
+        scores = [graded_session(one, output, expected, session) for one in self._evaluators]
         passed = self._passed([score.passed for score in scores])
         reasons = [score.reason for score in scores if not score.passed and score.reason]
         return Score(

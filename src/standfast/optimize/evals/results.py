@@ -12,12 +12,13 @@ from collections.abc import Callable
 from datetime import datetime
 from enum import StrEnum
 from pathlib import Path
-from typing import Any, Final, Generic, Protocol
+from typing import Any, Final, Generic, NamedTuple, Protocol
 
 import msgspec
 
 from standfast.clock import UUID, IdSource, RandomIds, SystemClock, fresh_uuid
-from standfast.errors import CacheUnavailable, MissingExtra, StandfastError
+from standfast.errors import MissingExtra, StandfastError
+from standfast.optimize.errors import CacheUnavailable
 from standfast.optimize.evals.evaluators import Score
 from standfast.optimize.evals.samples import ExpectedT, InputT, Sample
 from standfast.optimize.mailboxes.wire import message_kind
@@ -69,6 +70,8 @@ class EvalResult(Value, frozen=True, kw_only=True):
     usage: TokenUsage = TokenUsage()
     calls: int = 0
     """How many calls of a model this result took; none if it was cached."""
+    truncated: bool = False
+    """Whether the output ends at the limit of output tokens."""
 
     def __post_init__(self) -> None:
         self._coerce("outcome", Outcome)
@@ -148,6 +151,7 @@ class CachedGrade(Value, frozen=True, kw_only=True):
     output: str
     score: Score
     usage: TokenUsage
+    truncated: bool = False
 
     def result(self, *, request_id: UUID, sample: Sample[Any, Any], calls: int = 0) -> EvalResult:
         """Return the grade as the result of a request that took this many calls of a model; none if it was
@@ -164,6 +168,7 @@ class CachedGrade(Value, frozen=True, kw_only=True):
             output=self.output,
             usage=self.usage,
             calls=calls,
+            truncated=self.truncated,
         )
 
 
@@ -303,6 +308,13 @@ def _read(content: bytes, key: CacheKey) -> CachedGrade | None:
 _NOT_GRADED: Final = "proposal/v1"
 
 
+class ProposedText(NamedTuple):
+    """A model's answer that is not graded, and whether it ends at the limit of output tokens."""
+
+    text: str
+    truncated: bool
+
+
 def cached_answer(
     cache: ResultCache | None,
     provider: ProviderAdapter,
@@ -310,8 +322,8 @@ def cached_answer(
     *,
     kind: str,
     spent: Callable[[TokenUsage], None] | None = None,
-) -> str:
-    """Return a model's answer to a request that is not graded, cached or new.
+) -> ProposedText:
+    """Return a model's answer to a request that is not graded, cached or new, and whether it was cut off.
 
     ``spent`` gets the tokens of a new one.
     """
@@ -329,6 +341,12 @@ def cached_answer(
         reply = provider.complete(request)
         if spent is not None:
             spent(reply.usage)
-        grade = CachedGrade(key=key, output=reply.text, score=Score.of(True, "not graded"), usage=reply.usage)
+        grade = CachedGrade(
+            key=key,
+            output=reply.text,
+            score=Score.of(True, "not graded"),
+            usage=reply.usage,
+            truncated=reply.is_truncated,
+        )
         cached = store_grade(cache, grade)
-    return cached.output
+    return ProposedText(cached.output, cached.truncated)

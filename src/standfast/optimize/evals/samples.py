@@ -5,14 +5,18 @@ promptfoo's and DSPy's.
 import csv
 import json
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, Generic, TypeVar
 
-from standfast.errors import InvalidDataset, MissingExtra, StandfastError
+from standfast.errors import MissingExtra, StandfastError
+from standfast.optimize.errors import InvalidDataset
 from standfast.optimize.evals.evaluators import Assertions
+from standfast.optimize.evals.exchanges import Grades, exchanges_of, expected_of
 from standfast.records.canon import fingerprint, parse
+from standfast.records.scopes import SHARED
 from standfast.records.vocabulary import Value
+from standfast.traces.artifact import Trace
 
 InputT = TypeVar("InputT")
 ExpectedT = TypeVar("ExpectedT")
@@ -22,11 +26,17 @@ class Sample(Value, Generic[InputT, ExpectedT], frozen=True, kw_only=True):
     """One input with the expected output.
 
     If the input is an object, its members are the prompt's parameters.
+
+    Args:
+        must_pass: A prompt that loses this sample is rejected, however well it does on the others.
+        scope: The scope of memory that the sample's request reads, such as ``user/ada``.
     """
 
     id: str
     input: InputT
     expected: ExpectedT
+    must_pass: bool = False
+    scope: str | None = None
 
     def __post_init__(self) -> None:
         self._require_name("id", self.id)
@@ -38,8 +48,9 @@ class Sample(Value, Generic[InputT, ExpectedT], frozen=True, kw_only=True):
 
     @property
     def digest(self) -> str:
-        """The hash of input and expected output, without the id."""
-        return fingerprint(["sample/v1", self.input, self.expected])
+        """The hash of input, expected output and scope, without the id."""
+        placed = [] if self.scope is None else [self.scope]
+        return fingerprint(["sample/v1", self.input, self.expected, *placed])
 
 
 class Dataset(Value, Generic[InputT, ExpectedT], frozen=True, kw_only=True):
@@ -51,6 +62,51 @@ class Dataset(Value, Generic[InputT, ExpectedT], frozen=True, kw_only=True):
         ids = [sample.id for sample in self.samples]
         self._require(len(set(ids)) == len(ids), "two samples have the same id")
 
+    @classmethod
+    def of(cls, rows: "DatasetLike") -> "Dataset[Any, Any]":
+        """Make a dataset of what is at hand.
+
+        A row is a ``Sample``, a pair of input and expected output, or a mapping with ``expected``; its other
+        members are the prompt's parameters, or ``input`` holds them. ``id``, ``must_pass`` and ``scope`` may
+        be given as well. A mapping from inputs to expected outputs will do, too.
+
+        Raises:
+            InvalidDataset: A row is something else. The message says which.
+        """
+        if isinstance(rows, Dataset):
+            return rows
+        pairs = list(rows.items()) if isinstance(rows, Mapping) else rows
+        if isinstance(pairs, str | bytes) or not isinstance(pairs, Iterable):
+            problem = f"pass a Dataset or a list of rows, not {rows!r:.60}; read_dataset reads a file"
+            raise InvalidDataset(dataset="given", problem=problem)
+        return cls(samples=tuple(_sample_of(row, number) for number, row in enumerate(pairs, 1)))
+
+    @classmethod
+    def from_traces(cls, traces: Iterable[Trace], *, grades: Grades) -> "Dataset[Any, Any]":
+        """Make samples of what an agent was really asked.
+
+        A good answer is what is expected; a bad one needs a correction, and is left out without one. So is
+        what nobody graded, and every evaluation. A sample has the request's scope, so that it recalls what
+        the request could.
+
+        Args:
+            traces: Of the agent's runs, such as ``memory.traces.traces()``.
+            grades: By run id, such as ``GradeBook(file).grades()``, or a function that grades an exchange.
+        """
+        graded = [(one, expected_of(one, grades)) for one in exchanges_of(traces)]
+        return cls(
+            samples=tuple(
+                Sample(
+                    id=one.run_id,
+                    input=one.input,
+                    expected=expected,
+                    scope=None if one.scope == SHARED else one.scope,
+                )
+                for one, expected in graded
+                if expected is not None
+            )
+        )
+
     def __len__(self) -> int:
         return len(self.samples)
 
@@ -60,7 +116,19 @@ class Dataset(Value, Generic[InputT, ExpectedT], frozen=True, kw_only=True):
     @property
     def digest(self) -> str:
         """The hash of all samples, independent of their order."""
-        return fingerprint(["dataset/v1", sorted([sample.id, sample.digest] for sample in self.samples)])
+        marked = sorted(self.must_pass)
+        return fingerprint(
+            [
+                "dataset/v1",
+                sorted([sample.id, sample.digest] for sample in self.samples),
+                *([marked] if marked else []),
+            ]
+        )
+
+    @property
+    def must_pass(self) -> frozenset[str]:
+        """The ids of the samples that must pass."""
+        return frozenset(sample.id for sample in self.samples if sample.must_pass)
 
     def split(self, share: float) -> "tuple[Dataset[InputT, ExpectedT], Dataset[InputT, ExpectedT]]":
         """Split into a part to choose candidates by and a held-out part of exactly this share to confirm them
@@ -78,6 +146,31 @@ class Dataset(Value, Generic[InputT, ExpectedT], frozen=True, kw_only=True):
             Dataset(samples=tuple(sample for sample in self.samples if sample.id not in held_out)),
             Dataset(samples=tuple(sample for sample in self.samples if sample.id in held_out)),
         )
+
+
+DatasetLike = Dataset[Any, Any] | Mapping[str, Any] | Iterable[Any]
+"""A dataset, or rows that ``Dataset.of`` makes one of."""
+_ABOUT_SAMPLE: Final = frozenset({"id", "expected", "must_pass", "scope"})
+
+
+def _sample_of(row: Any, number: int) -> Sample[Any, Any]:
+    """Return a row as a sample; without an id it is named by its number."""
+    match row:
+        case Sample():
+            return row
+        case Mapping() if "expected" in row:
+            rest = {name: value for name, value in row.items() if name not in _ABOUT_SAMPLE}
+            return Sample(
+                id=str(row.get("id", f"row-{number}")),
+                input=rest["input"] if rest.keys() == {"input"} else rest,
+                expected=row["expected"],
+                must_pass=row.get("must_pass", False),
+                scope=row.get("scope"),
+            )
+        case (given, expected):
+            return Sample(id=f"row-{number}", input=given, expected=expected)
+    problem = f"row {number} must be a Sample, a pair, or a mapping with expected, not {row!r:.60}"
+    raise InvalidDataset(dataset="given", problem=problem)
 
 
 _EXPECTED_COLUMN: Final = "__expected"
@@ -235,7 +328,7 @@ def _example(row: dict[str, Any], inputs: Sequence[str], where: str, number: int
 
 
 def _own(row: dict[str, Any], where: str) -> Sample[Any, Any]:
-    if row.keys() != {"id", "input", "expected"}:
+    if not {"id", "input", "expected"} <= row.keys() <= {"input", *_ABOUT_SAMPLE}:
         problem = (
             f"{where} has the fields {', '.join(row)}; it needs id, input and expected, or say which fields"
             " are inputs"

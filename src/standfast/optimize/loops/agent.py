@@ -5,6 +5,7 @@ The trace of a request has these events:
     agent      main-loop  prepare     what was recalled, and the prompt that was rendered with it
     assistant  provider   tool_calls  the tool calls that the model asked for, with their results; once per round
     assistant  provider   message     the model's answer
+    agent      main-loop  answer      what was asked and answered, without secrets
     agent      main-loop  remember    what is remembered, with the judge's verdicts
     output                            the shape of the answer
 
@@ -16,9 +17,12 @@ from dataclasses import dataclass, field
 from typing import Any, Final, TypeVar
 
 from standfast.errors import InvalidValue, NotCanonical, StandfastError
+from standfast.govern.judge.secrecy import redacted_request
+from standfast.optimize.evals.exchanges import EXCHANGE
 from standfast.optimize.prompts.prompt import Experiment, RenderedPrompt
 from standfast.optimize.providers.adapter import ModelToolCall, ProviderConfig, ToolSpec, tools_digest
 from standfast.records.canon import parse
+from standfast.records.requests import RememberRequest
 from standfast.traces.artifact import ModelConfig, ToolProfile
 from standfast.traces.recorder import REMEMBER, Recorder
 from standfast.traces.shapes import Shape, json_shape, text_shape
@@ -47,11 +51,16 @@ Bus = Callable[[Event], None]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToRemember:
-    """Something that the agent wants to remember."""
+    """Something that the agent wants to remember, in the scope and the session of its request.
+
+    Args:
+        speaker: Who said it; by default nobody in particular.
+    """
 
     text: str
     tags: tuple[str, ...] = ()
     subject: str | None = None
+    speaker: str | None = None
 
 
 class Resources:
@@ -121,7 +130,7 @@ class Toolbox:
     def __init__(self, *tools: AgentTool) -> None:
         self._tools = {tool.spec.name: tool for tool in tools}
         self._profiles = {tool.spec.name: tool.profile or ToolProfile.whole(tool.spec.name) for tool in tools}
-        reserved = {profile.tool_name: profile for profile in (RENDER, REMEMBER, NO_SUCH_TOOL)}
+        reserved = {profile.tool_name: profile for profile in (RENDER, REMEMBER, NO_SUCH_TOOL, EXCHANGE)}
         renamed = any(profile.tool_name != name for name, profile in self._profiles.items())
         if renamed or len(self._tools) < len(tools) or self._tools.keys() & reserved.keys():
             names = ", ".join(sorted(reserved))
@@ -205,3 +214,19 @@ def record_output(recorder: Recorder, output: str, shape: Callable[[str], Shape]
         recorder.output(shape(output))
     except StandfastError as error:
         recorder.gap("unrecordable_output", str(error))
+
+
+def record_exchange(recorder: Recorder, *, workflow: str, facts: dict[str, Any]) -> None:
+    """Record what was asked and answered, with every secret replaced by its kind."""
+    recorder.tool_call(profile=EXCHANGE, args={"workflow": workflow}, result=without_secrets(facts))
+
+
+def without_secrets(value: Any) -> Any:
+    """Return JSON with every secret in its strings replaced by its kind."""
+    if isinstance(value, str):
+        return redacted_request(RememberRequest.of(value)).text if value.strip() else value
+    if isinstance(value, dict):
+        return {name: without_secrets(member) for name, member in value.items()}
+    if isinstance(value, list | tuple):
+        return [without_secrets(member) for member in value]
+    return value

@@ -3,7 +3,8 @@
 from collections.abc import Sequence
 from typing import Final, Protocol
 
-from standfast.errors import BaselineMoved, NoRollback, ReportNotApplicable, StandfastError, VersionConflict
+from standfast.errors import StandfastError
+from standfast.optimize.errors import BaselineMoved, OptimizationError, VersionConflict
 from standfast.optimize.loops.report import Modification, OptimizationReport
 from standfast.optimize.prompts.overrides import (
     STABLE,
@@ -34,6 +35,7 @@ class PromptChange(Value, frozen=True, kw_only=True):
     to_digest: str
     sections: tuple[str, ...]
     experiment_id: str | None = None
+    approved_by: str | None = None
 
 
 class Sealer(Protocol):
@@ -61,6 +63,7 @@ def apply_modifications(
     expected_digest: str | None = None,
     experiment_id: str | None = None,
     sealer: Sealer | None = None,
+    approved_by: str | None = None,
 ) -> PromptOverride:
     """Apply modifications on top of what the tag holds, all or none, with what it held before in the same
     write.
@@ -69,6 +72,8 @@ def apply_modifications(
         expected_digest: The baseline that the modifications were validated against. If the tag no longer
             resolves to it, ``BaselineMoved`` is raised.
         sealer: Records the change before and after it is made.
+        approved_by: Who has read the new prompt and approves it. Later optimizations keep their margin
+            against the version that was approved last; without an approval, against the one before.
     """
     before = _resolved(store, prompt, tag)
     if expected_digest is not None and before.descriptor.digest != expected_digest:
@@ -89,8 +94,11 @@ def apply_modifications(
             recall_tokens=one.recall_tokens,
         )
     wanted = [override for _, override in sorted(overrides.items())]
-    change = _change(prompt, wanted, before, tag=tag, kind="apply", experiment_id=experiment_id)
-    return _replace_sealed(store, prompt, wanted, change, sealer)
+    change = _change(
+        prompt, wanted, before, tag=tag, kind="apply", experiment_id=experiment_id, approved_by=approved_by
+    )
+    approved = None if approved_by is not None else _approved_version(current)
+    return _replace_sealed(store, prompt, wanted, change, sealer, approved_version=approved)
 
 
 def apply_report(
@@ -100,15 +108,21 @@ def apply_report(
     *,
     tag: str = STABLE,
     sealer: Sealer | None = None,
+    approved_by: str | None = None,
 ) -> PromptOverride:
     """Apply a report's modifications, if the tag still resolves to the report's baseline.
 
+    Args:
+        approved_by: Who approves the new prompt; see ``apply_modifications``.
+
     Raises:
-        ReportNotApplicable: The report has no modifications, or they do not make the prompt that was proved.
+        OptimizationError: The report has no modifications, or they do not make the prompt that was proved.
         BaselineMoved: The tag holds something else by now.
     """
     if not report.modifications or report.baseline_digest is None or report.candidate_digest is None:
-        raise ReportNotApplicable(experiment_id=report.experiment_id, problem="it has no modifications")
+        raise OptimizationError(
+            "report_not_applicable", experiment_id=report.experiment_id, problem="it has no modifications"
+        )
     _require_proved(store, prompt, report, tag)
     return apply_modifications(
         store,
@@ -118,6 +132,7 @@ def apply_report(
         expected_digest=report.baseline_digest,
         experiment_id=report.experiment_id,
         sealer=sealer,
+        approved_by=approved_by,
     )
 
 
@@ -131,7 +146,7 @@ def _require_proved(
     bodies = {one.section_path: (one.proposed_body, one.recall_tokens) for one in report.modifications}
     if before.with_bodies(bodies).digest != report.candidate_digest:
         problem = "its modifications do not make the prompt that was proved; it was edited"
-        raise ReportNotApplicable(experiment_id=report.experiment_id, problem=problem)
+        raise OptimizationError("report_not_applicable", experiment_id=report.experiment_id, problem=problem)
 
 
 def set_overrides(
@@ -173,7 +188,7 @@ def rollback(
             change, so that a second rollback undoes the first.
 
     Raises:
-        NoRollback: The tag has no such version in its history.
+        OptimizationError: The tag has no such version in its history.
     """
     record, changed = _roll_back(store, prompt, tag, to_version=to_version, sealer=sealer)
     return changed if record.overrides is not None else None
@@ -211,12 +226,23 @@ def _roll_back(
             if not history
             else f"It can be rolled back to version {', '.join(str(one.version) for one in history)}."
         )
-        raise NoRollback(ns=template.ns, prompt_key=template.key, tag=tag, problem=problem)
+        raise OptimizationError(
+            "no_rollback", ns=template.ns, prompt_key=template.key, tag=tag, problem=problem
+        )
     before = _resolved(store, prompt, tag)
     # A tag with no overrides renders like a missing tag, and it can carry a rollback record.
     wanted = list(record.overrides or ())
     change = _change(prompt, wanted, before, tag=tag, kind="rollback", from_version=current.version)
-    return record, _replace_sealed(store, prompt, wanted, change, sealer)
+    # What was approved when that version was in use is what counts again.
+    approved = record.version if record.approved_version is None else record.approved_version
+    return record, _replace_sealed(store, prompt, wanted, change, sealer, approved_version=approved)
+
+
+def _approved_version(current: PromptOverride | None) -> int:
+    """Return the version that a human last approved."""
+    if current is None:
+        return 0
+    return current.version if current.approved_version is None else current.approved_version
 
 
 def _require_version(
@@ -245,6 +271,8 @@ def _replace_sealed(
     wanted: list[SectionOverride],
     change: PromptChange,
     sealer: Sealer | None,
+    *,
+    approved_version: int | None = None,
 ) -> PromptOverride:
     seal_id = None if sealer is None else sealer.propose(change)
     try:
@@ -254,6 +282,7 @@ def _replace_sealed(
             tag=change.tag,
             if_version=change.from_version,
             seal_id=seal_id,
+            approved_version=approved_version,
         )
     except StandfastError:
         if sealer is not None and seal_id is not None:
@@ -273,6 +302,7 @@ def _change(
     kind: str,
     experiment_id: str | None = None,
     from_version: int | None = None,
+    approved_by: str | None = None,
 ) -> PromptChange:
     after = apply_overrides(template_of(prompt).descriptor, wanted, tag=tag)
     changed = [
@@ -290,6 +320,7 @@ def _change(
         to_digest=after.digest,
         sections=tuple(changed),
         experiment_id=experiment_id,
+        approved_by=approved_by,
     )
 
 

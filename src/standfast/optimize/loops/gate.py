@@ -15,44 +15,53 @@ at least ``margin`` of the baseline's passing runs. Two p-values are computed, a
 A candidate that is not shorter must be better instead: the null hypothesis is then that it gains at most
 ``least_gain``, tested by the same t test on ``candidate rate - baseline rate - least_gain``.
 
+Samples that the user marks ``must_pass`` decide alone: a candidate that loses one of them is rejected. No
+other single sample does.
+
 Everybody runs the same number of repeats before a decision. Repeating only the samples that look bad would
 dilute the failures of a candidate that fails one run in ten, and hide exactly that loss. Decisions are tried
 at several *looks*, after 1, 3, 5, 7, 9 and 12 repeats. On held-out samples all looks together spend the level
 (:func:`look_levels`). Choosing spends no promise, so each of its looks, the first three, has the whole
-choosing level.
+choosing level. If the model does not vary, a repeat says nothing new: there is one look, after one run, and
+it has the whole level.
+
+A candidate that can't pass any more is given up before more runs are bought for it.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from enum import StrEnum
-from functools import lru_cache
 from itertools import pairwise
-from math import exp, expm1, lgamma, log, log1p, pi, sqrt
-from statistics import NormalDist
+from math import inf, pi, sqrt
 from typing import Final
 
 import msgspec
-import numpy as np
 
 from standfast.limits import GATE_LEAST_GAIN, GATE_LEVEL, GATE_MARGIN, PROBED_SAMPLES
+from standfast.optimize.loops.statistics import (
+    look_levels,
+    loss_p_value,
+    losses_allowed,
+    mean_and_error,
+    mean_p_value,
+    samples_needed,
+)
 from standfast.records.vocabulary import Value
 
 Runs = Mapping[str, tuple[bool, ...]]
 """For each sample, whether its runs passed, ordered by repeat."""
 
-_HOPELESS_P: Final = 0.003
-"""A candidate whose losses outnumber its gains this improbably is given up at once."""
+_PROBED_DEVIATIONS: Final = -3.0
+"""A candidate whose estimated loss is beyond the margin by this many standard errors is given up at once, on a
+part of the samples.
+"""
 _LOST_SHARE: Final = 1 / 3
 """A sample is lost if the candidate passes it less than this share as often as the baseline."""
 _HOPELESS_DEVIATIONS: Final = -1.0
 """A candidate whose estimated loss is beyond the margin by this many standard errors is given up after a
 complete look.
 """
-_SURE_REPEATS: Final = 9
-"""A sample that the baseline passed in so many runs and the candidate in none is lost for sure."""
-_GRID: Final = 201
-"""How many points the distribution between two looks is computed on; more change the levels by less than 0.1
-%.
-"""
+_WORST_LOSS_STEPS: Final = 20
+"""How often the interval of the smallest proved margin is halved: to a millionth."""
 
 
 class GateSettings(Value, frozen=True, kw_only=True):
@@ -69,6 +78,8 @@ class GateSettings(Value, frozen=True, kw_only=True):
             level.
         max_rounds: How often proposals are made on top of accepted ones.
         remove_untested: Whether sentences that no sample tests may be removed. They are listed either way.
+        accept_reworded: Whether sentences with other words than the source's may be accepted although no
+            sample tests them. They are listed either way.
     """
 
     level: float = GATE_LEVEL
@@ -81,6 +92,7 @@ class GateSettings(Value, frozen=True, kw_only=True):
     look_weights: tuple[float, ...] = (0.6, 0.4, 0.5, 0.6, 0.8, 1.0)
     max_rounds: int = 2
     remove_untested: bool = False
+    accept_reworded: bool = False
 
     def __post_init__(self) -> None:
         for field in ("level", "margin", "held_out_share", "choosing_level"):
@@ -109,17 +121,21 @@ class GateSettings(Value, frozen=True, kw_only=True):
         """How often a sample runs at most."""
         return self.looks[-1]
 
-    @property
-    def choosing(self) -> "Looks":
-        """The looks at choosing samples.
+    def choosing(self, *, varies: bool) -> "Looks":
+        """Return the looks at choosing samples.
 
         Nothing is promised on them, so each has the whole choosing level.
+
+        Args:
+            varies: Whether the model's answers to one prompt differ.
         """
-        repeats = tuple(look for look in self.looks if look <= self.choosing_repeats)
+        repeats = tuple(look for look in self.looks if look <= self.choosing_repeats) if varies else (1,)
         return Looks(repeats=repeats, levels=(self.choosing_level,) * len(repeats))
 
-    def confirming(self, use: int) -> "Looks":
+    def confirming(self, use: int, *, varies: bool) -> "Looks":
         """Return the looks of the n-th test on the same held-out samples."""
+        if not varies:
+            return Looks(repeats=(1,), levels=(self.level_of_use(use),))
         levels = look_levels(self.level_of_use(use), self.looks, self.look_weights)
         return Looks(repeats=self.looks, levels=levels)
 
@@ -130,15 +146,18 @@ class GateSettings(Value, frozen=True, kw_only=True):
         """
         return self.level * 6 / (pi * use) ** 2
 
-    def too_few(self, *, held_out: int, choosing: int | None = None, use: int = 1) -> str | None:
+    def too_few(
+        self, *, held_out: int, choosing: int | None = None, use: int = 1, varies: bool = False
+    ) -> str | None:
         """Return why no prompt could pass with this many samples, at the n-th use of the held-out ones; None
         if one could.
 
-        Without ``choosing``, only the held-out samples are looked at.
+        Without ``choosing``, only the held-out samples are looked at. Samples that the baseline fails prove
+        nothing, so leave them out of the counts once they are known.
         """
-        parts = [("held-out", held_out, self.confirming(use))]
+        parts = [("held-out", held_out, self.confirming(use, varies=varies))]
         if choosing is not None:
-            parts.insert(0, ("choosing", choosing, self.choosing))
+            parts.insert(0, ("choosing", choosing, self.choosing(varies=varies)))
         missing = [
             f"{needed} {part} samples, and there are {count}"
             for part, count, looks in parts
@@ -165,114 +184,6 @@ class Looks(Value, frozen=True, kw_only=True):
         return max(self.levels)
 
 
-@lru_cache(maxsize=64)
-def look_levels(level: float, looks: tuple[int, ...], weights: tuple[float, ...]) -> tuple[float, ...]:
-    """Return the level of each look, in proportion to the weights, so that all of them together spend
-    ``level``.
-
-    The statistic of a look is an average over its repeats, so two looks at ``r < s`` repeats have a
-    correlation of ``sqrt(r / s)`` if samples do not differ, and a higher one if they do. By Slepian's
-    inequality a higher correlation makes it less likely that any look passes by chance, so the levels for the
-    former case hold always.
-    """
-    lowest, highest = 0.0, 1.0
-    for _ in range(20):
-        scale = (lowest + highest) / 2
-        if passes_by_chance([level * scale * weight for weight in weights], looks) <= level:
-            lowest = scale
-        else:
-            highest = scale
-    return tuple(level * lowest * weight for weight in weights)
-
-
-def passes_by_chance(levels: Sequence[float], looks: Sequence[int]) -> float:
-    """Return the probability that Brownian motion, seen at these times, passes one-sided tests of these
-    levels at any of them.
-    """
-    normal = NormalDist()
-    below = np.vectorize(normal.cdf)
-    times = [look / looks[-1] for look in looks]
-    bounds = [-normal.inv_cdf(level) * sqrt(time) for level, time in zip(levels, times, strict=True)]
-    # The density of where the motion is without having passed, on a grid that ends at the bound; it begins at
-    # a single point.
-    places, masses, now, passed = np.zeros(1), np.ones(1), 0.0, 0.0
-    for time, bound in zip(times, bounds, strict=True):
-        step = sqrt(time - now)
-        passed += float(masses @ below((places - bound) / step))
-        grid = np.linspace(-9 * sqrt(time), bound, _GRID)
-        density = np.exp(-(((grid[:, None] - places) / step) ** 2) / 2) / (step * sqrt(2 * pi)) @ masses
-        width = np.full(_GRID, grid[1] - grid[0])
-        width[[0, -1]] /= 2
-        places, masses, now = grid, density * width, time
-    return passed
-
-
-class PowerStatement(Value, frozen=True, kw_only=True):
-    """What the test can show with this many samples."""
-
-    samples: int
-    margin: float
-    level: float
-    losses_allowed: int
-    """The most lost samples with which a candidate still passes; -1 if it can't pass even without losses."""
-    samples_needed: int
-    """How many samples a candidate without losses needs to pass."""
-    accepts_harmless: float
-    """The probability that a candidate that loses 1 sample in 200 passes."""
-    rejects_at_margin: float
-    """The probability that a candidate that loses exactly the margin is refused."""
-    rejects_at_twice: float
-    """The probability that a candidate that loses twice the margin is refused."""
-
-
-def loss_p_value(*, samples: int, losses: int, margin: float) -> float:
-    """Return the probability of at most ``losses`` losses if each sample is lost with probability ``margin``."""
-    if losses >= samples:
-        return 1.0
-    total = sum(exp(_log_term(samples, lost, margin)) for lost in range(losses + 1))
-    return min(total, 1.0)
-
-
-def _log_term(samples: int, lost: int, share: float) -> float:
-    choose = lgamma(samples + 1) - lgamma(lost + 1) - lgamma(samples - lost + 1)
-    return choose + lost * log(share) + (samples - lost) * log1p(-share)
-
-
-def losses_allowed(*, samples: int, margin: float, level: float) -> int:
-    """Return the most losses with which the null hypothesis is still rejected; -1 if there is none."""
-    allowed = -1
-    while allowed + 1 < samples and loss_p_value(samples=samples, losses=allowed + 1, margin=margin) <= level:
-        allowed += 1
-    return allowed
-
-
-def samples_needed(*, margin: float, level: float) -> int:
-    """Return the fewest samples with which a candidate without losses passes."""
-    needed = max(int(log(level) / log1p(-margin)), 1)
-    while (1 - margin) ** needed > level:
-        needed += 1
-    return needed
-
-
-def power_statement(*, samples: int, margin: float, level: float) -> PowerStatement:
-    """Return what the test can show with this many samples that the baseline passes."""
-    allowed = losses_allowed(samples=samples, margin=margin, level=level)
-
-    def accepts(share: float) -> float:
-        return 0.0 if allowed < 0 else loss_p_value(samples=samples, losses=allowed, margin=share)
-
-    return PowerStatement(
-        samples=samples,
-        margin=margin,
-        level=level,
-        losses_allowed=allowed,
-        samples_needed=samples_needed(margin=margin, level=level),
-        accepts_harmless=accepts(1 / 200),
-        rejects_at_margin=1 - accepts(margin),
-        rejects_at_twice=1 - accepts(min(2 * margin, 0.999)),
-    )
-
-
 class RejectReason(StrEnum):
     """Why a prompt is rejected."""
 
@@ -284,7 +195,9 @@ class RejectReason(StrEnum):
     UNTESTED = "untested"
     NOT_SHORTER = "not_shorter"
     STALE = "stale"
+    REWORDED = "reworded"
     REGRESSED = "regressed"
+    DRIFTED = "drifted"
     INFERIOR = "inferior"
     NOT_BETTER = "not_better"
     NOT_ENOUGH_SAMPLES = "not_enough_samples"
@@ -311,8 +224,12 @@ class Ruling(Value, frozen=True, kw_only=True):
     baseline_pass_rate: float = 0.0
     candidate_pass_rate: float = 0.0
     worst_loss: float = 1.0
-    """The largest loss of pass rate that the runs do not exclude, at the level of the decision."""
+    """The smallest margin that the runs prove, at the level of the decision."""
     repeats: int = 0
+    lost: tuple[str, ...] = ()
+    """The samples that pass less often than with the baseline."""
+    gained: tuple[str, ...] = ()
+    """The samples that pass more often."""
 
     @property
     def passed(self) -> bool:
@@ -335,6 +252,7 @@ def decide(
     settings: GateSettings,
     looks: Looks,
     better: bool = False,
+    must_pass: Container[str] = (),
 ) -> Ruling | MoreRuns:
     """Decide on a candidate from the runs so far, or say which runs are needed next.
 
@@ -342,25 +260,24 @@ def decide(
     depends on the runs only, so that an interrupted comparison continues where it was.
     """
     pair = _Pair(baseline, candidate, settings, better=better)
-    probe, first = samples[:PROBED_SAMPLES], looks.repeats[0]
-    if missing := pair.missing(probe, first):
-        return MoreRuns(samples=missing, repeats=first)
-    if pair.hopeless(probe, first):
-        counted = pair.count(probe, first, looks.levels[0])
-        return _because(counted, RejectReason.INFERIOR, f"given up after {len(probe)} samples")
+    # Stable: samples that decide alone come first.
+    samples = sorted(samples, key=lambda sample: sample not in must_pass)
+    answer = pair.given_up_early(samples, looks, must_pass)
+    if answer is not None:
+        return answer
     for look, level in zip(looks.repeats, looks.levels, strict=True):
         if missing := pair.missing(samples, look):
             return MoreRuns(samples=missing, repeats=look)
-        counted = pair.count(samples, look, level)
-        answer = pair.regression(samples, counted)
-        if answer is not None:
-            return answer
+        if (lost := pair.lost(samples, look, must_pass)) is not None:
+            return pair.ruling(lost, samples, level)
+        counted = pair.count(samples, look)
         if counted.p_value <= level:
-            return counted
-        if pair.hopeless(samples, look) or pair.deviations(samples, look) < _HOPELESS_DEVIATIONS:
+            return pair.ruling(counted, samples, level)
+        if look < looks.repeats[-1] and pair.deviations(samples, look) < _HOPELESS_DEVIATIONS:
             reason = RejectReason.NOT_BETTER if better else RejectReason.INFERIOR
-            return _because(counted, reason, "given up early")
-    return _no_gain(counted, settings, level) if better else _no_proof(counted, settings, looks)
+            return pair.ruling(_because(counted, reason, "given up early"), samples, level)
+    refused = _no_gain(counted, settings, level) if better else _no_proof(counted, settings, looks)
+    return pair.ruling(refused, samples, level)
 
 
 def survives(
@@ -371,10 +288,10 @@ def survives(
     A screen for strategies, not the gate.
     """
     pair, look = _Pair(baseline, candidate, settings), settings.looks[0]
-    for some in (samples[:PROBED_SAMPLES], samples):
+    for some in _portions(samples):
         if missing := pair.missing(some, look):
             return MoreRuns(samples=missing, repeats=look)
-        if pair.hopeless(some, look):
+        if pair.deviations(some, look) < _PROBED_DEVIATIONS:
             return False
     lost, gained = pair.discordant(samples, look)
     # Where runs differ in both directions, so much is noise.
@@ -399,29 +316,108 @@ class _Pair:
     def _rates(self, samples: Sequence[str], repeats: int) -> tuple[list[float], list[float]]:
         return _rates(self._baseline, samples, repeats), _rates(self._candidate, samples, repeats)
 
-    def count(self, samples: Sequence[str], repeats: int, level: float) -> Ruling:
+    def given_up_early(
+        self, samples: Sequence[str], looks: Looks, must_pass: Container[str]
+    ) -> Ruling | MoreRuns | None:
+        """Reject a candidate that can't pass any more, from the first run of a growing part of the samples.
+
+        It only ever rejects, so it spends nothing of the level.
+        """
+        look, level = looks.repeats[0], looks.levels[0]
+        for some in _portions(samples):
+            if missing := self.missing(some, look):
+                return MoreRuns(samples=missing, repeats=look)
+            if (lost := self.lost(some, look, must_pass)) is not None:
+                return self.ruling(lost, some, level)
+            if len(some) == len(samples):
+                break
+            hopeless = self.deviations(some, look, gain=0.0) < _PROBED_DEVIATIONS
+            if hopeless or self._futile(some, samples, looks):
+                reason = RejectReason.NOT_BETTER if self._better else RejectReason.INFERIOR
+                refused = _because(self.count(some, look), reason, f"given up after {len(some)} samples")
+                return self.ruling(refused, some, level)
+        return None
+
+    def lost(self, samples: Sequence[str], repeats: int, must_pass: Container[str]) -> Ruling | None:
+        """Reject a candidate that loses a sample that must pass.
+
+        Where the baseline passes every run, the candidate must too. Where it does not, the candidate must
+        pass a third as often.
+        """
+        named = [sample for sample in samples if sample in must_pass]
+        base, own = self._rates(named, repeats)
+        lost = [
+            sample
+            for sample, was, now in zip(named, base, own, strict=True)
+            if now < was * _LOST_SHARE or now < was == 1
+        ]
+        if not lost:
+            return None
+        counted = msgspec.structs.replace(self.count(samples, repeats), regression_count=len(lost))
+        listed = ", ".join(sorted(lost)[:5])
+        return _because(counted, RejectReason.REGRESSED, f"lost samples that must pass: {listed}")
+
+    def _futile(self, some: Sequence[str], samples: Sequence[str], looks: Looks) -> bool:
+        """Return whether so many samples are lost that the others can't make up for it.
+
+        With more looks to come, a lost sample may still recover.
+        """
+        if self._better or len(looks.repeats) > 1:
+            return False
+        counted, left = self.count(some, looks.repeats[0]), len(samples) - len(some)
+        most = counted.samples + left
+        return counted.losses > losses_allowed(
+            samples=most, margin=self._settings.margin, level=looks.easiest
+        )
+
+    def count(self, samples: Sequence[str], repeats: int) -> Ruling:
         """Return the figures of a look, without a decision."""
         base, own = self._rates(samples, repeats)
-        passed = [(was, now) for was, now in zip(base, own, strict=True) if was >= 0.5]
-        losses = sum(now < was * _LOST_SHARE for was, now in passed)
-        concentrated = loss_p_value(samples=len(passed), losses=losses, margin=self._settings.margin)
-        thin = mean_p_value(self._distances(base, own))
+        samples_passed, losses = _losses(base, own)
         count = max(len(samples), 1)
         return Ruling(
-            samples=len(passed),
+            samples=samples_passed,
             losses=losses,
-            p_value=thin if self._better else max(concentrated, thin),
+            p_value=(
+                mean_p_value(self._distances(base, own))
+                if self._better
+                else _shorter_p_value(base, own, self._settings.margin)
+            ),
             baseline_pass_rate=sum(base) / count,
             candidate_pass_rate=sum(own) / count,
-            worst_loss=_worst_loss(base, own, level),
             repeats=repeats,
         )
 
-    def _distances(self, base: Sequence[float], own: Sequence[float]) -> list[float]:
+    def ruling(self, counted: Ruling, samples: Sequence[str], level: float) -> Ruling:
+        """Return the ruling with the smallest margin that the runs prove at this level.
+
+        It is at most the declared margin exactly if the candidate passes.
+        """
+        base, own = self._rates(samples, counted.repeats)
+        low, high = 0.0, 1.0
+        for _ in range(_WORST_LOSS_STEPS):
+            middle = (low + high) / 2
+            proved = _shorter_p_value(base, own, middle) <= level
+            low, high = (low, middle) if proved else (middle, high)
+        lost, gained = self._changed(samples, counted.repeats)
+        return msgspec.structs.replace(counted, worst_loss=high, lost=lost, gained=gained)
+
+    def _changed(self, samples: Sequence[str], repeats: int) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """Return the samples that pass less and more often than with the baseline."""
+        rates = list(zip(samples, *self._rates(samples, repeats), strict=True))
+        return (
+            tuple(sample for sample, was, now in rates if now < was),
+            tuple(sample for sample, was, now in rates if now > was),
+        )
+
+    def _distances(
+        self, base: Sequence[float], own: Sequence[float], gain: float | None = None
+    ) -> list[float]:
         """Return for each sample how far the candidate is on the good side of what the null hypothesis says."""
         if self._better:
-            return [now - was - self._settings.least_gain for was, now in zip(base, own, strict=True)]
-        return [now - (1 - self._settings.margin) * was for was, now in zip(base, own, strict=True)]
+            least = self._settings.least_gain if gain is None else gain
+            return [now - was - least for was, now in zip(base, own, strict=True)]
+        return _distances(base, own, self._settings.margin)
 
     def discordant(self, samples: Sequence[str], repeats: int) -> tuple[int, int]:
         """Return how many pairs of runs were lost and gained."""
@@ -434,82 +430,46 @@ class _Pair:
         ]
         return sum(was and not now for was, now in pairs), sum(now and not was for was, now in pairs)
 
-    def hopeless(self, samples: Sequence[str], repeats: int) -> bool:
-        """Return whether losses outnumber gains by more than chance explains (a sign test)."""
-        lost, gained = self.discordant(samples, repeats)
-        return lost > gained and loss_p_value(samples=lost + gained, losses=gained, margin=0.5) <= _HOPELESS_P
-
-    def deviations(self, samples: Sequence[str], repeats: int) -> float:
-        """Return how many standard errors the estimate is on the good side of the margin."""
-        values = self._distances(*self._rates(samples, repeats))
+    def deviations(self, samples: Sequence[str], repeats: int, *, gain: float | None = None) -> float:
+        """Return how many standard errors the estimate is on the good side of the margin, or of a gain."""
+        values = self._distances(*self._rates(samples, repeats), gain)
         if len(values) < 2:
             return 0.0
-        mean, error = _mean_and_error(values)
-        return mean / error if error else 0.0
+        mean, error = mean_and_error(values)
+        if error:
+            return mean / error
+        return 0.0 if mean >= 0 else -inf
 
-    def regression(self, samples: Sequence[str], counted: Ruling) -> Ruling | MoreRuns | None:
-        """Reject a candidate that loses a sample for sure; ask for repeats of samples that may be lost.
 
-        A sample may be lost if the baseline always passed it and the candidate never did. An exact test on
-        its repeats decides, at a level that is shared among all samples.
-        """
-        looks = self._settings.looks
-        doubtful = [
-            sample for sample in samples if all(self._baseline[sample]) and not any(self._candidate[sample])
-        ]
-        repeats = next((look for look in looks if look >= _SURE_REPEATS), self._settings.max_repeats)
-        if missing := self.missing(doubtful, repeats):
-            done = min(map(self._done, missing))
-            return MoreRuns(samples=missing, repeats=min(look for look in looks if look > done))
-        if not doubtful or repeats == 1:
-            return None
-        named = ", ".join(sorted(doubtful)[:5])
-        detail = f"{len(doubtful)} samples that passed {repeats} of {repeats} runs pass none now: {named}"
-        counted = msgspec.structs.replace(counted, regression_count=len(doubtful))
-        return _because(counted, RejectReason.REGRESSED, detail)
+def _portions(samples: Sequence[str]) -> Iterator[Sequence[str]]:
+    """Yield growing parts of the samples: the first 16, twice as many, and so on up to all."""
+    size = PROBED_SAMPLES
+    while size < len(samples):
+        yield samples[:size]
+        size *= 2
+    yield samples
+
+
+def _losses(base: Sequence[float], own: Sequence[float]) -> tuple[int, int]:
+    """Return how many samples the baseline passes, and how many of them the candidate loses."""
+    passed = [(was, now) for was, now in zip(base, own, strict=True) if was >= 0.5]
+    return len(passed), sum(now < was * _LOST_SHARE for was, now in passed)
+
+
+def _shorter_p_value(base: Sequence[float], own: Sequence[float], margin: float) -> float:
+    """Return the larger of the two p-values of a prompt that must not lose this margin."""
+    passed, losses = _losses(base, own)
+    concentrated = loss_p_value(samples=passed, losses=losses, margin=margin)
+    return max(concentrated, mean_p_value(_distances(base, own, margin)))
+
+
+def _distances(base: Sequence[float], own: Sequence[float], margin: float) -> list[float]:
+    """Return for each sample how far the candidate is above a loss of the margin."""
+    return [now - (1 - margin) * was for was, now in zip(base, own, strict=True)]
 
 
 def _rates(runs: Runs, samples: Sequence[str], repeats: int) -> list[float]:
     return [sum(runs[sample][:repeats]) / repeats for sample in samples]
-
-
-def mean_p_value(values: Sequence[float]) -> float:
-    """Return the p-value of Student's one-sided test that the mean is above 0.
-
-    Equal values leave no doubt about their sign.
-    """
-    count = len(values)
-    if count < 2:
-        return 1.0
-    mean, deviation = _mean_and_error(values)
-    if deviation == 0:
-        return 0.0 if mean > 0 else 1.0
-    score = mean / deviation
-    freedom = count - 1
-    # Wallace's normal approximation of Student's distribution.
-    normal = sqrt(freedom * log1p(score * score / freedom)) * (8 * freedom + 1) / (8 * freedom + 3)
-    return 1 - NormalDist().cdf(normal if score > 0 else -normal)
-
-
-def _mean_and_error(values: Sequence[float]) -> tuple[float, float]:
-    """Return the mean and its standard error."""
-    count = len(values)
-    mean = sum(values) / count
-    # Rounding errors of equal values are no variance.
-    squares = sum((value - mean) ** 2 for value in values)
-    return mean, sqrt(squares / (count - 1) / count) if squares > 1e-18 * count else 0.0
-
-
-def _worst_loss(base: Sequence[float], own: Sequence[float], level: float) -> float:
-    """Return the upper end of a one-sided confidence interval of the loss, never below what unseen samples
-    may hide.
-    """
-    count = len(base)
-    if count < 2:
-        return 1.0
-    mean, error = _mean_and_error([was - now for was, now in zip(base, own, strict=True)])
-    hidden = -expm1(log(level) / count)
-    return min(max(mean + NormalDist().inv_cdf(1 - level) * error, hidden), 1.0)
 
 
 def _because(counted: Ruling, reason: RejectReason, detail: str) -> Ruling:

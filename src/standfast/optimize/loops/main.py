@@ -17,12 +17,21 @@ from typing import Any, ClassVar, Final, Generic, TypeVar
 import msgspec
 
 from standfast.clock import UUID, Clock, IdSource, RandomIds, SystemClock, fresh_uuid
-from standfast.errors import CommitAborted, DeadlinePassed, InvalidValue, ProviderGarbled
+from standfast.errors import CommitAborted, InvalidValue, StandfastError
 from standfast.limits import MAX_TOOL_ROUNDS
 from standfast.memory.idempotency import IdempotencyRecord
 from standfast.memory.memory import Memory
 from standfast.memory.run import Run
-from standfast.optimize.evals.evaluators import Evaluator, Exact
+from standfast.optimize.errors import LoopError, ProviderGarbled
+from standfast.optimize.evals.evaluators import (
+    Evaluator,
+    Exact,
+    Metric,
+    Score,
+    SessionFacts,
+    as_evaluator,
+    graded_session,
+)
 from standfast.optimize.evals.results import (
     CachedGrade,
     CacheKey,
@@ -49,6 +58,7 @@ from standfast.optimize.loops.agent import (
     ToRemember,
     model_identity,
     output_shape,
+    record_exchange,
     record_output,
     record_prompt,
 )
@@ -57,7 +67,7 @@ from standfast.optimize.mailboxes.in_memory import InMemoryMailbox
 from standfast.optimize.mailboxes.mailbox import Mailbox
 from standfast.optimize.mailboxes.wire import message_kind
 from standfast.optimize.prompts.overrides import STABLE, PromptOverridesStore
-from standfast.optimize.prompts.prompt import Experiment, Fallback, Prompt, RenderedPrompt
+from standfast.optimize.prompts.prompt import ContextText, Experiment, Fallback, Prompt, RenderedPrompt
 from standfast.optimize.prompts.template import PromptTemplate, as_text
 from standfast.optimize.providers.adapter import (
     ChatMessage,
@@ -68,7 +78,9 @@ from standfast.optimize.providers.adapter import (
     TokenUsage,
     tools_digest,
 )
-from standfast.records.canon import utc_text
+from standfast.records.canon import fingerprint, utc_text
+from standfast.records.requests import RecallFields
+from standfast.records.scopes import SHARED, checked_scope
 from standfast.records.vocabulary import Budget, RunIdentity, Value, VisibilityMode
 from standfast.traces.recorder import Recorder
 from standfast.traces.shapes import Shape
@@ -77,7 +89,7 @@ UserRequestT = TypeVar("UserRequestT")
 
 
 @message_kind("MainLoopRequest")
-class MainLoopRequest(Value, Generic[UserRequestT], frozen=True, kw_only=True):
+class MainLoopRequest(Value, Generic[UserRequestT], frozen=True):
     """One request to the agent.
 
     Args:
@@ -86,6 +98,11 @@ class MainLoopRequest(Value, Generic[UserRequestT], frozen=True, kw_only=True):
         experiment: Decides which overrides are used. Nothing is remembered under an experiment.
         resources: Objects for the tools of this request, by type. They can't be sent, so a request with
             resources goes to ``execute``.
+        scope: Where the request reads and remembers, such as ``user/ada``. Nothing of another scope reaches
+            it, except of those that the agent's ``recall`` names.
+        session: The conversation that the request is part of; what is remembered belongs to it.
+        speaker: Who asks. Only recorded.
+        conversation: The earlier messages, oldest first; the rendered prompt is the last.
     """
 
     request: UserRequestT
@@ -96,9 +113,14 @@ class MainLoopRequest(Value, Generic[UserRequestT], frozen=True, kw_only=True):
     resources: Resources | None = None
     request_id: UUID = msgspec.field(default_factory=fresh_uuid)
     created_at: datetime = msgspec.field(default_factory=SystemClock().now)
+    scope: str = SHARED
+    session: str | None = None
+    speaker: str | None = None
+    conversation: tuple[ChatMessage, ...] = ()
 
     def __post_init__(self) -> None:
         self._require_aware("created_at", self.created_at)
+        checked_scope(self.scope)
         if self.deadline is not None:
             self._require_aware("deadline", self.deadline)
 
@@ -119,6 +141,10 @@ class MainLoopResult(Value, frozen=True, kw_only=True):
     remembered: int = 0
     run_id: str | None = None
     error: str | None = None
+    truncated: bool = False
+    """Whether the output ends at the limit of output tokens."""
+    tools_called: tuple[str, ...] = ()
+    """The names of the tools that the model called, in order."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -138,6 +164,12 @@ class MainLoop(WorkerLoop[MainLoopRequest[UserRequestT], MainLoopResult], Generi
     """An agent. Pass a template, or override ``prepare`` in a subclass.
 
     Subclasses may also override ``query``, ``to_remember`` and ``shape``.
+
+    Args:
+        system: The system message of every request.
+        output_schema: A JSON schema that every answer must fit.
+        recall: Further fields of the memory section's ``RecallRequest``, such as ``where``. ``scopes`` are
+            read besides the request's own. The section says how many tokens.
     """
 
     takes: ClassVar[type] = MainLoopRequest
@@ -153,6 +185,9 @@ class MainLoop(WorkerLoop[MainLoopRequest[UserRequestT], MainLoopResult], Generi
         memory: Memory | None = None,
         workflow: str = "main",
         tools: Sequence[AgentTool] = (),
+        system: str = "",
+        output_schema: dict[str, Any] | None = None,
+        recall: RecallFields | None = None,
         bus: Bus | None = None,
         clock: Clock | None = None,
         ids: IdSource | None = None,
@@ -165,6 +200,8 @@ class MainLoop(WorkerLoop[MainLoopRequest[UserRequestT], MainLoopResult], Generi
         self._template, self._store = template, overrides_store
         self._memory, self._workflow = memory, workflow
         self._tools, self._bus = Toolbox(*tools), bus
+        self._system, self._output_schema = system, output_schema
+        self._recall: RecallFields = recall or {}
 
     def prepare(self, request: UserRequestT, experiment: Experiment | None) -> tuple[Prompt, AgentSession]:
         """Return the prompt for a request, with its values bound.
@@ -200,8 +237,11 @@ class MainLoop(WorkerLoop[MainLoopRequest[UserRequestT], MainLoopResult], Generi
         """Answer a request: recall, render, ask the model, remember."""
         now = self._clock.now()
         if request.deadline is not None and request.deadline <= now:
-            raise DeadlinePassed(
-                request_id=str(request.request_id), deadline=utc_text(request.deadline), at=utc_text(now)
+            raise LoopError(
+                "deadline_passed",
+                request_id=str(request.request_id),
+                deadline=utc_text(request.deadline),
+                at=utc_text(now),
             )
         idempotency = self._idempotency_record(request)
         remembered = self._remembered_before(idempotency)
@@ -225,7 +265,8 @@ class MainLoop(WorkerLoop[MainLoopRequest[UserRequestT], MainLoopResult], Generi
         """Return the record that makes the request take effect once; None if it must have no effect."""
         if self._memory is None or request.experiment is not None:
             return None
-        content = ["main-loop/v1", utc_text(request.created_at), as_text(request.request)]
+        placed = [request.scope, request.session, request.speaker]
+        content = ["main-loop/v2", utc_text(request.created_at), as_text(request.request), placed]
         return IdempotencyRecord.of(
             f"loop/{self._workflow}", self._memory.namespace, str(request.request_id), content
         )
@@ -244,7 +285,14 @@ class MainLoop(WorkerLoop[MainLoopRequest[UserRequestT], MainLoopResult], Generi
         if wanted:
             with run.recorder.event(role=AGENT, interceptor=MAIN_LOOP, decision_type="remember"):
                 for one in wanted:
-                    run.remember(one.text, tags=one.tags, subject=one.subject, source=source)
+                    run.remember(
+                        one.text,
+                        tags=one.tags,
+                        subject=one.subject,
+                        source=source,
+                        session=request.session,
+                        speaker=one.speaker,
+                    )
         return len(wanted)
 
     def failed(self, request: MainLoopRequest[UserRequestT], error: Exception) -> MainLoopResult:
@@ -267,7 +315,9 @@ class MainLoop(WorkerLoop[MainLoopRequest[UserRequestT], MainLoopResult], Generi
         ``beat`` is called before each question to the model; by default it is this loop's own.
         """
         prompt, request, recorder = rendering.prompt, rendering.request, rendering.recorder
-        reply, usage, calls = self._converse(rendering, beat or self.beat)
+        reply, usage, tools_called, calls = self._converse(rendering, beat or self.beat)
+        with recorder.event(role=AGENT, interceptor=MAIN_LOOP, decision_type="answer"):
+            self._record_exchange(rendering, reply.text, truncated=reply.is_truncated)
         record_output(recorder, reply.text, self.shape)
         facts = {"model": reply.model, "request_id": str(request.request_id), "run_id": recorder.run.run_id}
         self._publish(rendering.session, {"event": "answered", **facts, **usage.as_json()})
@@ -282,16 +332,39 @@ class MainLoop(WorkerLoop[MainLoopRequest[UserRequestT], MainLoopResult], Generi
             usage=usage,
             calls=calls,
             run_id=None if self._memory is None else recorder.run.run_id,
+            truncated=reply.is_truncated,
+            tools_called=tools_called,
         )
+
+    def _record_exchange(self, rendering: Rendering, output: str, *, truncated: bool) -> None:
+        request = rendering.request
+        facts = {
+            "input": msgspec.to_builtins(request.request),
+            "output": output,
+            "truncated": truncated,
+            "prompt_digest": rendering.prompt.prompt_digest,
+            "scope": request.scope,
+            "session": request.session,
+            "speaker": request.speaker,
+            "experiment": None if request.experiment is None else request.experiment.id,
+        }
+        try:
+            record_exchange(rendering.recorder, workflow=self._workflow, facts=facts)
+        except StandfastError as error:
+            rendering.recorder.gap("unrecordable_exchange", str(error))
 
     @property
     def tools_digest(self) -> str:
-        """A hash of the tools that the model is offered."""
-        return tools_digest(self._tools.specs)
+        """A hash of the tools that the model is offered, and of the system message and the output's schema."""
+        offered = tools_digest(self._tools.specs)
+        if not self._system and self._output_schema is None:
+            return offered
+        return fingerprint(["surroundings/v1", offered, self._system, self._output_schema])
 
     def answer_again(self, rendering: Rendering, output: str) -> None:
         """Record that the answer came from the evaluation cache."""
         with rendering.recorder.event(role=AGENT, interceptor=EVAL_CACHE, decision_type="known"):
+            self._record_exchange(rendering, output, truncated=False)
             record_output(rendering.recorder, output, self.shape)
 
     @contextmanager
@@ -311,7 +384,9 @@ class MainLoop(WorkerLoop[MainLoopRequest[UserRequestT], MainLoopResult], Generi
             return
         model = model_identity(self.adapter.config, tools=self._tools.specs, repeat=request.repeat)
         mode = VisibilityMode.READ_ONLY if reading else VisibilityMode.BUFFERED_WRITE
-        with self._memory.run(workflow=self._workflow, mode=mode.value, model=model) as run:
+        with self._memory.run(
+            workflow=self._workflow, mode=mode.value, model=model, scope=request.scope
+        ) as run:
             yield run, run.recorder
 
     def _rendered(
@@ -327,19 +402,42 @@ class MainLoop(WorkerLoop[MainLoopRequest[UserRequestT], MainLoopResult], Generi
             budget = min(budget, request.budget.max_excerpt_tokens)
         with recorder.event(role=AGENT, interceptor=MAIN_LOOP, decision_type="prepare"):
             if budget is not None and run is not None:
-                prompt = prompt.bind(memory=run.recall(self.query(request.request), tokens=budget))
+                prompt = prompt.bind(memory=self._recalled(request, run, budget))
             rendered = prompt.render(resolved=resolved)
             facts = record_prompt(recorder, rendered)
         self._publish(session, {"event": "rendered", "request_id": str(request.request_id), **facts})
         return Rendering(request=request, prompt=rendered, session=session, recorder=recorder)
 
-    def _converse(self, rendering: Rendering, beat: Callable[[], None]) -> tuple[ModelReply, TokenUsage, int]:
-        messages, usage = [ChatMessage(role=MessageRole.USER, text=rendering.prompt.text)], TokenUsage()
+    def _recalled(self, request: MainLoopRequest[UserRequestT], run: Run, tokens: int) -> ContextText:
+        """Recall for a request: from its run's snapshot, or from the one that its experiment names."""
+        also = [scope for scope in self._recall.get("scopes") or () if scope != request.scope]
+        fields: RecallFields = {
+            **self._recall,
+            "tokens": tokens,
+            "scope": None,
+            "scopes": [request.scope, *also],
+        }
+        query, experiment = self.query(request.request), request.experiment
+        if self._memory is not None and experiment is not None and experiment.memory_snapshot is not None:
+            return self._memory.at(experiment.memory_snapshot).recall(query, **fields)
+        return run.recall(query, **fields)
+
+    def _converse(
+        self, rendering: Rendering, beat: Callable[[], None]
+    ) -> tuple[ModelReply, TokenUsage, tuple[str, ...], int]:
+        """Return the last reply, the tokens, the names of the tools called, and the number of calls."""
+        system = [ChatMessage(role=MessageRole.SYSTEM, text=self._system)] if self._system else []
+        asked = ChatMessage(role=MessageRole.USER, text=rendering.prompt.text)
+        messages = [*system, *rendering.request.conversation, asked]
+        usage, called = TokenUsage(), list[str]()
         for number in range(1, MAX_TOOL_ROUNDS + 1):
             beat()
             with rendering.recorder.event(role=ASSISTANT, interceptor=PROVIDER) as event:
                 model_request = ModelRequest(
-                    messages=tuple(messages), tools=self._tools.specs, repeat=rendering.request.repeat
+                    messages=tuple(messages),
+                    tools=self._tools.specs,
+                    output_schema=self._output_schema,
+                    repeat=rendering.request.repeat,
                 )
                 reply = self.adapter.complete(model_request)
                 usage += reply.usage
@@ -347,7 +445,8 @@ class MainLoop(WorkerLoop[MainLoopRequest[UserRequestT], MainLoopResult], Generi
                     rendering.recorder.answered_by(reply.model)
                 event.decide("tool_calls" if reply.tool_calls else "message")
                 if not reply.tool_calls:
-                    return reply, usage, number
+                    return reply, usage, tuple(called), number
+                called += [call.name for call in reply.tool_calls]
                 messages += self._call_tools(reply, rendering)
         problem = f"it called tools {MAX_TOOL_ROUNDS} times in a row without answering"
         raise ProviderGarbled(provider=self.adapter.config.provider, problem=problem)
@@ -387,13 +486,13 @@ class EvalLoop(WorkerLoop[EvalRequest[InputT, ExpectedT], EvalResult], Generic[I
         *,
         loop: MainLoop[Any],
         requests: Mailbox[EvalRequest[InputT, ExpectedT], EvalResult],
-        evaluator: Evaluator | None = None,
+        evaluator: Evaluator | Metric | None = None,
         cache: ResultCache | None = None,
         clock: Clock | None = None,
     ) -> None:
         super().__init__(requests=requests, clock=clock)
         self._loop = loop
-        self._evaluator: Evaluator = evaluator or Exact()
+        self._evaluator = Exact() if evaluator is None else as_evaluator(evaluator)
         self._cache = cache
 
     def handle(self, request: EvalRequest[InputT, ExpectedT]) -> EvalResult:
@@ -404,6 +503,7 @@ class EvalLoop(WorkerLoop[EvalRequest[InputT, ExpectedT], EvalResult], Generic[I
             repeat=request.repeat,
             request_id=request.request_id,
             created_at=request.created_at,
+            scope=SHARED if request.sample.scope is None else request.sample.scope,
         )
         with self._loop.rendered(agent_request) as rendering:
             key = self._key(request, rendering)
@@ -411,13 +511,24 @@ class EvalLoop(WorkerLoop[EvalRequest[InputT, ExpectedT], EvalResult], Generic[I
             calls = 0
             if grade is None:
                 answer = self._loop.answer(rendering, beat=self.beat)
-                score = self._evaluator(answer.output, request.sample.expected)
+                score = self._score(answer, request.sample.expected)
                 calls, usage = answer.calls + score.calls, answer.usage + score.usage
-                graded = CachedGrade(key=key, output=answer.output, score=score, usage=usage)
+                graded = CachedGrade(
+                    key=key, output=answer.output, score=score, usage=usage, truncated=answer.truncated
+                )
                 grade = store_grade(self._cache, graded)
             else:
                 self._loop.answer_again(rendering, grade.output)
         return grade.result(request_id=request.request_id, sample=request.sample, calls=calls)
+
+    def _score(self, answer: MainLoopResult, expected: ExpectedT) -> Score:
+        facts = SessionFacts(
+            tools_called=answer.tools_called,
+            usage=answer.usage,
+            calls=answer.calls,
+            truncated=answer.truncated,
+        )
+        return graded_session(self._evaluator, answer.output, expected, facts)
 
     def failed(self, request: EvalRequest[InputT, ExpectedT], error: Exception) -> EvalResult:
         """Return an error result, which says nothing about the prompt."""

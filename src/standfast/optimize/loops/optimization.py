@@ -1,44 +1,55 @@
 """One optimization, from a baseline to a report.
 
 0. Nothing is run if the samples could not prove anything.
-1. The baseline is copied under a temporary tag. It must pass at least one sample.
+1. The baseline is copied under a temporary tag. It must pass at least one sample. A few samples run twice, to
+   see whether the model varies. If the baseline passes too few samples to prove anything, only additions are
+   tried.
 2. Strategies propose edits. Edits that lose protected text are rejected without running them; so are those
-that are not shorter,
-   unless they only add.
-3. Each edit is compared with the baseline on the choosing samples, in interleaved runs that stop when it is
-decided. 4. Edits that pass alone must pass together. If they do not, delta debugging finds a subset that
-does. 5. The result is compared once with the baseline on the held-out samples, and only then reported.
+   that are not shorter, unless they only add.
+3. Each edit is compared with the baseline on the choosing samples, in runs that stop when it is decided. An
+   ablation that fails is tried again without the units that fail. Sentences with other words must be tested
+   by a sample.
+4. Edits that pass alone must pass together. If they do not, delta debugging finds a subset that does.
+5. The result is compared once on the held-out samples, and only then reported.
+
+Every comparison is with the baseline and with the version that a human last approved.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from typing import TypeVar
 
-from standfast.errors import NoBaselinePass, SpendingLimitReached
-from standfast.optimize.loops.gate import (
-    PowerStatement,
-    RejectReason,
-    Ruling,
-    pass_rate,
-    passing,
-    power_statement,
-)
+from standfast.limits import MAX_REPORTED_SAMPLES, SHOWN_SAMPLES
+from standfast.optimize.errors import OptimizationError, SpendingLimitReached
+from standfast.optimize.loops.gate import RejectReason, Ruling, pass_rate, passing
 from standfast.optimize.loops.meaning import (
     addition_objection,
     dropped_sentences,
     prompt_tokens,
+    reworded_sentences,
     section_cost,
     static_objection,
+    without_sentence,
 )
-from standfast.optimize.loops.proposals import CompressStrategy, SectionEdit, StrategySession, apply_edits
+from standfast.optimize.loops.proposals import (
+    CompressStrategy,
+    SectionEdit,
+    StrategySession,
+    apply_edits,
+    removal_edit,
+)
 from standfast.optimize.loops.report import (
     Modification,
     OptimizationReport,
     ParetoPoint,
     RejectedModification,
+    RewordedText,
+    SampleComparison,
     UnchangedSection,
     UntestedText,
     pareto_front,
 )
+from standfast.optimize.loops.statistics import PowerStatement, power_statement
 from standfast.optimize.loops.trial import Arm, Subject, Trial
 from standfast.optimize.prompts.template import Path, PromptDescriptor, path_text
 from standfast.optimize.providers.adapter import ProviderAdapter
@@ -56,6 +67,31 @@ class _Progress:
     tried: set[tuple[Path, str, int | None]] = field(default_factory=set)
     power: PowerStatement | None = None
     untested: dict[tuple[Path, str], None] = field(default_factory=dict)
+    reworded: dict[tuple[Path, str, str], bool] = field(default_factory=dict)
+    """Sentences with other words, before and after, and whether a sample tests them."""
+
+
+Part = TypeVar("Part")
+
+
+def largest_passing(
+    parts: Sequence[Part], passes: Callable[[list[Part]], bool], failed: Callable[[Part], None]
+) -> list[Part]:
+    """Return parts that pass together: all of them, or what remains when failing halves are split.
+
+    ``failed`` is called with each part that is left out.
+    """
+
+    def grow(accepted: list[Part], chunk: list[Part]) -> list[Part]:
+        if not chunk or passes(accepted + chunk):
+            return accepted + chunk
+        if len(chunk) == 1:
+            failed(chunk[0])
+            return accepted
+        half = len(chunk) // 2
+        return grow(grow(accepted, chunk[:half]), chunk[half:])
+
+    return grow([], list(parts))
 
 
 class Optimization:
@@ -76,10 +112,14 @@ class Optimization:
         choose, confirm = subject.dataset.split(subject.gate.held_out_share)
         self._choose, self._confirm = choose, confirm
         self._use = 1
+        self._too_weak: str | None = None
+        """Why no shorter prompt could be proved with what the baseline passes."""
 
     def report(self) -> OptimizationReport:
         """Run the optimization and return its report."""
         baseline = self._arm(self._base, "baseline")
+        if self._subject.approved is not None:
+            self._trial.approved = self._arm(self._subject.approved, "approved version")
         self._use = self._trial.held_out_number(baseline, self._confirm)
         progress = _Progress(self._base)
         if (problem := self._too_few_samples()) is not None:
@@ -92,27 +132,53 @@ class Optimization:
     def _found(self, baseline: Arm, progress: _Progress) -> OptimizationReport:
         """Choose, confirm and report."""
         if not self._trial.passes_something(baseline, self._choose):
-            raise NoBaselinePass(ns=self._base.ns, prompt_key=self._base.key, samples=len(self._choose))
+            raise OptimizationError(
+                "no_baseline_pass", ns=self._base.ns, prompt_key=self._base.key, samples=len(self._choose)
+            )
+        self._trial.probe_variation(baseline, self._choose)
+        self._too_weak = self._passes_too_little(baseline)
         for _ in range(self._gate.max_rounds):
             if not self._round(baseline, progress):
                 break
         confirmed = self._confirm_result(baseline, progress)
         rate = pass_rate(self._trial.baseline_runs(baseline, self._choose), repeats=1)
         progress.points.insert(0, self._point("baseline", self._base, rate))
-        return self._report(progress, rate, confirmed)
+        stopped = None if progress.strategies or progress.points[1:] else self._too_weak
+        return self._report(progress, rate, confirmed, stopped=stopped)
 
     def _too_few_samples(self) -> str | None:
         """Return why no prompt could pass, computed before the first call; None if one could."""
         return self._gate.too_few(choosing=len(self._choose), held_out=len(self._confirm), use=self._use)
+
+    def _passes_too_little(self, baseline: Arm) -> str | None:
+        """Return why no shorter prompt could pass, now that it is known what the baseline passes.
+
+        The held-out samples are only run for this if the choosing samples say that there may be too few.
+        """
+        choosing = passing(self._trial.baseline_runs(baseline, self._choose), repeats=1)
+        expected = choosing * len(self._confirm) // max(len(self._choose), 1)
+
+        def problem(held_out: int) -> str | None:
+            return self._gate.too_few(
+                choosing=choosing, held_out=held_out, use=self._use, varies=self._trial.varies
+            )
+
+        if problem(expected) is None:
+            return None
+        held_out = passing(self._trial.baseline_runs(baseline, self._confirm), repeats=1)
+        return problem(held_out)
 
     def _round(self, baseline: Arm, progress: _Progress) -> bool:
         """Run one round on top of the accepted edits; return whether an edit was accepted."""
         edits = self._new_edits(baseline, progress)
         if not edits:
             return False
-        looks = self._gate.choosing
+        looks = self._gate.choosing(varies=self._trial.varies)
         arms = [self._arm(apply_edits(progress.current, [edit]), _label(edit)) for edit in edits]
         rulings = self._trial.compare(baseline, arms, self._choose, looks=looks)
+        if not self._trial.varies and self._trial.probe_changes(baseline, arms, rulings, self._choose):
+            looks = self._gate.choosing(varies=True)
+            rulings = self._trial.compare(baseline, arms, self._choose, looks=looks)
         if progress.power is None:
             samples = passing(self._trial.baseline_runs(baseline, self._choose), repeats=1)
             progress.power = power_statement(samples=samples, margin=self._gate.margin, level=looks.easiest)
@@ -121,15 +187,65 @@ class Optimization:
             candidate = apply_edits(progress.current, [edit])
             if ruling.reason is not RejectReason.UNPROVEN:
                 progress.points.append(self._point(_label(edit), candidate, ruling.candidate_pass_rate))
-            if ruling.passed:
-                passed.append((edit, ruling.candidate_pass_rate))
+            if not ruling.passed:
+                progress.rejected.append(self._rejected(progress, edit, ruling, against=baseline))
+                passed += self._without_failing_units(baseline, edit, progress)
+            elif (refused := self._untested_words(baseline, edit, progress)) is not None:
+                progress.rejected.append(self._rejected(progress, edit, refused))
             else:
-                progress.rejected.append(self._rejected(progress, edit, ruling))
+                passed.append((edit, ruling.candidate_pass_rate))
         accepted = self._passing_together(baseline, self._best_of_each(passed, progress), progress)
         for edit in accepted:
             progress.strategies.setdefault(edit.path, []).append(edit.strategy)
         progress.current = apply_edits(progress.current, accepted)
         return bool(accepted)
+
+    def _without_failing_units(
+        self, baseline: Arm, edit: SectionEdit, progress: _Progress
+    ) -> list[tuple[SectionEdit, float]]:
+        """Return a failed ablation without the units that fail, with its pass rate; nothing if none is left."""
+        section = progress.current.section(edit.path)
+        if len(edit.removed) < 2 or section is None:
+            return []
+        rates: dict[tuple[int, ...], float] = {tuple(sorted(edit.removed)): -1.0}
+
+        def passes(units: list[int]) -> bool:
+            known = tuple(sorted(units))
+            if known not in rates:
+                part = removal_edit(section, known, edit, counter=self._counter)
+                arm = self._arm(apply_edits(progress.current, [part]), _label(part))
+                looks = self._gate.choosing(varies=self._trial.varies)
+                [ruling] = self._trial.compare(baseline, [arm], self._choose, looks=looks)
+                rates[known] = ruling.candidate_pass_rate if ruling.passed else -1.0
+            return rates[known] >= 0
+
+        left = tuple(sorted(largest_passing(edit.removed, passes, lambda _: None)))
+        return [(removal_edit(section, left, edit, counter=self._counter), rates[left])] if left else []
+
+    def _untested_words(self, baseline: Arm, edit: SectionEdit, progress: _Progress) -> Ruling | None:
+        """Reject an edit with other words than the source, unless samples test the sentence or the settings
+        allow it.
+
+        A sentence is tested if the prompt does worse without it. The edit has passed the same samples.
+        """
+        if edit.adds:
+            return None
+        untested = []
+        for before, after in reworded_sentences(progress.current, apply_edits(progress.current, [edit])):
+            key = (edit.path, before, after)
+            if key not in progress.reworded:
+                gone = without_sentence(progress.current, edit.path, before)
+                [survives] = self._trial.screen(baseline, [self._arm(gone)], self._choose)
+                progress.reworded[key] = not survives
+            if not progress.reworded[key]:
+                untested.append((before, after))
+        if not untested or self._gate.accept_reworded:
+            return None
+        before, after = untested[0]
+        detail = (
+            f"{before!r:.120} became {after!r:.120}, and no sample tests it; set accept_reworded to accept it"
+        )
+        return Ruling(reason=RejectReason.REWORDED, detail=detail)
 
     def _arm(self, candidate: PromptDescriptor, label: str = "") -> Arm:
         """Return the arm of a candidate, which must be better than the baseline if it is not shorter."""
@@ -141,6 +257,8 @@ class Optimization:
         """Return new edits that pass the static checks."""
 
         def survives(prompts: Sequence[PromptDescriptor]) -> list[bool]:
+            if self._too_weak is not None:
+                return [False] * len(prompts)
             return self._trial.screen(baseline, [self._arm(prompt) for prompt in prompts], self._choose)
 
         session = StrategySession(
@@ -160,9 +278,24 @@ class Optimization:
             rejection = self._static_rejection(edit, progress) or self._drops_untested(edit, progress)
             if rejection is None:
                 edits.append(edit)
-            else:
-                progress.rejected.append(rejection)
+                continue
+            progress.rejected.append(rejection)
+            if (part := self._allowed_units(edit, progress)) is not None:
+                edits.append(part)
         return edits
+
+    def _allowed_units(self, edit: SectionEdit, progress: _Progress) -> SectionEdit | None:
+        """Return a rejected ablation without the units that must stay; None if nothing is left."""
+        section = progress.current.section(edit.path)
+        if len(edit.removed) < 2 or section is None or not self._gate.remove_untested:
+            return None
+
+        def passes(units: list[int]) -> bool:
+            part = removal_edit(section, tuple(sorted(units)), edit, counter=self._counter)
+            return self._static_rejection(part, progress) is None
+
+        left = tuple(sorted(largest_passing(edit.removed, passes, lambda _: None)))
+        return removal_edit(section, left, edit, counter=self._counter) if left else None
 
     def _static_rejection(self, edit: SectionEdit, progress: _Progress) -> RejectedModification | None:
         section = progress.current.section(edit.path)
@@ -171,6 +304,9 @@ class Optimization:
             return self._rejected(
                 progress, edit, ruling, reduction=edit.original_tokens - edit.proposed_tokens
             )
+        if self._too_weak is not None and not edit.adds:
+            ruling = Ruling(reason=RejectReason.NOT_ENOUGH_SAMPLES, detail=self._too_weak)
+            return self._rejected(progress, edit, ruling)
         candidate = apply_edits(progress.current, [edit])
         rejection = (addition_objection if edit.adds else static_objection)(
             progress.current, candidate, counter=self._counter
@@ -217,6 +353,24 @@ class Optimization:
             for path, text in progress.untested
         )
 
+    def _reworded(self, progress: _Progress, final: PromptDescriptor) -> tuple[RewordedText, ...]:
+        changed = {after for _, after in reworded_sentences(self._base, final)}
+        return tuple(
+            RewordedText(
+                section_path=path, before=before, after=after, tested=tested, accepted=after in changed
+            )
+            for (path, before, after), tested in progress.reworded.items()
+        )
+
+    def _compared_samples(self, progress: _Progress, tested: Ruling | None) -> tuple[SampleComparison, ...]:
+        """Return the held-out samples with both answers: lost ones first, then gained ones, then the others."""
+        if tested is None:
+            return ()
+        first = [*tested.lost, *tested.gained]
+        ids = [*first, *(sample.id for sample in self._confirm if sample.id not in set(first))]
+        arms = self._arm(self._base), self._arm(progress.current)
+        return self._trial.answers(*arms, ids)[:MAX_REPORTED_SAMPLES]
+
     def _best_of_each(
         self, passed: Sequence[tuple[SectionEdit, float]], progress: _Progress
     ) -> list[SectionEdit]:
@@ -250,29 +404,24 @@ class Optimization:
         self, baseline: Arm, edits: list[SectionEdit], progress: _Progress
     ) -> list[SectionEdit]:
         """Return edits that pass together: all of them, or what remains when failing halves are split."""
-        last: dict[int, Ruling] = {}
+        last = Ruling()
 
         def passes(some: list[SectionEdit]) -> bool:
+            nonlocal last
             label = f"{len(some)} edits together" if len(some) > 1 else ""
             arm = self._arm(apply_edits(progress.current, some), label)
-            [ruling] = self._trial.compare(baseline, [arm], self._choose, looks=self._gate.choosing)
-            last[0] = ruling
-            if ruling.passed and len(some) > 1:
+            looks = self._gate.choosing(varies=self._trial.varies)
+            [last] = self._trial.compare(baseline, [arm], self._choose, looks=looks)
+            if last.passed and len(some) > 1:
                 candidate = apply_edits(progress.current, some)
-                progress.points.append(self._point(label, candidate, ruling.candidate_pass_rate))
-            return ruling.passed
+                progress.points.append(self._point(label, candidate, last.candidate_pass_rate))
+            return last.passed
 
-        def grow(accepted: list[SectionEdit], chunk: list[SectionEdit]) -> list[SectionEdit]:
-            if not chunk or passes(accepted + chunk):
-                return accepted + chunk
-            if len(chunk) == 1:
-                ruling = Ruling(reason=RejectReason.FAILS_TOGETHER, detail=last[0].detail)
-                progress.rejected.append(self._rejected(progress, chunk[0], ruling))
-                return accepted
-            half = len(chunk) // 2
-            return grow(grow(accepted, chunk[:half]), chunk[half:])
+        def failed(edit: SectionEdit) -> None:
+            ruling = Ruling(reason=RejectReason.FAILS_TOGETHER, detail=last.detail)
+            progress.rejected.append(self._rejected(progress, edit, ruling))
 
-        return grow([], edits)
+        return largest_passing(edits, passes, failed)
 
     def _confirm_result(self, baseline: Arm, progress: _Progress) -> Ruling | None:
         """Compare once on the held-out samples; return None if nothing was accepted."""
@@ -294,7 +443,8 @@ class Optimization:
         modifications = self._modifications(progress, confirmed) if confirmed is not None else ()
         rejected = list(progress.rejected)
         if confirmed is not None and not good:
-            rejected += [self._unconfirmed(one, confirmed) for one in modifications]
+            answers = self._trial.answers(self._arm(self._base), self._arm(progress.current), confirmed.lost)
+            rejected += [self._unconfirmed(one, confirmed, answers[:SHOWN_SAMPLES]) for one in modifications]
         final = progress.current if good else self._base
         subject, rates = self._subject, (baseline_rate, baseline_rate)
         tested = confirmed if confirmed is not None and confirmed.repeats else None
@@ -311,6 +461,8 @@ class Optimization:
             rejected=tuple(rejected),
             unchanged=() if stopped else self._unchanged(progress, final),
             untested=self._untested(progress, final),
+            reworded=self._reworded(progress, final),
+            samples=self._compared_samples(progress, tested),
             candidate_pass_rate=rates[1] if good else rates[0],
             candidate_token_count=prompt_tokens(final, self._counter),
             tokenizer=self._counter.name,
@@ -328,10 +480,15 @@ class Optimization:
             confirming_power=power_statement(
                 samples=tested.samples if tested is not None else len(self._confirm),
                 margin=self._gate.margin,
-                level=self._gate.confirming(self._use).easiest,
+                level=self._gate.confirming(self._use, varies=self._trial.varies).easiest,
             ),
             confirming_p_value=None if tested is None else tested.p_value,
             worst_loss=None if tested is None else tested.worst_loss,
+            tried_pass_rate=None if tested is None else tested.candidate_pass_rate,
+            approved_digest=None if subject.approved is None else subject.approved.digest,
+            model_varies=self._trial.varies,
+            truncated_answers=self._trial.truncated_answers,
+            memory_snapshot=subject.memory_snapshot,
             held_out_use=self._use,
             stopped=stopped,
             pareto=pareto_front(progress.points),
@@ -360,7 +517,9 @@ class Optimization:
             )
         return tuple(changed)
 
-    def _unconfirmed(self, one: Modification, ruling: Ruling) -> RejectedModification:
+    def _unconfirmed(
+        self, one: Modification, ruling: Ruling, lost: tuple[SampleComparison, ...]
+    ) -> RejectedModification:
         few = ruling.reason is RejectReason.NOT_ENOUGH_SAMPLES
         return RejectedModification(
             section_path=one.section_path,
@@ -368,22 +527,37 @@ class Optimization:
             regression_count=ruling.regression_count,
             reason=RejectReason.NOT_ENOUGH_SAMPLES if few else RejectReason.NOT_CONFIRMED,
             detail=f"on held-out samples: {ruling.reason.value if ruling.reason else ''}: {ruling.detail}",
+            original_body=one.original_body,
             proposed_body=one.proposed_body,
             strategy=one.strategy,
+            lost=lost,
         )
 
     def _rejected(
-        self, progress: _Progress, edit: SectionEdit, ruling: Ruling, *, reduction: int | None = None
+        self,
+        progress: _Progress,
+        edit: SectionEdit,
+        ruling: Ruling,
+        *,
+        reduction: int | None = None,
+        against: Arm | None = None,
     ) -> RejectedModification:
         assert ruling.reason is not None
+        section = progress.current.section(edit.path)
+        lost: tuple[SampleComparison, ...] = ()
+        if against is not None:
+            arm = self._arm(apply_edits(progress.current, [edit]))
+            lost = self._trial.answers(against, arm, ruling.lost)[:SHOWN_SAMPLES]
         return RejectedModification(
             section_path=edit.path,
             token_reduction=self._reduction(progress.current, edit) if reduction is None else reduction,
             regression_count=ruling.regression_count,
             reason=ruling.reason,
             detail=ruling.detail,
+            original_body="" if section is None else section.body,
             proposed_body=edit.proposed_body,
             strategy=edit.strategy,
+            lost=lost,
         )
 
     def _reduction(self, before: PromptDescriptor, edit: SectionEdit) -> int:

@@ -14,12 +14,14 @@ from typing import Any, ClassVar, Generic
 import msgspec
 
 from standfast.clock import UUID, Clock, SystemClock, fresh_uuid
-from standfast.errors import InvalidDataset, MissingExtra, OptimizationFailed, StandfastError
-from standfast.limits import EVAL_PATIENCE_SECONDS, MAX_WAIT_SECONDS, STRATEGY_NAMES
+from standfast.errors import MissingExtra, StandfastError
+from standfast.limits import EVAL_PATIENCE_SECONDS, STRATEGY_NAMES
 from standfast.memory.memory import Memory
-from standfast.optimize.evals.evaluators import Evaluator
+from standfast.optimize.errors import InvalidDataset, OptimizationError
+from standfast.optimize.evals.evaluators import Evaluator, Metric
 from standfast.optimize.evals.results import EvalRequest, EvalResult, ResultCache
-from standfast.optimize.evals.samples import Dataset, ExpectedT, InputT
+from standfast.optimize.evals.samples import Dataset, DatasetLike, ExpectedT, InputT
+from standfast.optimize.loops.evaluation import template_from
 from standfast.optimize.loops.gate import GateSettings
 from standfast.optimize.loops.main import EvalLoop, MainLoop
 from standfast.optimize.loops.optimization import Optimization
@@ -39,13 +41,12 @@ from standfast.optimize.mailboxes.in_memory import InMemoryMailbox
 from standfast.optimize.mailboxes.mailbox import InMemoryMailboxResolver, Mailbox
 from standfast.optimize.mailboxes.wire import message_kind
 from standfast.optimize.prompts.backends import LocalPromptOverridesStore
-from standfast.optimize.prompts.overrides import STABLE, PromptOverridesStore
+from standfast.optimize.prompts.overrides import STABLE, PromptOverridesStore, approved_prompt
 from standfast.optimize.prompts.prompt import Fallback, Prompt
 from standfast.optimize.prompts.template import (
     InMemoryPromptRegistry,
     PromptRegistry,
     PromptTemplate,
-    Section,
 )
 from standfast.optimize.providers.adapter import ProviderAdapter
 from standfast.recall.tokens import BpeCounter, EstimatedCounter, TokenCounter
@@ -54,8 +55,13 @@ from standfast.records.vocabulary import Value
 
 
 @message_kind("OptimizeRequest")
-class OptimizeRequest(Value, Generic[InputT, ExpectedT], frozen=True, kw_only=True):
-    """A request to optimize a prompt on a dataset."""
+class OptimizeRequest(Value, Generic[InputT, ExpectedT], frozen=True):
+    """A request to optimize a prompt on a dataset.
+
+    Args:
+        memory_snapshot: The snapshot of memory that every evaluation reads. Without one, each reads the
+            newest, so a write in between may change a result.
+    """
 
     prompt_ns: str
     prompt_key: str
@@ -64,9 +70,13 @@ class OptimizeRequest(Value, Generic[InputT, ExpectedT], frozen=True, kw_only=Tr
     flags: dict[str, bool] = msgspec.field(default_factory=dict)
     request_id: UUID = msgspec.field(default_factory=fresh_uuid)
     created_at: datetime = msgspec.field(default_factory=SystemClock().now)
+    memory_snapshot: int | None = None
 
     def __post_init__(self) -> None:
         self._require_aware("created_at", self.created_at)
+        self._require(
+            isinstance(self.dataset, Dataset), "dataset must be a Dataset; Dataset.of(rows) makes one of rows"
+        )
         for field in ("prompt_ns", "prompt_key", "baseline_tag"):
             self._require_name(field, getattr(self, field))
 
@@ -139,6 +149,10 @@ class OptimizeLoop(
         baseline = Prompt(template, overrides_tag=request.baseline_tag, fallback=Fallback.TEMPLATE).resolve(
             self._store
         )
+        held = self._store.resolve(
+            ns=request.prompt_ns, prompt_key=request.prompt_key, tag=request.baseline_tag
+        )
+        approved = approved_prompt(template, None if baseline.fell_back else held)
         subject = Subject(
             experiment_id=fingerprint(["optimize/v1", str(request.request_id)])[:16],
             template=template,
@@ -149,6 +163,8 @@ class OptimizeLoop(
             created_at=request.created_at,
             gate=self._gate,
             limits=self._limits,
+            approved=None if approved.digest == baseline.descriptor.digest else approved,
+            memory_snapshot=request.memory_snapshot,
             patience_seconds=self._patience_seconds,
         )
         trial = Trial(
@@ -191,13 +207,16 @@ def _best_counter() -> TokenCounter:
 
 def optimize_in_process(
     template: PromptTemplate,
-    dataset: Dataset[Any, Any],
+    dataset: DatasetLike,
     *,
     provider: ProviderAdapter,
     strategy: CompressStrategy,
     overrides_store: PromptOverridesStore,
     memory: Memory | None = None,
-    evaluator: Evaluator | None = None,
+    agent: MainLoop[Any] | None = None,
+    system: str = "",
+    proposer: ProviderAdapter | None = None,
+    evaluator: Evaluator | Metric | None = None,
     cache: ResultCache | None = None,
     gate: GateSettings | None = None,
     limits: SpendingLimits | None = None,
@@ -207,13 +226,22 @@ def optimize_in_process(
 ) -> OptimizeResult:
     """Optimize a prompt in this process, with evaluation workers in threads and mailboxes in memory.
 
-    An interrupt leaves no temporary tags behind.
+    An interrupt leaves no temporary tags behind. Every evaluation reads memory as it is now.
+
+    Args:
+        agent: The agent whose prompt it is, with its tools; by default one with the template, the provider,
+            the memory and the system message.
+        proposer: The model for strategies that ask one; by default the provider.
     """
     resolver = InMemoryMailboxResolver()
     evals: InMemoryMailbox[Any, Any] = InMemoryMailbox(name="evals", reply_resolver=resolver)
     requests: InMemoryMailbox[Any, Any] = InMemoryMailbox(name="optimize", reply_resolver=resolver)
-    main: MainLoop[Any] = MainLoop(
-        adapter=provider, template=template, overrides_store=overrides_store, memory=memory
+    main = agent or MainLoop[Any](
+        adapter=provider,
+        template=template,
+        overrides_store=overrides_store,
+        memory=memory,
+        system=system,
     )
     optimizer: OptimizeLoop[Any, Any] = OptimizeLoop(
         strategy=strategy,
@@ -221,7 +249,7 @@ def optimize_in_process(
         prompt_registry=InMemoryPromptRegistry(template),
         eval_requests=evals,
         requests=requests,
-        adapter=provider,
+        adapter=proposer or provider,
         gate=gate,
         limits=limits,
         progress=progress,
@@ -231,20 +259,25 @@ def optimize_in_process(
         *(EvalLoop(loop=main, requests=evals, evaluator=evaluator, cache=cache) for _ in range(workers)),
     ]
     request: OptimizeRequest[Any, Any] = OptimizeRequest(
-        prompt_ns=template.ns, prompt_key=template.key, dataset=dataset, baseline_tag=tag
+        prompt_ns=template.ns,
+        prompt_key=template.key,
+        dataset=Dataset.of(dataset),
+        baseline_tag=tag,
+        memory_snapshot=None if memory is None else memory.store.head(),
     )
     # The optimizer stops first: it removes its tags, for which it needs no workers.
-    with _running(loops):
-        return _answered(request, requests)
+    with _running(loops) as running:
+        return _answered(request, requests, running[0])
 
 
 def optimize(
     prompt: PromptTemplate | str,
-    dataset: Dataset[Any, Any],
+    dataset: DatasetLike,
     provider: ProviderAdapter,
     *,
-    evaluator: Evaluator | None = None,
+    evaluator: Evaluator | Metric | None = None,
     strategies: Sequence[str] = STRATEGY_NAMES[:3],
+    proposer: ProviderAdapter | None = None,
     gate: GateSettings | None = None,
     limits: SpendingLimits | None = None,
     overrides_store: PromptOverridesStore | None = None,
@@ -256,26 +289,30 @@ def optimize(
 
     Args:
         prompt: A template, or a text with ``${placeholders}``.
-        evaluator: Grades the answers; ``Exact()`` by default.
+        dataset: A ``Dataset``, or rows such as ``{"question": "…", "expected": "…"}``; see ``Dataset.of``.
+        evaluator: Grades the answers: an evaluator, or a function of the output and what is expected.
+            ``Exact()`` by default.
         strategies: Names of strategies, as on the command line.
+        proposer: The model for strategies that ask one; by default the provider.
         overrides_store: Where the baseline is read and uses of held-out samples are counted. Without one,
             each call starts afresh, so pass one if you optimize a prompt more than once on the same samples.
         progress: Called often with what is known so far of each candidate; ``live_table()`` shows it in a
             terminal.
 
     Raises:
-        OptimizationFailed: The optimization came to no result; the message says why.
+        OptimizationError: The optimization came to no result; the message says why.
     """
-    if isinstance(prompt, str):
-        prompt = PromptTemplate(ns="default", key="prompt", sections=(Section(key="prompt", body=prompt),))
+    samples = Dataset.of(dataset)
+    template = template_from(prompt)
     with ExitStack() as stack:
         if overrides_store is None:
             overrides_store = LocalPromptOverridesStore(stack.enter_context(TemporaryDirectory()))
         result = optimize_in_process(
-            prompt,
-            dataset,
+            template,
+            samples,
             provider=provider,
-            strategy=named_strategies(strategies, provider, cache),
+            strategy=named_strategies(strategies, proposer or provider, cache),
+            proposer=proposer,
             overrides_store=overrides_store,
             evaluator=evaluator,
             cache=cache,
@@ -285,7 +322,7 @@ def optimize(
             progress=progress,
         )
     if result.error is not None:
-        raise OptimizationFailed(problem=result.error)
+        raise OptimizationError("optimization_failed", problem=result.error)
     return result.report
 
 
@@ -315,13 +352,13 @@ def estimate_optimization(
 
 
 @contextmanager
-def _running(loops: Sequence[WorkerLoop[Any, Any]]) -> Iterator[None]:
+def _running(loops: Sequence[WorkerLoop[Any, Any]]) -> Iterator[list[threading.Thread]]:
     """Run loops in threads while the block lasts, and stop them in order."""
     threads = [threading.Thread(target=loop.run, daemon=True) for loop in loops]
     for thread in threads:
         thread.start()
     try:
-        yield
+        yield threads
     finally:
         for loop in loops:
             loop.shutdown()
@@ -329,11 +366,18 @@ def _running(loops: Sequence[WorkerLoop[Any, Any]]) -> Iterator[None]:
             thread.join()
 
 
-def _answered(request: OptimizeRequest[Any, Any], requests: Mailbox[Any, Any]) -> OptimizeResult:
+def _answered(
+    request: OptimizeRequest[Any, Any], requests: Mailbox[Any, Any], optimizer: threading.Thread
+) -> OptimizeResult:
+    """Send a request and wait for its reply, as long as somebody works on it."""
     replies = requests.reply_mailbox("results")
     requests.send(request, reply_to=replies.name)
-    messages: list[Any] = []
-    while not messages:
-        messages = replies.receive(wait_time_seconds=MAX_WAIT_SECONDS)
-    result: OptimizeResult = messages[0].body
-    return result
+    while True:
+        alive = optimizer.is_alive()
+        if messages := replies.receive(wait_time_seconds=1 if alive else 0):
+            result: OptimizeResult = messages[0].body
+            return result
+        if dead := requests.dead_letters():
+            raise OptimizationError("optimization_failed", problem=dead[0].problem)
+        if not alive:
+            raise OptimizationError("optimization_failed", problem="its loop has stopped")

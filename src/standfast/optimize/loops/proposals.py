@@ -40,7 +40,9 @@ class SectionEdit(Value, frozen=True, kw_only=True):
     screened: bool = False
     """Whether the strategy has seen that no choosing sample needs what the edit removes."""
     adds: bool = False
-    """Whether the edit only adds to the section's end. It must then make the prompt better."""
+    """Whether the edit only adds to the section. It must then make the prompt better."""
+    removed: tuple[int, ...] = ()
+    """Which units of the section an ablation removes, by their position."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,6 +53,8 @@ class SampleOutcome:
     output: str
     passed: bool
     reason: str
+    truncated: bool = False
+    """Whether the output ends at the limit of output tokens."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -127,6 +131,7 @@ def edit_of(
     recall_tokens: int | None = None,
     screened: bool = False,
     adds: bool = False,
+    removed: tuple[int, ...] = (),
 ) -> SectionEdit:
     """Return the edit that gives a section a new body, with its token counts."""
     recall = recall_tokens if recall_tokens is not None else section.recall_tokens
@@ -141,6 +146,7 @@ def edit_of(
         strategy=strategy,
         screened=screened,
         adds=adds,
+        removed=removed,
     )
 
 
@@ -149,6 +155,20 @@ def apply_edits(prompt: PromptDescriptor, edits: Sequence[SectionEdit]) -> Promp
     bodies = {edit.path: (edit.proposed_body, edit.recall_tokens) for edit in edits}
     assert len(bodies) == len(edits), "two edits of one section can't both be applied"
     return prompt.with_bodies(bodies)
+
+
+def removal_edit(
+    section: SectionDescriptor, removed: Sequence[int], like: SectionEdit, *, counter: TokenCounter
+) -> SectionEdit:
+    """Return an ablation of a section that removes only these units."""
+    remaining = [unit for number, unit in enumerate(units_of(section.body)) if number not in set(removed)]
+    changed = msgspec.structs.replace(section, body=join_units(remaining))
+    return msgspec.structs.replace(
+        like,
+        proposed_body=changed.body,
+        proposed_tokens=section_tokens(changed, counter),
+        removed=tuple(removed),
+    )
 
 
 _CODE: Final = re.compile(r"(```|~~~).*?(?:\n\1|\Z)", re.DOTALL)

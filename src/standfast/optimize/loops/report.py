@@ -5,7 +5,8 @@ import re
 from html import escape
 from typing import Final
 
-from standfast.optimize.loops.gate import GateSettings, PowerStatement, RejectReason, loss_p_value
+from standfast.optimize.loops.gate import GateSettings, RejectReason
+from standfast.optimize.loops.statistics import PowerStatement, loss_p_value
 from standfast.optimize.prompts.template import HexDigest, Path
 from standfast.optimize.providers.adapter import TokenUsage
 from standfast.records.vocabulary import Value
@@ -30,6 +31,18 @@ class Modification(Value, frozen=True, kw_only=True):
     strategy: str = ""
 
 
+class SampleComparison(Value, frozen=True, kw_only=True):
+    """A sample with the answers of two prompts, cut to a few lines."""
+
+    sample_id: str
+    input: str
+    expected: str
+    baseline_output: str
+    candidate_output: str
+    baseline_passed: bool
+    candidate_passed: bool
+
+
 class RejectedModification(Value, frozen=True, kw_only=True):
     """A rejected modification with the reason."""
 
@@ -38,8 +51,11 @@ class RejectedModification(Value, frozen=True, kw_only=True):
     regression_count: int = 0
     reason: RejectReason
     detail: str = ""
+    original_body: str = ""
     proposed_body: str = ""
     strategy: str = ""
+    lost: tuple[SampleComparison, ...] = ()
+    """A few samples that pass less often than with the baseline."""
 
 
 class UnchangedSection(Value, frozen=True, kw_only=True):
@@ -55,6 +71,16 @@ class UntestedText(Value, frozen=True, kw_only=True):
     section_path: Path
     text: str
     removed: bool
+
+
+class RewordedText(Value, frozen=True, kw_only=True):
+    """A sentence with words that its source does not have, and whether a sample tests it."""
+
+    section_path: Path
+    before: str
+    after: str
+    tested: bool
+    accepted: bool
 
 
 class ParetoPoint(Value, frozen=True, kw_only=True):
@@ -80,6 +106,9 @@ class OptimizationReport(Value, frozen=True, kw_only=True):
     rejected: tuple[RejectedModification, ...] = ()
     unchanged: tuple[UnchangedSection, ...] = ()
     untested: tuple[UntestedText, ...] = ()
+    reworded: tuple[RewordedText, ...] = ()
+    samples: tuple[SampleComparison, ...] = ()
+    """The held-out samples with both answers, those that changed first."""
     candidate_pass_rate: float = 0.0
     candidate_token_count: int = 0
     tokenizer: str = ""
@@ -97,7 +126,17 @@ class OptimizationReport(Value, frozen=True, kw_only=True):
     confirming_power: PowerStatement | None = None
     confirming_p_value: float | None = None
     worst_loss: float | None = None
-    """The largest loss of pass rate that the held-out runs do not exclude."""
+    """The largest share of the baseline's passes whose loss the held-out runs do not exclude."""
+    tried_pass_rate: float | None = None
+    """The pass rate on the held-out samples of what was tried there, accepted or not."""
+    approved_digest: HexDigest | None = None
+    """The version that a human last approved, if it is not the baseline."""
+    model_varies: bool = True
+    """Whether the model's answers to one prompt differ."""
+    truncated_answers: int = 0
+    """How many answers ended at the limit of output tokens."""
+    memory_snapshot: int | None = None
+    """The snapshot of memory that every evaluation read."""
     held_out_use: int = 1
     """How many tests these held-out samples have decided for this prompt, this one included."""
     stopped: str | None = None
@@ -146,8 +185,10 @@ def summary_lines(report: OptimizationReport) -> list[str]:
     """Return the report in a few lines for a terminal."""
     label = report.tokenizer + ("" if report.tokens_are_exact else ", an estimate")
     tokens = f"{report.baseline_token_count} → {report.candidate_token_count} tokens ({label})"
-    rates = f"pass rate {report.baseline_pass_rate:.1%} → {report.candidate_pass_rate:.1%}"
     counts = f"{report.choosing_samples} choosing and {report.confirming_samples} held-out samples"
+    rates = f"pass rate {report.baseline_pass_rate:.1%} → {report.candidate_pass_rate:.1%}"
+    if not report.has_modifications:
+        rates = f"nothing is changed; the baseline's pass rate is {report.baseline_pass_rate:.1%}"
     lines = [
         f"{report.prompt_ns}/{report.prompt_key}, tag {report.baseline_tag}: {tokens}",
         f"{rates} on {counts}, {report.evaluations} evaluations" if not report.stopped else counts,
@@ -156,24 +197,59 @@ def summary_lines(report: OptimizationReport) -> list[str]:
         f"  + {'/'.join(one.section_path)}: {_tokens(one.token_reduction)} ({one.strategy})"
         for one in report.modifications
     ]
-    lines += [
-        f"  - {'/'.join(one.section_path)}: {one.reason.value} ({one.strategy}) {one.detail}".rstrip()
-        for one in report.rejected
-    ]
+    for rejected in report.rejected:
+        lines.append(
+            f"  - {'/'.join(rejected.section_path)}: {rejected.reason.value} ({rejected.strategy})"
+            f" {rejected.detail}".rstrip()
+        )
+        lines += [
+            f"      {one.sample_id}: {one.baseline_output!r:.60} became {one.candidate_output!r:.60}"
+            for one in rejected.lost
+        ]
     lines += [f"  = {'/'.join(one.section_path)}: {one.why}" for one in report.unchanged]
     lines += [
         f"  {'removed, though' if one.removed else 'kept, but'} no sample tests it: {one.text!r:.100}"
         for one in report.untested
     ]
+    lines += [f"  {_reworded_line(one)}" for one in report.reworded]
+    if report.truncated_answers:
+        lines.append(
+            f"{report.truncated_answers} of {report.evaluations} answers were cut off; raise the limit of"
+            " output tokens"
+        )
+    return [*lines, *_certainty(report)]
+
+
+def _reworded_line(one: RewordedText) -> str:
+    what = "reworded" if one.accepted else "not reworded"
+    why = "samples test it" if one.tested else "no sample tests it"
+    return f"{what} ({why}): {one.before!r:.100} → {one.after!r:.100}"
+
+
+def _certainty(report: OptimizationReport) -> list[str]:
+    """Return how certain the result is, in one line."""
     if report.stopped is not None:
-        lines.append(report.stopped)
-    elif report.candidate_token_count > report.baseline_token_count and report.settings is not None:
-        lines.append(_gain_line(report.settings))
-    elif report.worst_loss is not None and report.settings is not None:
-        lines.append(_loss_line(report, report.worst_loss, report.settings))
-    elif report.confirming_power is not None:
-        lines.append(_power_line(report.confirming_power))
-    return lines
+        return [report.stopped]
+    if report.settings is None:
+        return []
+    if report.worst_loss is None or report.tried_pass_rate is None:
+        return [] if report.confirming_power is None else [_power_line(report.confirming_power)]
+    if not report.has_modifications:
+        return [_refused_line(report, report.tried_pass_rate, report.worst_loss, report.settings)]
+    if report.candidate_token_count > report.baseline_token_count:
+        return [_gain_line(report.settings)]
+    return [_loss_line(report, report.worst_loss, report.settings)]
+
+
+def _refused_line(report: OptimizationReport, rate: float, worst_loss: float, settings: GateSettings) -> str:
+    tried = (
+        f"what was tried passes {rate:.1%} of the held-out runs, the baseline {report.baseline_pass_rate:.1%}"
+    )
+    if worst_loss <= settings.margin:
+        return f"{tried}; it was rejected for the reason above"
+    return (
+        f"{tried}; a loss of up to {worst_loss:.1%} is not excluded, and the margin is {settings.margin:.0%}"
+    )
 
 
 def _tokens(reduction: int) -> str:
@@ -183,7 +259,7 @@ def _tokens(reduction: int) -> str:
 def _loss_line(report: OptimizationReport, worst_loss: float, settings: GateSettings) -> str:
     used = f", use {report.held_out_use} of these held-out samples" if report.held_out_use > 1 else ""
     return (
-        f"the held-out runs exclude a loss of more than {worst_loss:.1%} of the pass rate; "
+        f"the held-out runs exclude a loss of more than {worst_loss:.1%} of the passes; "
         f"margin {settings.margin:.0%}, level {settings.level:.0%}{used}"
     )
 
@@ -241,6 +317,7 @@ def html_report(report: OptimizationReport) -> str:
         *(_modification(one) for one in report.modifications),
         _rejected(report.rejected),
         _unchanged(report),
+        _samples(report.samples),
         _pareto(report.pareto),
         _operating_curve(report.confirming_power),
         _power("Choosing samples", report.choosing_power),
@@ -296,11 +373,38 @@ def difference(before: str, after: str) -> str:
 def _rejected(rejected: tuple[RejectedModification, ...]) -> str:
     if not rejected:
         return ""
+    parts = ["<h2>Rejected</h2>"]
+    for one in rejected:
+        head = f"{'/'.join(one.section_path)}: {one.reason.value} ({one.strategy}), {_tokens(one.token_reduction)}"
+        parts.append(f"<h3>{escape(head)}</h3><p>{escape(one.detail)}</p>")
+        if one.proposed_body != one.original_body:
+            parts.append(f"<pre>{difference(one.original_body, one.proposed_body)}</pre>")
+        parts.append(_comparison_table(one.lost))
+    return "".join(parts)
+
+
+def _samples(samples: tuple[SampleComparison, ...]) -> str:
+    if not samples:
+        return ""
+    intro = "<p>The first answer of each prompt; samples that changed come first.</p>"
+    return f"<h2>Held-out samples, before and after</h2>{intro}{_comparison_table(samples)}"
+
+
+def _comparison_table(samples: tuple[SampleComparison, ...]) -> str:
+    if not samples:
+        return ""
     rows = [
-        ["/".join(one.section_path), one.strategy, one.reason.value, str(one.token_reduction), one.detail]
-        for one in rejected
+        [
+            one.sample_id,
+            f"{'pass' if one.baseline_passed else 'fail'} → {'pass' if one.candidate_passed else 'fail'}",
+            one.input,
+            one.expected,
+            one.baseline_output,
+            one.candidate_output,
+        ]
+        for one in samples
     ]
-    return "<h2>Rejected</h2>" + _table(["section", "strategy", "reason", "tokens", "detail"], rows)
+    return _table(["sample", "", "input", "expected", "before", "after"], rows)
 
 
 def _unchanged(report: OptimizationReport) -> str:
@@ -317,8 +421,19 @@ def _unchanged(report: OptimizationReport) -> str:
                 if untested
                 else ""
             ),
+            (
+                "<h2>Reworded sentences</h2>"
+                + _table(["section", "", "before", "after"], [_reworded_row(one) for one in report.reworded])
+                if report.reworded
+                else ""
+            ),
         )
     )
+
+
+def _reworded_row(one: RewordedText) -> list[str]:
+    state = f"{'accepted' if one.accepted else 'rejected'}, {'tested' if one.tested else 'not tested'}"
+    return ["/".join(one.section_path), state, one.before, one.after]
 
 
 def _pareto(points: tuple[ParetoPoint, ...]) -> str:

@@ -8,8 +8,9 @@ from collections.abc import Callable, Sequence
 from itertools import pairwise
 from typing import Final
 
-from standfast.errors import InvalidValue, ProviderRefused
+from standfast.errors import InvalidValue
 from standfast.limits import STRATEGY_NAMES
+from standfast.optimize.errors import ProviderRefused
 from standfast.optimize.evals.results import ResultCache, cached_answer
 from standfast.optimize.loops.meaning import protected
 from standfast.optimize.loops.proposals import (
@@ -52,7 +53,8 @@ name a sample or give away its answer. Reply with one instruction a line, each b
 
 
 class FewShot(ModelFreeStrategy):
-    """Proposes to add examples, taken from choosing samples that pass.
+    """Proposes to add examples, taken from choosing samples that pass. Answers that were cut off are no
+    examples.
 
     Args:
         counts: How many examples to try. For each number, two different choices are proposed.
@@ -62,11 +64,11 @@ class FewShot(ModelFreeStrategy):
         self._counts = counts or (1, 3)
 
     def propose_edits(self, prompt: PromptDescriptor, session: StrategySession) -> Sequence[SectionEdit]:
-        """Propose the section with the examples added to its end."""
+        """Propose a section with the examples added, before the input."""
         section = _extensible(prompt, prefer=("examples", "example", "demos"))
         if section is None or session.outcomes is None:
             return []
-        passed = [one for one in session.outcomes(prompt) if one.passed]
+        passed = [one for one in session.outcomes(prompt) if one.passed and not one.truncated]
         # A hash puts the samples in an order that has nothing to do with their content.
         ranked = sorted(passed, key=lambda one: (fingerprint(["few-shot/v1", one.sample.id]), one.sample.id))
         examples = [
@@ -77,7 +79,7 @@ class FewShot(ModelFreeStrategy):
             for first in (0, count):
                 chosen = examples[first : first + count]
                 if len(chosen) == count:
-                    body = "\n\n".join([section.body.rstrip("\n"), *chosen])
+                    body = with_addition(section.body, "\n\n".join(chosen))
                     edits.append(
                         edit_of(section, body, session=session, strategy=f"few-shot:{count}", adds=True)
                     )
@@ -101,7 +103,7 @@ class Reflection:
     def propose(
         self, prompt: PromptDescriptor, *, adapter: ProviderAdapter | None, session: StrategySession
     ) -> Sequence[SectionEdit]:
-        """Propose the section with instructions added to its end."""
+        """Propose a section with instructions added, before the input."""
         provider = _needed(self._provider or adapter, "Reflection")
         section = _extensible(prompt, prefer=("rules", "instructions", "guidelines"))
         if section is None or session.outcomes is None:
@@ -112,14 +114,16 @@ class Reflection:
         answer = cached_answer(
             self._cache, provider, self._request(prompt, failed), kind="reflection/v1", spent=session.spent
         )
-        lines = [line.strip() for line in answer.splitlines() if line.strip().startswith("- ")][: self._count]
+        # The last line of an answer that was cut off is half an instruction.
+        whole = answer.text.splitlines()[:-1] if answer.truncated else answer.text.splitlines()
+        lines = [line.strip() for line in whole if line.strip().startswith("- ")][: self._count]
         lines = [line for line in dict.fromkeys(lines) if not placeholders(line) and line not in section.body]
         choices = [[line] for line in lines] + ([lines] if len(lines) > 1 else [])
         name = f"reflection:{provider.config.model}"[:200]
         return [
             edit_of(
                 section,
-                section.body.rstrip("\n") + "\n\n" + "\n".join(chosen),
+                with_addition(section.body, "\n".join(chosen)),
                 session=session,
                 strategy=name,
                 adds=True,
@@ -128,14 +132,18 @@ class Reflection:
         ]
 
     def _request(self, prompt: PromptDescriptor, failed: Sequence[SampleOutcome]) -> ModelRequest:
-        shown = "\n\n".join(
-            f"<failure>\n{_shown_input(one)}\nanswer: {one.output[:_LONGEST_EXAMPLE_CHARS]}\nexpected:"
-            f" {as_text(one.sample.expected)[:_LONGEST_EXAMPLE_CHARS]}\nwhy it failed:"
-            f" {one.reason}\n</failure>"
-            for one in failed[:_SHOWN_FAILURES]
-        )
+        shown = "\n\n".join(map(_failure, failed[:_SHOWN_FAILURES]))
         text = "\n\n".join(section.body for section in prompt.sections)
         return ModelRequest.of(_REFLECT.format(prompt=text, failures=shown, count=self._count))
+
+
+def _failure(one: SampleOutcome) -> str:
+    cut = " (cut off at the limit of output tokens)" if one.truncated else ""
+    return (
+        f"<failure>\n{_shown_input(one)}\nanswer{cut}: {one.output[:_LONGEST_EXAMPLE_CHARS]}\n"
+        f"expected: {as_text(one.sample.expected)[:_LONGEST_EXAMPLE_CHARS]}\n"
+        f"why it failed: {one.reason}\n</failure>"
+    )
 
 
 def _needed(provider: ProviderAdapter | None, strategy: str) -> ProviderAdapter:
@@ -146,11 +154,29 @@ def _needed(provider: ProviderAdapter | None, strategy: str) -> ProviderAdapter:
 
 
 def _extensible(prompt: PromptDescriptor, *, prefer: Sequence[str]) -> SectionDescriptor | None:
-    """Return the section to add to: one with a preferred name, or the last one that only has fixed text."""
+    """Return the section to add to: one with a preferred name, or the last one of fixed text before the input,
+    or the one with the input.
+
+    What comes after the input reads as part of it.
+    """
     free = [one for one in prompt.sections if not one.protected and one.recall_tokens is None]
-    named = [one for one in free if one.path[-1].lower() in prefer]
-    fixed = [one for one in free if not one.placeholders]
-    return next(iter(named), None) or (fixed[-1] if fixed else next(iter(free), None))
+    inputs = [place for place, one in enumerate(prompt.sections) if one.placeholders]
+    end = inputs[0] if inputs else len(prompt.sections)
+    before = [one for one in prompt.sections[:end] if one in free]
+    named = [one for one in before if one.path[-1].lower() in prefer]
+    return next(iter((*named, *reversed(before), *free)), None)
+
+
+def with_addition(body: str, addition: str) -> str:
+    """Return a section with a text added: before the paragraph with the first placeholder, else at its end."""
+    units = units_of(body)
+    place = next((at for at, unit in enumerate(units) if placeholders(unit.text)), None)
+    if place is None:
+        return "\n\n".join([body.rstrip("\n"), addition])
+    while place and not re.search(r"\n[ \t]*\n\Z", units[place - 1].text):
+        place -= 1
+    before = join_units(units[:place])
+    return "\n\n".join([*([before] if before else []), addition, join_units(units[place:])])
 
 
 def _example(one: SampleOutcome) -> str | None:
@@ -300,7 +326,15 @@ def _edits(
         if removed:
             remaining = [unit for number, unit in enumerate(units[section.path]) if number not in removed]
             body = join_units(remaining)
-            edits.append(edit_of(section, body, session=session, strategy=Ablation.name, screened=True))
+            edit = edit_of(
+                section,
+                body,
+                session=session,
+                strategy=Ablation.name,
+                screened=True,
+                removed=tuple(sorted(removed)),
+            )
+            edits.append(edit)
     return edits
 
 
@@ -384,7 +418,7 @@ class LLMCompressStrategy:
     ) -> SectionEdit | None:
         request = ModelRequest.of(_REQUEST.format(body=section.body))
         answer = cached_answer(self._cache, provider, request, kind="compress/v1", spent=session.spent)
-        found = _REPLY.search(answer)
+        found = _REPLY.search(answer.text)
         if found is None or placeholders(found[1]) != section.placeholders:
             return None
         edit = edit_of(section, found[1], session=session, strategy=f"compress:{provider.config.model}"[:200])

@@ -13,8 +13,14 @@ from typing import Any, TypeVar
 import msgspec
 
 from standfast.clock import UUID, Clock
-from standfast.errors import EvalsUnanswered, SpendingLimitReached, StaleReceipt
-from standfast.limits import EVAL_ATTEMPTS, EVAL_PATIENCE_SECONDS, PROBED_SAMPLES
+from standfast.limits import (
+    EVAL_ATTEMPTS,
+    EVAL_PATIENCE_SECONDS,
+    MAX_REPORTED_CHARS,
+    PROBED_SAMPLES,
+    TWICE_RUN_SAMPLES,
+)
+from standfast.optimize.errors import OptimizationError, SpendingLimitReached, StaleReceipt
 from standfast.optimize.evals.results import EvalRequest, EvalResult, Outcome
 from standfast.optimize.evals.samples import Dataset, Sample
 from standfast.optimize.loops.gate import (
@@ -28,6 +34,7 @@ from standfast.optimize.loops.gate import (
     survives,
 )
 from standfast.optimize.loops.proposals import SampleOutcome
+from standfast.optimize.loops.report import SampleComparison
 from standfast.optimize.loops.spending import (
     RUNNING,
     CandidateProgress,
@@ -39,7 +46,7 @@ from standfast.optimize.loops.spending import (
 from standfast.optimize.mailboxes.mailbox import Mailbox
 from standfast.optimize.prompts.overrides import TEMPORARY_PREFIX, PromptOverridesStore, full_overrides
 from standfast.optimize.prompts.prompt import Experiment, ResolvedPrompt
-from standfast.optimize.prompts.template import PromptDescriptor, PromptTemplate
+from standfast.optimize.prompts.template import PromptDescriptor, PromptTemplate, as_text
 from standfast.optimize.providers.adapter import TokenUsage
 from standfast.records.canon import fingerprint
 
@@ -58,6 +65,16 @@ class Arm:
     tokens: int = 0
     must_improve: bool = False
     """Whether it has to be better than the baseline, because it is not shorter."""
+
+
+def _drifted(ruling: Ruling, against_approved: Ruling) -> Ruling:
+    detail = f"against the approved version: {against_approved.detail}"
+    return msgspec.structs.replace(
+        against_approved,
+        reason=RejectReason.DRIFTED,
+        detail=detail,
+        baseline_pass_rate=ruling.baseline_pass_rate,
+    )
 
 
 @dataclass(slots=True)
@@ -82,6 +99,10 @@ class Subject:
     created_at: datetime
     gate: GateSettings
     limits: SpendingLimits
+    approved: PromptDescriptor | None = None
+    """The version that a human last approved, if it is not the baseline."""
+    memory_snapshot: int | None = None
+    """The snapshot of memory that every evaluation reads."""
     patience_seconds: float = EVAL_PATIENCE_SECONDS
 
 
@@ -106,6 +127,10 @@ class Trial:
         self._labels: dict[str, str] = {}
         self._rows: dict[tuple[str, bool], CandidateProgress] = {}
         self._held_out = False
+        self.approved: Arm | None = None
+        """The version that a human last approved, if it is not the baseline."""
+        self.varies = True
+        """Whether the model's answers to one prompt differ, as far as is known."""
         self.spending = ModelSpending()
 
     @property
@@ -139,6 +164,7 @@ class Trial:
                 parent_tag=subject.baseline_tag,
                 flags=subject.flags,
                 created_at=subject.created_at,
+                memory_snapshot=subject.memory_snapshot,
             )
             self._arms[digest] = Arm(
                 digest=digest, experiment=experiment, tokens=tokens, must_improve=must_improve
@@ -158,8 +184,44 @@ class Trial:
         self._graded(baseline, samples)
         return False
 
+    def probe_variation(self, baseline: Arm, samples: Dataset[Any, Any]) -> None:
+        """Run a few samples twice to see whether the model varies.
+
+        A model that varies is still tested honestly with one run per sample, only with less power; so a few
+        samples are enough.
+        """
+        self.varies = self._differs([(baseline, sample) for sample in samples.samples[:TWICE_RUN_SAMPLES]])
+
+    def probe_changes(
+        self,
+        baseline: Arm,
+        candidates: Sequence[Arm],
+        rulings: Sequence[Ruling],
+        samples: Dataset[Any, Any],
+    ) -> bool:
+        """Run a few samples again whose outcome changed, and return whether that was the model's variation."""
+        by_id = {sample.id: sample for sample in samples}
+        changed = [
+            (arm, by_id[name])
+            for candidate, ruling in zip(candidates, rulings, strict=True)
+            for name in (*ruling.lost, *ruling.gained)[:TWICE_RUN_SAMPLES]
+            for arm in (baseline, candidate)
+        ]
+        self.varies = self.varies or self._differs(changed)
+        return self.varies
+
+    def _differs(self, wanted: Sequence[tuple[Arm, Sample[Any, Any]]]) -> bool:
+        """Run samples twice and return whether any answer differs; an error says nothing."""
+        self._evaluate((arm, sample, repeat) for repeat in (0, 1) for arm, sample in wanted)
+        answers = [
+            [self._results[arm.digest, sample.id, repeat] for repeat in (0, 1)] for arm, sample in wanted
+        ]
+        return any(
+            first.success and second.success and first.output != second.output for first, second in answers
+        )
+
     def baseline_runs(self, baseline: Arm, samples: Dataset[Any, Any]) -> Runs:
-        """Return the baseline's runs on all samples, at least one each, or raise ``EvalsUnanswered`` if one
+        """Return the baseline's runs on all samples, at least one each, or raise ``OptimizationError`` if one
         has no grade.
         """
         self._evaluate((baseline, sample, 0) for sample in samples)
@@ -175,25 +237,78 @@ class Trial:
                 output=one.output,
                 passed=one.passed,
                 reason=one.score.reason if one.score else "",
+                truncated=one.truncated,
             )
             for sample, one in results
             if one.success
         ]
+
+    @property
+    def truncated_answers(self) -> int:
+        """How many answers ended at the limit of output tokens."""
+        return sum(result.truncated for result in self._results.values())
+
+    def answers(self, reference: Arm, arm: Arm, ids: Sequence[str]) -> tuple[SampleComparison, ...]:
+        """Return the first answers of two prompts to some samples, as far as both were run."""
+        by_id = {sample.id: sample for sample in self._subject.dataset}
+        pairs = (
+            (
+                by_id[name],
+                self._results.get((reference.digest, name, 0)),
+                self._results.get((arm.digest, name, 0)),
+            )
+            for name in ids
+        )
+        return tuple(
+            SampleComparison(
+                sample_id=sample.id,
+                input=as_text(sample.input)[:MAX_REPORTED_CHARS],
+                expected=as_text(sample.expected)[:MAX_REPORTED_CHARS],
+                baseline_output=was.output[:MAX_REPORTED_CHARS],
+                candidate_output=now.output[:MAX_REPORTED_CHARS],
+                baseline_passed=was.passed,
+                candidate_passed=now.passed,
+            )
+            for sample, was, now in pairs
+            if was is not None and now is not None
+        )
 
     def compare(
         self, baseline: Arm, candidates: Sequence[Arm], samples: Dataset[Any, Any], *, looks: Looks
     ) -> list[Ruling]:
         """Return a ruling on each candidate.
 
-        Baseline and candidates run interleaved, until each is decided.
+        Baseline and candidates run interleaved, until each is decided. Those that pass are also compared with
+        the version that a human last approved, so that small losses do not add up.
         """
-        gate = self._subject.gate
+        rulings = self._against(baseline, candidates, samples, looks)
+        passed = [arm for arm, ruling in zip(candidates, rulings, strict=True) if ruling.passed]
+        if self.approved is None or not passed:
+            return rulings
+        drifts = {
+            arm.digest: ruling
+            for arm, ruling in zip(passed, self._against(self.approved, passed, samples, looks), strict=True)
+            if not ruling.passed
+        }
+        return [
+            _drifted(ruling, drifts[arm.digest]) if arm.digest in drifts else ruling
+            for arm, ruling in zip(candidates, rulings, strict=True)
+        ]
+
+    def _against(
+        self, reference: Arm, candidates: Sequence[Arm], samples: Dataset[Any, Any], looks: Looks
+    ) -> list[Ruling]:
+        """Return a ruling on each candidate against one other prompt."""
+        gate, must_pass = self._subject.gate, samples.must_pass
 
         def decided(arm: Arm, base: Runs, own: Runs, ids: Sequence[str]) -> Ruling | MoreRuns:
-            return decide(base, own, samples=ids, settings=gate, looks=looks, better=arm.must_improve)
+            better = arm.must_improve and reference is not self.approved
+            return decide(
+                base, own, samples=ids, settings=gate, looks=looks, better=better, must_pass=must_pass
+            )
 
         return self._until_decided(
-            baseline,
+            reference,
             candidates,
             samples,
             decided,
@@ -218,7 +333,9 @@ class Trial:
             return refused, number
         self._held_out = True
         self._rows[baseline.digest, True] = self._row(baseline.digest)
-        [ruling] = self.compare(baseline, [candidate], samples, looks=gate.confirming(number))
+        [ruling] = self.compare(
+            baseline, [candidate], samples, looks=gate.confirming(number, varies=self.varies)
+        )
         runs = [sorted(self._runs(arm, samples).items()) for arm in (baseline, candidate)]
         recorded = self._store.record_held_out_use(
             template,
@@ -234,7 +351,9 @@ class Trial:
             [ruling] = (
                 [refused]
                 if refused is not None
-                else self.compare(baseline, [candidate], samples, looks=gate.confirming(recorded))
+                else self.compare(
+                    baseline, [candidate], samples, looks=gate.confirming(recorded, varies=self.varies)
+                )
             )
         self._held_out = False
         return ruling, recorded
@@ -243,7 +362,7 @@ class Trial:
         """Return the ruling on a candidate that held-out samples can't confirm any more, whatever the runs
         say.
         """
-        problem = self._subject.gate.too_few(held_out=len(samples), use=use)
+        problem = self._subject.gate.too_few(held_out=len(samples), use=use, varies=self.varies)
         if problem is None or candidate.must_improve:
             return None
         return Ruling(reason=RejectReason.NOT_ENOUGH_SAMPLES, detail=problem)
@@ -317,7 +436,9 @@ class Trial:
         if problem is not None:
             own = [self._results[key] for key in self._keys(baseline, samples)]
             missing = sum(not result.success for result in own)
-            raise EvalsUnanswered(unanswered=missing, requested=len(own), problem=problem)
+            raise OptimizationError(
+                "evals_unanswered", unanswered=missing, requested=len(own), problem=problem
+            )
         return self._runs(baseline, samples)
 
     def _problem(self, arm: Arm, samples: Dataset[Any, Any]) -> str | None:

@@ -17,29 +17,29 @@ from typing import Any, ClassVar, Final, Generic, TypeVar
 
 from standfast.clock import Clock, SystemClock
 from standfast.errors import (
-    CacheUnavailable,
     CommitAborted,
-    LoopCrashed,
-    LoopStalled,
-    LoopStopping,
-    MailboxClosed,
-    MailboxError,
-    MailboxUnavailable,
-    NoReplyAddress,
     OutcomeUnknown,
-    OverridesUnavailable,
-    ReplyMailboxClosed,
-    StaleReceipt,
     StandfastError,
     StoreBusy,
     StoreFailed,
-    UnresolvableReply,
 )
 from standfast.limits import (
     LOOP_BACKOFF_SECONDS,
     LOOP_STALL_SECONDS,
     MAX_LOOP_BACKOFF_SECONDS,
     MAX_RETRY_DELAY_SECONDS,
+)
+from standfast.optimize.errors import (
+    CacheUnavailable,
+    LoopError,
+    LoopStopping,
+    MailboxClosed,
+    MailboxError,
+    MailboxUnavailable,
+    OverridesUnavailable,
+    ReplyMailboxClosed,
+    StaleReceipt,
+    UnresolvableReply,
 )
 from standfast.optimize.mailboxes.mailbox import Mailbox, Message
 
@@ -185,7 +185,11 @@ class WorkerLoop(ABC, Generic[RequestT, ResultT]):
         if message.reply_to is None:
             # Refused before any work: nobody would get the answer.
             message.dead_letter(
-                str(NoReplyAddress(message_id=message.message_id, mailbox=self.requests.name))
+                str(
+                    MailboxError(
+                        "no_reply_address", message_id=message.message_id, mailbox=self.requests.name
+                    )
+                )
             )
             return
         try:
@@ -334,7 +338,7 @@ class LoopGroup:
         self._stall_seconds, self._stop_seconds = stall_seconds, stop_seconds
         self._clock = clock or SystemClock()
         self._stop = threading.Event()
-        self._failure: LoopCrashed | LoopStalled | None = None
+        self._failure: LoopError | None = None
         self._lock = threading.Lock()
         self._started = False
         self._running_loops = len(self._loops)
@@ -364,7 +368,7 @@ class LoopGroup:
         visibility_timeout: float = 300,
         wait_time_seconds: float = 20,
     ) -> None:
-        """Run all loops until they have ended; then raise ``LoopCrashed`` or ``LoopStalled`` if one did."""
+        """Run all loops until they have ended; then raise ``LoopError`` if one crashed or stalled."""
 
         def run_loop(loop: WorkerLoop[Any, Any]) -> None:
             loop.run(
@@ -400,7 +404,7 @@ class LoopGroup:
         try:
             run_loop(loop)
         except BaseException as error:  # noqa: BLE001  # Any crash ends the group, which reports it.
-            self._fail(LoopCrashed(loop=loop.name, problem=f"{type(error).__name__}: {error}"))
+            self._fail(LoopError("loop_crashed", loop=loop.name, problem=f"{type(error).__name__}: {error}"))
         with self._lock:
             self._running_loops -= 1
             if not self._running_loops:
@@ -411,12 +415,14 @@ class LoopGroup:
         while not self._stop.wait(min(self._stall_seconds / 4, 1.0)):
             if stalled := self._stalled():
                 loop = stalled[0]
-                self._fail(LoopStalled(loop=loop.name, stalled_seconds=round(loop.quiet_seconds)))
+                self._fail(
+                    LoopError("loop_stalled", loop=loop.name, stalled_seconds=round(loop.quiet_seconds))
+                )
 
     def _stalled(self) -> list[WorkerLoop[Any, Any]]:
         return [loop for loop in self._loops if loop.running and loop.quiet_seconds > self._stall_seconds]
 
-    def _fail(self, failure: LoopCrashed | LoopStalled) -> None:
+    def _fail(self, failure: LoopError) -> None:
         with self._lock:
             self._failure = self._failure or failure
         self._stop.set()

@@ -11,8 +11,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
-from standfast.errors import ReplyMailboxClosed, UndecodableBody
 from standfast.limits import MAX_BLOCK_SECONDS
+from standfast.optimize.errors import ReplyMailboxClosed, UndecodableBody
 from standfast.optimize.mailboxes.mailbox import (
     BodyT,
     DeadLetter,

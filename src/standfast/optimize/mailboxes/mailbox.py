@@ -20,17 +20,7 @@ from enum import StrEnum
 from typing import Any, Final, Generic, Protocol, TypeVar
 
 from standfast.clock import Clock, IdSource, RandomIds, SystemClock
-from standfast.errors import (
-    AlreadySettled,
-    InvalidValue,
-    MailboxClosed,
-    MailboxFull,
-    NoReplyAddress,
-    NoSuchDeadLetter,
-    ReplyMailboxClosed,
-    StaleReceipt,
-    UnresolvableReply,
-)
+from standfast.errors import InvalidValue
 from standfast.limits import (
     DEFAULT_VISIBILITY_SECONDS,
     MAX_DELIVERIES,
@@ -38,6 +28,14 @@ from standfast.limits import (
     MAX_RECEIVE_MESSAGES,
     MAX_VISIBILITY_SECONDS,
     MAX_WAIT_SECONDS,
+)
+from standfast.optimize.errors import (
+    MailboxClosed,
+    MailboxError,
+    MailboxFull,
+    ReplyMailboxClosed,
+    StaleReceipt,
+    UnresolvableReply,
 )
 from standfast.optimize.mailboxes.wire import Codec, WireCodec
 from standfast.records.canon import utc_text
@@ -116,8 +114,8 @@ class Message(Generic[BodyT, ReplyT]):
         """Send a reply to the sender's address and return its message id.
 
         Raises:
-            AlreadySettled: The message was settled before; reply first, then acknowledge.
-            NoReplyAddress: The sender named no ``reply_to``.
+            MailboxError: The message was settled before; reply first, then acknowledge.
+            MailboxError: The sender named no ``reply_to``.
             UnresolvableReply: The mailbox of that name is unknown; ``ReplyMailboxClosed`` if its owner closed
                 it.
         """
@@ -301,9 +299,9 @@ class Mailbox(ABC, Generic[BodyT, ReplyT]):
     def send_reply(self, message: Message[Any, Any], body: Any) -> str:
         """Send a reply to a message's ``reply_to``."""
         if message.is_settled:
-            raise AlreadySettled(message_id=message.message_id, mailbox=self._name)
+            raise MailboxError("already_settled", message_id=message.message_id, mailbox=self._name)
         if message.reply_to is None:
-            raise NoReplyAddress(message_id=message.message_id, mailbox=self._name)
+            raise MailboxError("no_reply_address", message_id=message.message_id, mailbox=self._name)
         target = self._resolver.resolve(message.reply_to) if self._resolver is not None else None
         if target is None:
             raise UnresolvableReply(mailbox=self._name, reply_to=message.reply_to)
@@ -373,7 +371,7 @@ class Mailbox(ABC, Generic[BodyT, ReplyT]):
 
     def _revive_or_raise(self, message_id: str, *, deliveries: int) -> None:
         if not self._revive(message_id, deliveries):
-            raise NoSuchDeadLetter(mailbox=self._name, message_id=message_id)
+            raise MailboxError("no_such_dead_letter", mailbox=self._name, message_id=message_id)
 
     def _check_receipt(self, receipt_handle: str, *, valid: bool) -> None:
         if not valid:

@@ -16,14 +16,7 @@ from typing import Any, ClassVar, Final, TypeVar
 import msgspec
 
 from standfast.clock import Clock, IdSource, RandomIds, SystemClock
-from standfast.errors import (
-    InvalidValue,
-    MailboxUnavailable,
-    MissingExtra,
-    ReplyMailboxClosed,
-    UndecodableBody,
-    UnresolvableReply,
-)
+from standfast.errors import InvalidValue, MissingExtra
 from standfast.limits import (
     CALL_MEMORY_SECONDS,
     MAX_BLOCK_SECONDS,
@@ -31,6 +24,12 @@ from standfast.limits import (
     MAX_RECEIVE_MESSAGES,
     MAX_RECONNECT_SECONDS,
     REPLY_MAILBOX_SECONDS,
+)
+from standfast.optimize.errors import (
+    MailboxUnavailable,
+    ReplyMailboxClosed,
+    UndecodableBody,
+    UnresolvableReply,
 )
 from standfast.optimize.mailboxes.mailbox import (
     BodyT,

@@ -16,8 +16,9 @@ from typing import Any, Final, Protocol, TypeVar
 
 import msgspec
 
-from standfast.errors import StandfastError, UndecodableBody, UnsendableBody
+from standfast.errors import StandfastError
 from standfast.limits import MAX_MESSAGE_BYTES
+from standfast.optimize.errors import MailboxError, UndecodableBody
 
 PLAIN: Final = "json"
 
@@ -64,7 +65,7 @@ class Codec(Protocol):
     """Encodes and decodes messages. Every backend stores these bytes."""
 
     def encode(self, body: Any, *, mailbox: str, reply_to: str | None, sent_at: str) -> bytes:
-        """Return a message's bytes, or raise ``UnsendableBody``."""
+        """Return a message's bytes, or raise ``MailboxError``."""
         ...
 
     def decode(self, content: bytes) -> tuple[Header, Any]:
@@ -85,7 +86,7 @@ class WireCodec:
             _check(plain)
             encoded = msgspec.json.encode(plain)
         except (TypeError, ValueError, RecursionError) as error:
-            raise UnsendableBody(mailbox=mailbox, problem=str(error)) from None
+            raise MailboxError("unsendable_body", mailbox=mailbox, problem=str(error)) from None
         content = (
             msgspec.json.encode(Header(kind=kind, reply_to=reply_to, sent_at=sent_at))
             + b"\n"
@@ -97,7 +98,7 @@ class WireCodec:
                 f"it takes {len(content)} bytes and the limit is {MAX_MESSAGE_BYTES}; store it and send where"
                 " it is"
             )
-            raise UnsendableBody(mailbox=mailbox, problem=problem)
+            raise MailboxError("unsendable_body", mailbox=mailbox, problem=problem)
         return content
 
     def decode(self, content: bytes) -> tuple[Header, Any]:

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from standfast.clock import Clock, IdSource, RandomIds
 from standfast.durable import sync_folder, write_new
-from standfast.errors import InvalidValue, MissingExtra, OverridesUnavailable
+from standfast.errors import InvalidValue, MissingExtra
+from standfast.optimize.errors import OverridesUnavailable
 from standfast.optimize.prompts.overrides import Name, PromptOverridesStore, StoredBytes, encode_name
 
 if TYPE_CHECKING:

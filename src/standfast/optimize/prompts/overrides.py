@@ -16,16 +16,14 @@ from urllib.parse import quote
 import msgspec
 
 from standfast.clock import Clock, IdSource, RandomIds, SystemClock
-from standfast.errors import (
-    BrokenPlaceholders,
-    DamagedOverride,
+from standfast.errors import StandfastError
+from standfast.limits import MAX_ATTEMPTS, MAX_PROMPT_HISTORY, TEMPORARY_TAG_SECONDS
+from standfast.optimize.errors import (
     InvalidTag,
+    PromptError,
     StaleOverride,
-    StandfastError,
-    UnknownSection,
     VersionConflict,
 )
-from standfast.limits import MAX_ATTEMPTS, MAX_PROMPT_HISTORY, TEMPORARY_TAG_SECONDS
 from standfast.optimize.prompts.template import (
     HexDigest,
     Path,
@@ -141,6 +139,7 @@ class RollbackRecord(Value, frozen=True, kw_only=True):
     version: int
     overrides: tuple[SectionOverride, ...] | None
     seal_id: str | None = None
+    approved_version: int | None = None
 
 
 class PromptOverride(Value, frozen=True, kw_only=True):
@@ -163,6 +162,11 @@ class PromptOverride(Value, frozen=True, kw_only=True):
     Version 0 held nothing.
     """
     seal_id: str | None = None
+    approved_version: int | None = None
+    """The version that a human last approved; None if it is this one.
+
+    It is always in ``history``. Version 0 is the source.
+    """
 
     def __post_init__(self) -> None:
         for field in ("ns", "prompt_key", "tag"):
@@ -248,6 +252,7 @@ class PromptOverridesStore:
         if_version: int | None = None,
         lifetime_seconds: float | None = None,
         seal_id: str | None = None,
+        approved_version: int | None = None,
     ) -> PromptOverride:
         """Replace everything that a tag holds, in one compare-and-set.
 
@@ -256,6 +261,7 @@ class PromptOverridesStore:
                 ``VersionConflict``.
             lifetime_seconds: When a temporary tag expires. Other tags never expire.
             seal_id: The ledger entry that announced this change.
+            approved_version: The version that a human last approved. Without it, this one counts as approved.
         """
         wanted = {override.path: override for override in overrides}
         return self._change(
@@ -265,6 +271,7 @@ class PromptOverridesStore:
             if_version=if_version,
             lifetime_seconds=lifetime_seconds,
             seal_id=seal_id,
+            approved_version=approved_version,
         )
 
     def resolve(self, *, ns: str, prompt_key: str, tag: str) -> PromptOverride | None:
@@ -356,6 +363,7 @@ class PromptOverridesStore:
         if_version: int | None = None,
         lifetime_seconds: float | None = None,
         seal_id: str | None = None,
+        approved_version: int | None = None,
     ) -> PromptOverride:
         """Compute a tag's new overrides from its current ones, and write them under these conditions."""
         if tag == HELD_OUT:
@@ -378,8 +386,9 @@ class PromptOverridesStore:
                 overrides=overrides,
                 expires_at=self._expiry(tag, lifetime_seconds),
                 write_id=self._ids.new_id(),
-                history=() if is_temporary(tag) else _history(live),
+                history=() if is_temporary(tag) else _history(live, approved_version),
                 seal_id=seal_id,
+                approved_version=approved_version,
             )
             if self._write(name, wanted, etag):
                 return wanted
@@ -425,7 +434,9 @@ def apply_overrides(
     by_path = {override.path: override for override in overrides}
     for path in by_path:
         if source.section(path) is None:
-            raise UnknownSection(ns=source.ns, prompt_key=source.key, section=path_text(path))
+            raise StaleOverride(
+                "unknown_section", ns=source.ns, prompt_key=source.key, section=path_text(path)
+            )
     sections = tuple(
         _override_section(source, section, by_path[section.path], tag) if section.path in by_path else section
         for section in source.sections
@@ -449,7 +460,8 @@ def _override_section(
         )
     found = placeholders(override.body)
     if found != section.placeholders:
-        raise BrokenPlaceholders(
+        raise StaleOverride(
+            "broken_placeholders",
             section=path_text(section.path),
             needed=", ".join(section.placeholders) or "none",
             found=", ".join(found) or "none",
@@ -492,12 +504,41 @@ def _conflict(name: Name, stored: PromptOverride | None, *, expected: str) -> Ve
     return VersionConflict(ns=ns, prompt_key=prompt_key, tag=tag, version=version, expected_version=expected)
 
 
-def _history(live: PromptOverride | None) -> tuple[RollbackRecord, ...]:
-    """Return the history of the next version: what the tag holds now, and the versions before it."""
+def _history(live: PromptOverride | None, approved_version: int | None) -> tuple[RollbackRecord, ...]:
+    """Return the history of the next version: what the tag holds now, and the versions before it.
+
+    The approved version stays, however old it is.
+    """
     if live is None:
         return (RollbackRecord(version=0, overrides=None),)
-    newest = RollbackRecord(version=live.version, overrides=live.overrides, seal_id=live.seal_id)
-    return (newest, *live.history)[:MAX_PROMPT_HISTORY]
+    newest = RollbackRecord(
+        version=live.version,
+        overrides=live.overrides,
+        seal_id=live.seal_id,
+        approved_version=live.approved_version,
+    )
+    known = (newest, *live.history)
+    old = (one for one in known[MAX_PROMPT_HISTORY - 1 :] if one.version == approved_version)
+    return (*known[: MAX_PROMPT_HISTORY - 1], *(tuple(old) or known[MAX_PROMPT_HISTORY - 1 :][:1]))
+
+
+def approved_prompt(template: PromptTemplate, held: PromptOverride | None) -> PromptDescriptor:
+    """Return the version of a prompt that a human last approved, given what its tag holds; without any, the
+    source.
+
+    A version that no longer fits the source counts as none.
+    """
+    source = template.descriptor
+    if held is None:
+        return source
+    overrides: tuple[SectionOverride, ...] | None = held.overrides
+    if held.approved_version is not None:
+        earlier = (one.overrides for one in held.history if one.version == held.approved_version)
+        overrides = next(earlier, None)
+    try:
+        return apply_overrides(source, overrides or (), tag=held.tag)
+    except StaleOverride:
+        return source
 
 
 def _encode(kind: str, value: Value) -> bytes:
@@ -522,7 +563,7 @@ def _decode_as(kind: type[StoredT], member: str, name: str, content: bytes) -> S
         intact = fingerprint(stored[member]) == stored["fingerprint"]
         value = kind.from_json(stored[member])
     except (StandfastError, KeyError, TypeError) as error:
-        raise DamagedOverride(name=name, problem=str(error)) from None
+        raise PromptError("damaged_override", name=name, problem=str(error)) from None
     if not intact:
-        raise DamagedOverride(name=name, problem="its fingerprint does not match")
+        raise PromptError("damaged_override", name=name, problem="its fingerprint does not match")
     return value

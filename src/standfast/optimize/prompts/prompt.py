@@ -12,14 +12,7 @@ from typing import Any, Protocol, Self
 import msgspec
 
 from standfast.clock import SystemClock
-from standfast.errors import (
-    BrokenPlaceholders,
-    MissingOverride,
-    MissingParameter,
-    PromptError,
-    StaleOverride,
-    UnknownSection,
-)
+from standfast.optimize.errors import PromptError, StaleOverride
 from standfast.optimize.prompts.overrides import PromptOverridesStore, apply_overrides
 from standfast.optimize.prompts.template import (
     MEMORY,
@@ -34,8 +27,12 @@ from standfast.records.canon import fingerprint
 from standfast.records.vocabulary import Value
 
 
-class Experiment(Value, frozen=True, kw_only=True):
-    """An isolated trial of a prompt under an overrides tag."""
+class Experiment(Value, frozen=True):
+    """An isolated trial of a prompt under an overrides tag.
+
+    ``memory_snapshot`` is the snapshot of memory that every request of the experiment reads, so that a write
+    in between changes no result.
+    """
 
     id: str
     name: str
@@ -43,9 +40,12 @@ class Experiment(Value, frozen=True, kw_only=True):
     parent_tag: str | None = None
     flags: dict[str, bool] = msgspec.field(default_factory=dict)
     created_at: datetime = msgspec.field(default_factory=SystemClock().now)
+    memory_snapshot: int | None = None
 
     def __post_init__(self) -> None:
         self._require_aware("created_at", self.created_at)
+        if self.memory_snapshot is not None:
+            self._require_whole("memory_snapshot", self.memory_snapshot, least=0)
         self._require_name("id", self.id)
         self._require_name("overrides_tag", self.overrides_tag)
 
@@ -147,11 +147,11 @@ class Prompt:
         store = overrides_store if overrides_store is not None else self._store
         override = None if store is None else store.resolve(ns=source.ns, prompt_key=source.key, tag=tag)
         if override is None:
-            missing = MissingOverride(ns=source.ns, prompt_key=source.key, tag=tag)
+            missing = PromptError("missing_override", ns=source.ns, prompt_key=source.key, tag=tag)
             return self._fall_back(missing, FellBack.MISSING)
         try:
             descriptor = apply_overrides(source, override.overrides, tag=tag)
-        except (StaleOverride, UnknownSection, BrokenPlaceholders) as stale:
+        except StaleOverride as stale:
             return self._fall_back(stale, FellBack.STALE)
         return ResolvedPrompt(descriptor=descriptor, tag=tag, version=override.version)
 
@@ -184,7 +184,9 @@ class Prompt:
             values[MEMORY] = self._memory.text
         needed = {name for section in descriptor.sections for name in placeholders(section.body)}
         if missing := sorted(needed - values.keys()):
-            raise MissingParameter(ns=descriptor.ns, prompt_key=descriptor.key, names=", ".join(missing))
+            raise PromptError(
+                "missing_parameter", ns=descriptor.ns, prompt_key=descriptor.key, names=", ".join(missing)
+            )
         text = _text(descriptor, values)
         return RenderedPrompt(
             text=text,

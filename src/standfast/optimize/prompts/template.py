@@ -11,7 +11,8 @@ from typing import Any, Final, Protocol
 
 import msgspec
 
-from standfast.errors import InvalidValue, UnknownPrompt
+from standfast.errors import InvalidValue
+from standfast.optimize.errors import PromptError
 from standfast.records.canon import fingerprint, normal_string
 from standfast.records.vocabulary import Value
 
@@ -214,7 +215,7 @@ class PromptRegistry(Protocol):
     """Finds prompts by namespace and key."""
 
     def get(self, ns: str, key: str) -> PromptTemplate:
-        """Return the prompt, or raise ``UnknownPrompt``."""
+        """Return the prompt, or raise ``PromptError``."""
         ...
 
 
@@ -227,8 +228,8 @@ class InMemoryPromptRegistry:
             raise InvalidValue(what="InMemoryPromptRegistry", problem="two prompts have the same ns and key")
 
     def get(self, ns: str, key: str) -> PromptTemplate:
-        """Return the prompt, or raise ``UnknownPrompt``."""
+        """Return the prompt, or raise ``PromptError``."""
         try:
             return self._templates[ns, key]
         except KeyError:
-            raise UnknownPrompt(ns=ns, prompt_key=key) from None
+            raise PromptError("unknown_prompt", ns=ns, prompt_key=key) from None

@@ -16,7 +16,8 @@ from typing import Any, Final, Protocol
 import msgspec
 
 from standfast.clock import Clock, SystemClock
-from standfast.errors import ProviderRefused
+from standfast.limits import DEFAULT_OUTPUT_TOKENS
+from standfast.optimize.errors import ProviderRefused
 from standfast.records.canon import fingerprint
 from standfast.records.vocabulary import Value
 
@@ -45,7 +46,7 @@ class ProviderConfig(Value, frozen=True, kw_only=True):
     address: str = ""
     revision: str = ""
     temperature: float | None = None
-    max_output_tokens: int = 1024
+    max_output_tokens: int = DEFAULT_OUTPUT_TOKENS
     seed: int | None = None
     parameters: dict[str, Any] = msgspec.field(default_factory=dict)
 

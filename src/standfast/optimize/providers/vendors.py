@@ -15,15 +15,14 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from standfast.errors import (
-    MissingExtra,
+from standfast.errors import MissingExtra
+from standfast.limits import PROVIDER_RETRIES, PROVIDER_TIMEOUT_SECONDS
+from standfast.optimize.errors import (
     ProviderError,
     ProviderGarbled,
     ProviderRefused,
-    ProviderTimeout,
     ProviderUnavailable,
 )
-from standfast.limits import PROVIDER_RETRIES, PROVIDER_TIMEOUT_SECONDS
 from standfast.optimize.providers.adapter import (
     ChatMessage,
     MessageRole,
@@ -203,7 +202,9 @@ class VendorProvider(ABC):
         provider, problem = self._config.provider, str(error)
         # The library's timeout is a subclass of its connection error, so it is checked first.
         if isinstance(error, library.APITimeoutError):
-            return ProviderTimeout(provider=provider, timeout_seconds=self._timeout_seconds)
+            return ProviderUnavailable(
+                "provider_timeout", provider=provider, timeout_seconds=self._timeout_seconds
+            )
         if isinstance(error, library.APIConnectionError | library.RateLimitError):
             return ProviderUnavailable(provider=provider, problem=problem)
         if isinstance(error, library.APIStatusError):

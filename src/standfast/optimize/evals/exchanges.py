@@ -1,0 +1,124 @@
+"""Exchanges: what an agent was asked and answered, read from traces, and the grades that people give them.
+
+``MainLoop`` records an exchange in the trace of every request, without secrets. Graded exchanges become samples:
+``Dataset.from_traces``.
+"""
+
+import os
+import threading
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+
+from standfast.errors import StandfastError
+from standfast.optimize.errors import InvalidDataset
+from standfast.records.canon import canonical_bytes, parse
+from standfast.records.vocabulary import Value
+from standfast.traces.artifact import ToolProfile, Trace
+
+# What was asked and answered is stored, and only the prompt is compared: a digest says which text it was.
+EXCHANGE: Final = ToolProfile(
+    tool_name="agent.exchange",
+    tool_profile_version="exchange-v1",
+    normalized_args_fields=("workflow",),
+    tool_result_fields=("prompt_digest",),
+)
+
+
+class Exchange(Value, frozen=True, kw_only=True):
+    """One request to an agent and its answer.
+
+    Args:
+        experiment: The id of the experiment that the request belonged to; None for a request of a user.
+    """
+
+    run_id: str
+    workflow: str
+    input: Any
+    output: str
+    truncated: bool = False
+    prompt_digest: str
+    scope: str
+    session: str | None = None
+    speaker: str | None = None
+    experiment: str | None = None
+
+
+class Grade(Value, frozen=True, kw_only=True):
+    """What somebody thinks of an answer.
+
+    Args:
+        good: Whether the answer is as it should be.
+        expected: What it should have been; without it, a good answer is what is expected.
+        by: Who graded.
+    """
+
+    run_id: str
+    good: bool
+    by: str
+    expected: Any = None
+    note: str = ""
+
+    def __post_init__(self) -> None:
+        self._require_name("run_id", self.run_id)
+        self._require_name("by", self.by)
+
+
+Grades = Mapping[str, Grade] | Callable[[Exchange], Grade | None]
+"""Grades by run id, or a function that grades an exchange, or returns None to leave it out."""
+
+
+def exchanges_of(traces: Iterable[Trace]) -> list[Exchange]:
+    """Return the exchanges in traces, ordered by run id. Those of experiments are left out."""
+    found = []
+    for trace in traces:
+        for event in trace.events:
+            for call in event.tool_calls:
+                if call.tool_name == EXCHANGE.tool_name and isinstance(call.result, dict):
+                    plain = {**call.result, "run_id": trace.run_id, "workflow": trace.workflow_id}
+                    found.append(Exchange.from_json(plain))
+    return sorted((one for one in found if one.experiment is None), key=lambda one: one.run_id)
+
+
+def expected_of(exchange: Exchange, grades: Grades) -> Any:
+    """Return what a graded exchange expects; None if it is not graded, or bad without a correction."""
+    grade = grades(exchange) if callable(grades) else grades.get(exchange.run_id)
+    if grade is None:
+        return None
+    return exchange.output if grade.expected is None and grade.good else grade.expected
+
+
+class GradeBook:
+    """Grades in a file, one JSON object a line. The last grade of a run counts.
+
+    A grade that was added is on disk.
+    """
+
+    def __init__(self, file: str | os.PathLike[str]) -> None:
+        self._file, self._lock = Path(file), threading.Lock()
+
+    def add(self, grade: Grade) -> None:
+        """Append a grade."""
+        line = canonical_bytes(grade.as_json()) + b"\n"
+        with self._lock, self._file.open("ab") as file:
+            file.write(line)
+            file.flush()
+            os.fsync(file.fileno())
+
+    def grades(self) -> dict[str, Grade]:
+        """Return the last grade of each run. A last line that was cut off by a crash is left out."""
+        try:
+            content = self._file.read_bytes()
+        except FileNotFoundError:
+            return {}
+        found: dict[str, Grade] = {}
+        lines = content.split(b"\n")
+        for number, line in enumerate(lines[:-1], 1):
+            try:
+                grade = Grade.from_json(parse(line))
+            except (StandfastError, msgspec.MsgspecError) as error:
+                raise InvalidDataset(dataset=str(self._file), problem=f"line {number}: {error}") from None
+            found[grade.run_id] = grade
+        return found
