@@ -7,6 +7,8 @@ import pytest
 
 from standfast.errors import Corruption
 from standfast.limits import COPY_PAGE_RECORDS, SCAN_PAGE_RECORDS
+from standfast.store import backup
+from standfast.store.commit import Fact
 from standfast.store.protocol import Version, VersionQuery
 from standfast.store.store import Store
 from tests.store.builders import NAMESPACE, commit, contents, expire, memory_store, merge, sqlite_store, write
@@ -56,6 +58,24 @@ def test_a_copy_can_be_brought_up_to_date_and_used_further(store: Store) -> None
 
     assert contents(store) == contents(source)
     assert store.commit(commit("r4", write("own"), at=3)).memory_snapshot_id == 4
+
+
+def test_facts_that_belong_to_no_commit_are_copied_too(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(backup, "SCAN_PAGE_RECORDS", 2)
+    source = _filled()
+    for number in range(5):
+        source.append_fact(Fact.of("note", {"number": number}))
+    before = source._storage.entries(after=0, limit=99)
+    source.backup_to(store)
+
+    assert store._storage.entries(after=0, limit=99) == source._storage.entries(after=0, limit=99) == before
+    source.append_fact(Fact.of("note", {"number": 5}))
+    source.commit(commit("r3", write("later"), at=2))
+    source.append_fact(Fact.of("note", {"number": 6}))
+    source.backup_to(store)
+    source.backup_to(store)
+    assert store._storage.entries(after=0, limit=99) == source._storage.entries(after=0, limit=99)
+    assert list(store.verify()) == []
 
 
 def test_another_store_is_not_copied_over(store: Store) -> None:
