@@ -1,13 +1,16 @@
 """What vouches for the newest entry of the ledger, asked by a process that has the store open."""
 
+import contextlib
 from pathlib import Path
 
 import pytest
 
 from standfast import Memory
-from standfast.ledger import CheckpointFile, KeyFile, LedgerTail, VerifyingKey
+from standfast.ledger import Checkpoint, CheckpointFile, KeyFile, LedgerTail, Notary, VerifyingKey
 from standfast.ledger.note import log_name
+from tests.ledger.builders import LOG_KEY
 from tests.memory.conftest import HANDBOOK
+from tests.store.builders import memory_store, sqlite_store
 
 
 @pytest.fixture
@@ -89,6 +92,31 @@ def test_what_this_process_writes_needs_no_witness_until_it_is_signed(path: Path
 )
 def test_a_tail_says_what_vouches_for_the_newest_entry(tail: LedgerTail, summary: str) -> None:
     assert tail.summary.startswith(summary)
+
+
+def test_without_a_head_file_a_notary_or_a_kept_checkpoint_must_vouch(tmp_path: Path) -> None:
+    """A store in memory, or on a server, has no head file."""
+    store = memory_store()
+    Memory(store).remember("EU refunds take 14 days.", source=HANDBOOK)
+    signer = Notary(
+        LOG_KEY, CheckpointFile(tmp_path / "checkpoints"), lambda after: store.entries(after=after)
+    )
+    elsewhere = Checkpoint(origin=LOG_KEY.name, size=1, root_hash="0" * 64).sign([LOG_KEY])
+
+    assert Memory(store).tail().problem is None
+    assert "entry 2" in (Memory(store).tail([elsewhere], [LOG_KEY.verifying_key]).problem or "")
+    signed = Memory(store, notary=signer)
+    assert "entry 2" in (signed.tail().problem or "")
+    signed.checkpoint()
+    assert signed.tail().problem is None
+
+
+def test_a_file_without_its_head_file_has_no_witness_if_nobody_signs(path: Path) -> None:
+    with contextlib.closing(sqlite_store(path)) as store:
+        assert Memory(store).tail().problem is None
+    Path(f"{path}-head").unlink()
+    with contextlib.closing(sqlite_store(path)) as store:
+        assert "entry 2" in (Memory(store).tail().problem or "")
 
 
 def test_a_store_in_memory_needs_no_witness() -> None:

@@ -63,6 +63,37 @@ def test_truth_is_append_only(table: str, column: str, store: Store, admin: psyc
             admin.execute(change)
 
 
+def test_a_version_can_only_be_erased_once_by_a_later_commit_and_in_nothing_else_changed(
+    store: Store, admin: psycopg.Connection[Any]
+) -> None:
+    store.commit(commit("r1", write("a")))
+    store.commit(commit("r2", write("b"), at=1))
+    fields = {"content": "NULL", "erased_by": "2"}
+    others: tuple[dict[str, str], ...] = (
+        {"memory_snapshot_id": "2"},
+        {"namespace": "'x'"},
+        {"key": "'x'"},
+        {"fingerprint": "NULL"},
+        {"erased_by": "1"},
+        {"erased_by": "NULL"},
+        {"content": "'\\x02'"},
+        {"content": "'\\x0301'"},
+    )
+
+    def erase(**changes: str) -> None:
+        named = ", ".join(f"{name} = {value}" for name, value in {**fields, **changes}.items())
+        admin.execute(f"UPDATE versions SET {named} WHERE key = 'a'")  # type: ignore[arg-type]  # Made here.
+
+    for change in others:
+        with pytest.raises(psycopg.errors.RaiseException, match="append-only"):
+            erase(**change)
+    erase()
+
+    for change in ({}, {"content": "'\\x02'", "erased_by": "NULL"}):
+        with pytest.raises(psycopg.errors.RaiseException, match="append-only"):
+            erase(**change)
+
+
 def test_a_reader_can_not_write(store: Store) -> None:
     with pytest.raises(StoreFailed, match="read-only transaction"):
         _storage(store)._rows("DELETE FROM buffers")

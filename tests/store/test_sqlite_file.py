@@ -49,6 +49,38 @@ def test_truth_is_append_only(tmp_path: Path, table: str) -> None:
             connection.execute(statement)
 
 
+def test_a_version_can_only_be_erased_once_by_a_later_commit_and_in_nothing_else_changed(
+    tmp_path: Path,
+) -> None:
+    store = sqlite_store(tmp_path / "store.db")
+    store.commit(commit("r1", write("a")))
+    store.commit(commit("r2", write("b"), at=1))
+    connection = open_writer(str(tmp_path / "store.db"), ManualClock(), "1")
+    erase = "UPDATE versions SET content = NULL, erased_by = 2{} WHERE key = 'a'"
+    also = (
+        "id = id + 1",
+        "namespace = 'x'",
+        "key = 'x'",
+        "action = 3 - action",
+        "fingerprint = x'00'",
+        "erased_by = 1",
+        "erased_by = NULL",
+        "content = x'02'",
+        "content = x'0301'",
+    )
+    for change in also:
+        with pytest.raises(apsw.ConstraintError, match="append-only"):
+            connection.execute(erase.format(f", {change}"))
+    connection.execute(erase.format(""))
+
+    for statement in (
+        erase.format(""),
+        "UPDATE versions SET content = x'02', erased_by = NULL WHERE key = 'a'",
+    ):
+        with pytest.raises(apsw.ConstraintError, match="append-only"):
+            connection.execute(statement)
+
+
 @pytest.mark.parametrize("version", ["3.7.0", "3.45.1", "3.51.2"])
 def test_a_sqlite_with_the_log_restart_bug_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, version: str
