@@ -6,6 +6,7 @@ import pytest
 
 from standfast import Memory
 from standfast.clock import ManualClock
+from standfast.limits import MAX_MESSAGE_POSITION
 from standfast.memory import conversations
 from standfast.memory.messages import read_messages
 from standfast.records.origins import Origin
@@ -19,7 +20,7 @@ def memory() -> Memory:
     return Memory.open(":memory:", clock=ManualClock())
 
 
-def _said(text: str, **fields: Any) -> dict[str, Any]:
+def _said(text: Any, **fields: Any) -> dict[str, Any]:
     return {"role": "user", "content": text, **fields}
 
 
@@ -82,7 +83,7 @@ def test_messages_are_the_session_again_only_if_all_that_overlap_are_the_same(me
 
 
 def test_the_last_position_is_a_position_and_the_next_is_none(memory: Memory) -> None:
-    last = conversations.MAX_MESSAGE_POSITION
+    last = MAX_MESSAGE_POSITION
     memory.add([_said("The end.", position=last)], session="s")
 
     assert [one.position for one in memory.session("s")] == [last]

@@ -82,7 +82,7 @@ def test_a_version_can_only_be_erased_once_by_a_later_commit_and_in_nothing_else
 
     def erase(**changes: str) -> None:
         named = ", ".join(f"{name} = {value}" for name, value in {**fields, **changes}.items())
-        admin.execute(f"UPDATE versions SET {named} WHERE key = 'a'")  # type: ignore[arg-type]  # Made here.
+        admin.execute(f"UPDATE versions SET {named} WHERE key = 'a'")
 
     for change in others:
         with pytest.raises(psycopg.errors.RaiseException, match="append-only"):
