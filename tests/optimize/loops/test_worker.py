@@ -258,8 +258,8 @@ def test_a_reply_that_can_not_be_sent_is_told_or_buried_and_the_loop_lives_on(
     loop = Mute(requests, lambda _, said: said if said == "good" else object())  # type: ignore[arg-type, return-value]
     _run(loop, 3)
 
-    assert [message.body for message in replies.receive(max_messages=5)] == ["bad: UnsendableBody", "good"]
-    assert "UnsendableBody" in requests.dead_letters()[0].problem
+    assert [message.body for message in replies.receive(max_messages=5)] == ["bad: MailboxError", "good"]
+    assert "MailboxError" in requests.dead_letters()[0].problem
 
 
 def test_bad_optimise_requests_are_answered_or_buried_and_the_loop_lives_on(

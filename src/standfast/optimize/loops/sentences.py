@@ -30,7 +30,7 @@ from itertools import pairwise
 from typing import Final
 
 from standfast.recall.analysis import analyzer_of
-from standfast.recall.word_lists import parsed_sections
+from standfast.recall.word_lists import parsed_lines
 
 LANGUAGES: Final = ("English", "German", "French", "Spanish")
 """The languages whose words are known."""
@@ -123,8 +123,8 @@ def _words() -> dict[str, frozenset[str]]:
     """Return the words of each kind, in all languages."""
     text = files("standfast.optimize.loops").joinpath("words", "commitments.txt").read_text(encoding="utf-8")
     found: dict[str, set[str]] = {}
-    for section, words in parsed_sections("commitments", text).items():
-        found.setdefault(section.partition(" ")[0], set()).update(words)
+    for section, lines in parsed_lines("commitments", text).items():
+        found.setdefault(section.partition(" ")[0], set()).update(*lines)
     return {kind: frozenset(words) for kind, words in found.items()}
 
 
