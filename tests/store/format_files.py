@@ -16,7 +16,7 @@ import msgspec
 from standfast.clock import CountedIds, ManualClock
 from standfast.govern.approvals.approvals import Decision, Statement
 from standfast.memory import Memory
-from standfast.store.sqlite.schema import FIRST_VERSION, MIGRATIONS
+from standfast.store.sqlite.schema import MIGRATIONS
 from tests.govern.seals import SIGNERS, signed
 
 FOLDER = Path(__file__).parent / "formats"
@@ -91,7 +91,7 @@ def open_at(path: Path) -> Memory:
 
 def main() -> None:
     """Write the store of the present format."""
-    version = FIRST_VERSION + len(MIGRATIONS) - 1
+    version = len(MIGRATIONS)
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "agent.db"
         with open_at(path) as memory:

@@ -161,4 +161,4 @@ def test_many_may_open_a_new_database_at_once(postgres_url: str, admin: psycopg.
 
     assert len(stores) == 8
     versions = admin.execute("SELECT version FROM migrations ORDER BY version").fetchall()
-    assert versions == [(server.FIRST_VERSION + number,) for number in range(len(server.MIGRATIONS))]
+    assert versions == [(number,) for number in range(1, len(server.MIGRATIONS) + 1)]

@@ -13,7 +13,7 @@ from standfast.clock import CountedIds, ManualClock, RandomIds, SystemClock
 from standfast.errors import CannotOpen, Corruption, StoreBusy, StoreError
 from standfast.store.sqlite import file as sqlite_file
 from standfast.store.sqlite.file import PRAGMAS, file_system_of, open_reader, open_writer
-from standfast.store.sqlite.schema import FIRST_VERSION, MIGRATIONS
+from standfast.store.sqlite.schema import MIGRATIONS
 from tests.store.builders import commit, contents, sqlite_store, write
 from tests.store.recording_vfs import CHILDREN
 
@@ -141,7 +141,7 @@ def test_a_migration_and_its_record_are_one_transaction(
     store.close()
     with apsw.Connection(str(tmp_path / "store.db")) as connection:
         assert connection.execute("SELECT version FROM migrations ORDER BY version").fetchall() == [
-            (version,) for version in range(FIRST_VERSION, FIRST_VERSION + len(MIGRATIONS) + 1)
+            (version,) for version in range(1, len(MIGRATIONS) + 2)
         ]
 
 

@@ -69,12 +69,7 @@ SAFE_SETTINGS: Final = (
     ),
 )
 
-FIRST_VERSION: Final = 10
-"""The version of the schema that the first migration makes.
-
-Older stores had other tables and can't be read.
-"""
-
+# Step n leads to version n. A step that was released never changes.
 MIGRATIONS: Final = (
     f"""
     CREATE TABLE migrations (version bigint PRIMARY KEY, applied_at timestamptz NOT NULL);
@@ -144,24 +139,20 @@ MIGRATIONS: Final = (
         END
     ))
     EXECUTE FUNCTION refuse();
-    """.replace("TEXT", 'text COLLATE "C"'),
-    """
     CREATE TABLE vectors (
-        namespace text COLLATE "C" NOT NULL,
-        key text COLLATE "C" NOT NULL,
+        namespace TEXT NOT NULL,
+        key TEXT NOT NULL,
         memory_snapshot_id bigint NOT NULL REFERENCES commits (memory_snapshot_id),
-        embedder text COLLATE "C" NOT NULL,
+        embedder TEXT NOT NULL,
         since bigint NOT NULL REFERENCES commits (memory_snapshot_id),
         content bytea NOT NULL,
         ended bigint
     );
     CREATE UNIQUE INDEX vectors_by_place ON vectors (namespace, key, memory_snapshot_id, embedder);
     CREATE INDEX vectors_by_since ON vectors (since);
-    """,
-    """
     CREATE TABLE temporary (
-        kind text COLLATE "C" NOT NULL,
-        row_id text COLLATE "C" NOT NULL,
+        kind TEXT NOT NULL,
+        row_id TEXT NOT NULL,
         version bigint NOT NULL,
         content bytea NOT NULL,
         keep_seconds double precision NOT NULL,
@@ -169,8 +160,6 @@ MIGRATIONS: Final = (
         PRIMARY KEY (kind, row_id)
     );
     CREATE INDEX temporary_by_end ON temporary (expires_at);
-    """,
-    """
     CREATE TABLE segments (
         segment_id TEXT PRIMARY KEY,
         namespace TEXT NOT NULL,
@@ -268,10 +257,10 @@ class Server:
             return
         with connection.transaction():
             connection.execute(*BEGIN_LOCKED[1])
-            known = self._schema_version(connection) or FIRST_VERSION - 1
+            known = self._schema_version(connection)
             if not connection.execute("SELECT FROM pg_namespace WHERE nspname = %s", (SCHEMA,)).fetchall():
                 connection.execute(f"CREATE SCHEMA {SCHEMA}")
-            for version, migration in enumerate(MIGRATIONS[known + 1 - FIRST_VERSION :], known + 1):
+            for version, migration in enumerate(MIGRATIONS[known:], known + 1):
                 connection.execute(migration)
                 connection.execute("INSERT INTO migrations VALUES (%s, clock_timestamp())", (version,))
             identity = "INSERT INTO branches VALUES (0, %s, 0, 0, 0) ON CONFLICT DO NOTHING"
@@ -289,17 +278,11 @@ class Server:
                 " Standfast"
             )
             raise CannotOpen(store=self.name, problem=problem)
-        if 0 < version < FIRST_VERSION:
-            problem = (
-                f"its schema has version {version}, and this Standfast reads {FIRST_VERSION} and newer; "
-                "export it with the Standfast that wrote it, and import that here"
-            )
-            raise CannotOpen(store=self.name, problem=problem)
         return int(version)
 
 
 def _newest_version() -> int:
-    return FIRST_VERSION + len(MIGRATIONS) - 1
+    return len(MIGRATIONS)
 
 
 class SerializationConflict(Exception):

@@ -21,7 +21,7 @@ from standfast.errors import CannotOpen, Corruption, StoreBusy, StoreFailed
 from standfast.ledger.chain import Tip
 from standfast.limits import MAX_BUSY_SECONDS
 from standfast.records.canon import utc_text
-from standfast.store.sqlite.schema import FIRST_VERSION, MIGRATIONS
+from standfast.store.sqlite.schema import MIGRATIONS
 
 APPLICATION_ID: Final = 0x53544654  # "STFT"
 CHECKSUM_VFS: Final = "cksmvfs"
@@ -369,8 +369,8 @@ def _migrate(connection: apsw.Connection, path: str, clock: Clock, new_id: str) 
         return
     connection.execute("BEGIN EXCLUSIVE")
     try:
-        known = _version(connection, path) or FIRST_VERSION - 1
-        for version, migration in enumerate(MIGRATIONS[known + 1 - FIRST_VERSION :], known + 1):
+        known = _version(connection, path)
+        for version, migration in enumerate(MIGRATIONS[known:], known + 1):
             connection.execute(migration)
             connection.execute("INSERT INTO migrations VALUES (?, ?)", (version, utc_text(clock.now())))
             connection.execute(f"PRAGMA user_version = {version}")
@@ -391,17 +391,11 @@ def _version(connection: apsw.Connection, path: str) -> int:
             " Standfast"
         )
         raise CannotOpen(store=path, problem=problem)
-    if 0 < version < FIRST_VERSION:
-        problem = (
-            f"its schema has version {version}, and this Standfast reads {FIRST_VERSION} and newer; "
-            "export it with the Standfast that wrote it, and import that here"
-        )
-        raise CannotOpen(store=path, problem=problem)
     return version
 
 
 def _newest_version() -> int:
-    return FIRST_VERSION + len(MIGRATIONS) - 1
+    return len(MIGRATIONS)
 
 
 @contextmanager

@@ -23,12 +23,7 @@ from standfast.store.compression import (
 )
 from standfast.store.protocol import AppliedCommit, Buffer, Vector, VectorQuery, Version, VersionQuery
 
-FIRST_VERSION: Final = 10
-"""The version of the schema that the first migration makes.
-
-Older stores had other tables and can't be read.
-"""
-
+# Step n leads to version n. A step that was released never changes.
 MIGRATIONS: Final = (
     f"""
     CREATE TABLE migrations (version INTEGER PRIMARY KEY, applied_at TEXT NOT NULL) STRICT;
@@ -95,8 +90,6 @@ MIGRATIONS: Final = (
     )
     BEGIN SELECT RAISE(ABORT, 'append-only'); END;
     CREATE TRIGGER versions_never_shrink BEFORE DELETE ON versions BEGIN SELECT RAISE(ABORT, 'append-only'); END;
-    """,
-    """
     CREATE TABLE vectors (
         namespace TEXT NOT NULL,
         key TEXT NOT NULL,
@@ -108,8 +101,6 @@ MIGRATIONS: Final = (
     ) STRICT;
     CREATE UNIQUE INDEX vectors_by_place ON vectors (namespace, key, memory_snapshot_id, embedder);
     CREATE INDEX vectors_by_since ON vectors (since);
-    """,
-    """
     CREATE TABLE temporary (
         kind TEXT NOT NULL,
         row_id TEXT NOT NULL,
@@ -120,8 +111,6 @@ MIGRATIONS: Final = (
         PRIMARY KEY (kind, row_id)
     ) STRICT, WITHOUT ROWID;
     CREATE INDEX temporary_by_end ON temporary (expires_at);
-    """,
-    """
     CREATE TABLE segments (
         segment_id TEXT PRIMARY KEY,
         namespace TEXT NOT NULL,
