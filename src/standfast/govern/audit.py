@@ -37,8 +37,7 @@ from standfast.records.canon import parse
 from standfast.records.rows import SYSTEM_NAMESPACE, RowKind, kind_of_row
 from standfast.records.scopes import prefix_in, prefix_of
 from standfast.records.vocabulary import ActionType, Band, Record, Verdict
-from standfast.store.audit import verified
-from standfast.store.protocol import BEHIND_ALL_KEYS, Version
+from standfast.store.protocol import BEHIND_ALL_KEYS, Version, verified
 from standfast.store.store import Store
 from standfast.store.stored_records import record_of
 

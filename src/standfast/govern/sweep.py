@@ -22,9 +22,8 @@ from standfast.records.canon import parse
 from standfast.records.rows import RULES, Retention, RowKind
 from standfast.records.scopes import prefix_in, prefix_of, row_key
 from standfast.records.vocabulary import ActionType, Band, Receipt, Record, Tier
-from standfast.store.audit import verified
 from standfast.store.commit import Commit, ExtraWrites, Fact, Write, no_extra_writes
-from standfast.store.protocol import Version
+from standfast.store.protocol import Version, verified
 from standfast.store.store import Store
 from standfast.store.stored_records import record_of
 

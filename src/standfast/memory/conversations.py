@@ -489,7 +489,7 @@ def with_facts(
 ) -> AddedMessages:
     """The answer with the facts in its messages.
 
-    The messages are stored already, so a failure is told in the answer.
+    The messages are stored already, so a failure is part of the answer.
 
     Args:
         session: The messages of the session.

@@ -30,8 +30,7 @@ from standfast.records.rows import RowKind
 from standfast.records.scopes import name_in, prefix_of, scope_in, scoped_key
 from standfast.records.timestamps import instant_text
 from standfast.records.vocabulary import Band, JsonScalar, Record, Value, Verdict, shown
-from standfast.store.audit import verified
-from standfast.store.protocol import Version
+from standfast.store.protocol import Version, verified
 from standfast.store.store import Store
 from standfast.store.stored_records import record_of
 

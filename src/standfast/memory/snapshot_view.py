@@ -61,7 +61,7 @@ class SnapshotReader:
         require_readable: Raises if reading is not allowed; takes what was to be done.
         language: The language of the namespace's texts; see ``recall.LANGUAGES``.
         vectors: The vectors of the records, and who makes those of queries.
-        may_write: Whether the index may be stored beside the records.
+        may_write: Whether the index may be stored next to the records.
         warn: Called with what is wrong with the stored index.
     """
 

@@ -19,8 +19,7 @@ from standfast.ledger.chain import Branch, Entry, Tip, walk
 from standfast.ledger.notary import problems_of_ledger
 from standfast.ledger.note import VerifyingKey
 from standfast.limits import COPY_PAGE_RECORDS, SCAN_PAGE_RECORDS
-from standfast.records.canon import fingerprint_of_bytes, normal_string
-from standfast.records.vocabulary import ActionType
+from standfast.records.canon import normal_string
 from standfast.store.commit import (
     COMMIT_KIND,
     ERASURE_KIND,
@@ -38,6 +37,7 @@ from standfast.store.protocol import (
     VectorQuery,
     Version,
     VersionQuery,
+    verified,
 )
 
 _ERASURE_MARKER: Final = b'"kind":"%s"' % ERASURE_KIND.encode()
@@ -48,20 +48,6 @@ _BEFORE_FACT: Final = re.compile(
 )
 _BEHIND_FACT: Final = re.compile(rb'\},"kind":"([a-z_]+)","previous":"[0-9a-f]{64}","seq":[0-9]+\}')
 _COMMIT_FIELDS: Final = ("memory_snapshot_id", "commit_id", "run_id", "commit_payload_fingerprint")
-
-
-def verified(version: Version) -> Version:
-    """Return the version if its content matches its fingerprint or was lawfully erased; otherwise
-    ``Corruption``.
-    """
-    if version.content is not None and fingerprint_of_bytes(version.content) == version.fingerprint:
-        return version
-    if version.content is None:
-        if version.fingerprint is None and version.action is ActionType.EXPIRE:
-            return version
-        if version.fingerprint is not None and version.erased_by is not None:
-            return version
-    raise Corruption(what=_name_of(version), problem="its content does not match its fingerprint")
 
 
 def checksummed(signed_bytes: bytes) -> bytes:
@@ -159,11 +145,11 @@ def _problems_of_branches(restores: Iterable[Entry], branches: Sequence[Branch])
         return
     rows = {branch.ledger_seq: branch for branch in branches[1:]}
     for entry in restores:
-        if (told := _EntryReader(entry)).kind != RESTORE_KIND:
+        if (logged := _EntryReader(entry)).kind != RESTORE_KIND:
             continue
         row = rows.pop(entry.seq, None)
         expected = None if row is None else {**asdict(row), "store_id": branches[0].branch_id}
-        if expected is None or any(told.body.get(name) != value for name, value in expected.items()):
+        if expected is None or any(logged.body.get(name) != value for name, value in expected.items()):
             yield f"entry {entry.seq} of the ledger tells of a restore, but the store's branches do not"
     for branch in rows.values():
         yield f"the ledger does not tell of branch {branch.number} of the store"
@@ -194,7 +180,7 @@ def _problems_of_commit(
         if (problem := erasures.problem_of(row)) is not None:
             yield problem
         if not (row.key.isascii() and row.namespace.isascii()) and not _is_normal(row):
-            yield f"{_name_of(row)}: its name is not in NFC"
+            yield f"{row}: its name is not in NFC"
     reasons, facts = _reasons_and_facts(entries[first:])
     lines = [
         (row.namespace, row.key, row.action, row.fingerprint, reasons.get((row.namespace, row.key)))
@@ -218,11 +204,11 @@ def _reasons_and_facts(entries: list[Entry]) -> tuple[dict[RecordKey, str], list
         if (fact := _fact_in(entry)) is not None:
             facts.append(fact)
             continue
-        told = _EntryReader(entry)
-        if told.kind != ERASURE_KIND:
-            facts.append(Fact.of(told.kind, told.body.get("told", {})))
-        elif (erasure := told.erasure) is not None:
-            reasons[erasure.namespace, erasure.key] = str(told.body.get("reason"))
+        logged = _EntryReader(entry)
+        if logged.kind != ERASURE_KIND:
+            facts.append(Fact.of(logged.kind, logged.body.get("told", {})))
+        elif (erasure := logged.erasure) is not None:
+            reasons[erasure.namespace, erasure.key] = str(logged.body.get("reason"))
     return reasons, facts
 
 
@@ -291,9 +277,9 @@ class _ErasureReader:
             ledger = (
                 "the ledger has no such erasure" if expected is None else f"snapshot {expected} erased it"
             )
-            return f"{_name_of(row)}: it says that snapshot {row.erased_by} erased it, but {ledger}"
+            return f"{row}: it says that snapshot {row.erased_by} erased it, but {ledger}"
         if expected is not None and row.content is not None:
-            return f"{_name_of(row)}: snapshot {expected} erased it, but its content is still there"
+            return f"{row}: snapshot {expected} erased it, but its content is still there"
         return None
 
 
@@ -312,7 +298,7 @@ class _VersionReader:
     def take(self, snapshot: int) -> list[Version]:
         """The versions of a snapshot, by namespace and key."""
         if snapshot > self._until and not self._has_read_ahead(snapshot):
-            # A commit can hold gigabytes, and a row that can't be read is to be told of its own commit.
+            # A commit can hold gigabytes, and a row that can't be read is a problem of its own commit.
             self._snapshots, self._ahead = 1, {}
             rows = self._storage.versions(VersionQuery(snapshot=snapshot))
             self._snapshots = 2 if len(rows) < COPY_PAGE_RECORDS else 1
@@ -417,10 +403,6 @@ def _all_commits(storage: Storage) -> Iterator[AppliedCommit]:
 def _is_normal(version: Version) -> bool:
     """Whether the line of a version in the payload names it as it is stored."""
     return all(normal_string(name) == name for name in (version.namespace, version.key))
-
-
-def _name_of(version: Version) -> str:
-    return f"{version.namespace}/{version.key} in snapshot {version.memory_snapshot_id}"
 
 
 def _title_of(applied: AppliedCommit) -> str:

@@ -14,7 +14,9 @@ from typing import Final, Protocol
 
 import msgspec
 
+from standfast.errors import Corruption
 from standfast.ledger.chain import Branch, Entry, Tip
+from standfast.records.canon import fingerprint_of_bytes
 from standfast.records.rows import RULES, RowKind
 from standfast.records.scopes import prefix_in
 from standfast.records.vocabulary import ActionType, Band, BufferState, Value
@@ -159,6 +161,23 @@ class Version(msgspec.Struct, frozen=True, gc=False):
     fingerprint: str | None
     content: bytes | None
     erased_by: int | None = None
+
+    def __str__(self) -> str:
+        return f"{self.namespace}/{self.key} in snapshot {self.memory_snapshot_id}"
+
+
+def verified(version: Version) -> Version:
+    """Return the version if its content matches its fingerprint or was lawfully erased; otherwise
+    ``Corruption``.
+    """
+    if version.content is not None and fingerprint_of_bytes(version.content) == version.fingerprint:
+        return version
+    if version.content is None:
+        if version.fingerprint is None and version.action is ActionType.EXPIRE:
+            return version
+        if version.fingerprint is not None and version.erased_by is not None:
+            return version
+    raise Corruption(what=str(version), problem="its content does not match its fingerprint")
 
 
 class Erasure(msgspec.Struct, frozen=True):

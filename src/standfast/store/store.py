@@ -35,7 +35,7 @@ from standfast.limits import (
 )
 from standfast.records.vocabulary import AbortReason, BufferState, Receipt
 from standfast.store import audit, pipeline
-from standfast.store.audit import verified, verified_vector
+from standfast.store.audit import verified_vector
 from standfast.store.backup import copy_store
 from standfast.store.commit import Commit, Fact, VectorMaker
 from standfast.store.group_commit import GroupCommit
@@ -56,6 +56,7 @@ from standfast.store.protocol import (
     VectorQuery,
     Version,
     VersionQuery,
+    verified,
 )
 
 _T = TypeVar("_T")

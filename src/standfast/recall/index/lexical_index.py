@@ -45,8 +45,7 @@ from standfast.recall.index.segment import (
 )
 from standfast.records.scopes import key_parts, prefix_in, scoped_key
 from standfast.records.vocabulary import ActionType, Band
-from standfast.store.audit import verified
-from standfast.store.protocol import PartName, Version
+from standfast.store.protocol import PartName, Version, verified
 from standfast.store.store import Store
 from standfast.store.stored_records import record_line
 
