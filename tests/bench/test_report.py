@@ -263,7 +263,7 @@ def test_a_column_that_only_some_episodes_have_is_a_mean_over_those() -> None:
 
     assert table.headings == ("Place", "Policy", "Track", "balanced_recall", "recall_docs")
     assert table.lines == [["1", "P", "t", "0.500 [0.500, 0.500]", "0.500"]]
-    assert "Labels of documentation have a precision of 0.25" in table.notes[1]
+    assert "Labels of documentation have a precision of 0.21" in table.notes[1]
 
 
 def test_sizes_have_units() -> None:

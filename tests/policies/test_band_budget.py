@@ -97,7 +97,14 @@ def test_releasing_frees_the_bytes_of_these_keys_only() -> None:
 
 @pytest.mark.parametrize(
     "policy",
-    ["RecencyBias(expiries=0)", "MergeFirst", "DriftValue", "RandomPolicy", "UniformSample(every=2)"],
+    [
+        "RecencyBias(expiries=0)",
+        "MergeFirst",
+        "DriftValue",
+        "RareDrift",
+        "RandomPolicy",
+        "UniformSample(every=2)",
+    ],
 )
 def test_a_replayed_stream_gives_the_same_state_and_the_same_next_step(policy: str) -> None:
     stream = _Stream(_band(700, policy, seed=3))

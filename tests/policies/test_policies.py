@@ -218,3 +218,19 @@ def test_the_target_of_an_expiry_is_checked() -> None:
     for wrong in (True, 1.0, -1):
         with pytest.raises(InvalidValue):
             expire(wrong)
+
+
+def test_rare_drift_prefers_the_change_that_is_rare_in_this_stream() -> None:
+    """Nine removals and one deprecation: one step fits. By score alone the removals win; here the rare one does."""
+    steps = [
+        Step(t=t, observation={"api": f"e{t}", "content": f"Removed the option number {t}"}) for t in range(9)
+    ]
+    steps.append(Step(t=9, observation={"api": "e9", "content": "Deprecated the only such thing"}))
+
+    def kept(name: str) -> set[int]:
+        store = ByteMemoryStore(ByteBudget(110))
+        run_policy(PolicySpec.parse(name).build(), steps, store)
+        return store.retained()
+
+    assert kept("DriftValue") != {9}
+    assert kept("RareDrift") == {9}

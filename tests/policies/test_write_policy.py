@@ -75,7 +75,7 @@ def own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_all_policies_of_the_document_are_registered() -> None:
-    assert set(policy_names()) >= DOCUMENT | {"DriftValue", "MergeFirst"}
+    assert set(policy_names()) >= DOCUMENT | {"DriftValue", "MergeFirst", "RareDrift"}
     assert all(PolicySpec.parse(name).kind.__doc__ for name in policy_names())
 
 

@@ -1,6 +1,7 @@
-"""Standfast's own two policies: ``DriftValue`` reads what changed, ``MergeFirst`` only whether something did.
+"""Standfast's own policies: ``DriftValue`` reads what changed, ``RareDrift`` also how rare that is in the stream,
+and ``MergeFirst`` only whether something changed.
 
-Neither sees hints or labels. Both store a step as cheaply as possible (as a delta of a stored base, or in
+None sees hints or labels. They store a step as cheaply as possible (as a delta of a stored base, or in
 full), never store a repetition, and when the budget is full expire the groups with the least value per byte,
 if those are worth less than the new step. A group is a base with its deltas; it expires as a whole, so no
 delta is orphaned. ``docs/policies.md`` has the results.
@@ -9,6 +10,7 @@ delta is orphaned. ``docs/policies.md`` has the results.
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from heapq import heapify, heappop, heappush
+from math import log
 from typing import ClassVar
 
 from standfast.clock import seeded
@@ -191,6 +193,28 @@ class DriftValue(_ValuePerByte):
 
     def _value(self, step: Step) -> float:
         return drift_score(step.observation, self._seen.before(step)) ** 2
+
+
+class RareDrift(_ValuePerByte):
+    """Keeps what changed most, per byte, and more of it the rarer such a change is in this stream.
+
+    The value of a step is score² × log(1 + N / (n + 1)): N counts the steps so far that changed something, n
+    those with the same score before this one.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._changes = 0
+        self._of_score: dict[float, int] = {}
+
+    def _value(self, step: Step) -> float:
+        score = drift_score(step.observation, self._seen.before(step))
+        if score <= 0:
+            return 0.0
+        before = self._of_score.get(score, 0)
+        self._changes += 1
+        self._of_score[score] = before + 1
+        return score**2 * log(1 + self._changes / (before + 1))
 
 
 class MergeFirst(_ValuePerByte):

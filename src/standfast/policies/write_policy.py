@@ -168,6 +168,7 @@ BUILT_IN: Final = {
     "PriorityGreedy": "baselines",
     "DriftValue": "drift",
     "MergeFirst": "drift",
+    "RareDrift": "drift",
 }
 
 ALIASES: Final = {
