@@ -149,6 +149,17 @@ def test_ten_episodes_rank_fifteen_policies_against_a_baseline() -> None:
     assert compare(_fifteen(30), baseline="good0").baseline == "good0"
 
 
+def test_a_policy_that_keeps_nothing_is_never_beside_the_best() -> None:
+    """Also where the baseline keeps nothing either, so that the two can't be told apart."""
+    scores = _fifteen(10)
+    scores["RecencyBias"] = scores["NeverWrite"] = dict.fromkeys(range(10), 0.0)
+    compared = compare(scores)
+
+    assert compared.places()["NeverWrite"] == compared.places()["RecencyBias"] == (14, 15)
+    assert compared.places()["good0"] == (1, 13)
+    assert compared.ties() == []
+
+
 def test_the_winner_and_the_significance_are_of_one_statistic() -> None:
     """One large loss against many small wins: ranks would call it a win, the mean a loss; here nobody wins."""
     a = dict.fromkeys(range(20), 0.51) | {20: 0.0}

@@ -236,6 +236,12 @@ def critical_difference(comparison: PolicyComparison, max_bytes: int, metric: st
     scale = (max(len(order), 2) - 1) / ((best - worst) or 1.0)
     ranks = {name: 1 + scale * (best - means[name]) for name in order}
     ties = comparison.ties()
+    apart = {pair.first for pair in comparison.pairs if pair.significant and comparison.baseline is not None}
+    said = (
+        "A bar joins policies of which no two differ significantly"
+        if comparison.baseline is None
+        else f"A star marks a policy that differs significantly from {comparison.baseline}"
+    )
     left = (len(order) + 1) // 2
     plot = Plot(8.5, 0.26 * left + 0.14 * len(ties) + 1.5)
     (axes,) = plot.axes
@@ -265,15 +271,14 @@ def critical_difference(comparison: PolicyComparison, max_bytes: int, metric: st
         axes.text(
             edge + (-0.1 if on_left else 0.1),
             y,
-            f"{name} ({means[name]:.3f})",
+            f"{name} ({means[name]:.3f}){'*' if name in apart else ''}",
             ha="right" if on_left else "left",
             va="center",
             fontsize=8,
         )
     plot.caption(
-        f"Mean {metric.replace('_', ' ')} at {size_name(max_bytes)}, best on the left. A bar joins policies of which"
-        " no two differ significantly (sign-flip test of the mean difference, Holm's correction, 5 %).\n"
-        + comparison.limits()
+        f"Mean {metric.replace('_', ' ')} at {size_name(max_bytes)}, best on the left."
+        f" {said} (sign-flip test of the mean difference, Holm's correction, 5 %).\n" + comparison.limits()
     )
     return plot
 

@@ -8,7 +8,8 @@
 - Two policies are compared on the same units by the mean of their differences: how often is it as large if each
   difference could as well have the other sign? All signs are tried for up to 16 units, 20,000 draws beyond.
 - Holm's correction covers the family of a table: all pairs, or, where so few units can't show that any pair
-  differs, each policy against one baseline. What is better than the baseline is then also better than what is worse.
+  differs, each policy against one baseline. What is better than the baseline is then also better than what is worse
+  than it, or than what is above it on no unit at all.
 - A policy's place is a range: 1 + the number of policies that are significantly better, to the last place that is
   not taken by a significantly worse one.
 
@@ -196,6 +197,8 @@ class PolicyComparison(msgspec.Struct, frozen=True, kw_only=True):
     histories: int
     baseline: str | None = None
     """With which each policy was compared; None if all were compared with each other."""
+    never_above: frozenset[str] = frozenset()
+    """Policies that are above the baseline on no unit."""
 
     @property
     def units(self) -> int:
@@ -218,14 +221,16 @@ class PolicyComparison(msgspec.Struct, frozen=True, kw_only=True):
         }
         if self.baseline is not None:
             above = [first for first, second in wins if second == self.baseline]
-            below = [second for first, second in wins if first == self.baseline]
+            below = {second for first, second in wins if first == self.baseline} | self.never_above
             wins |= {(one, other) for one in above for other in below}
         return wins
 
     def ties(self) -> list[list[str]]:
         """Return the tie groups of a critical-difference diagram: the longest runs by mean without a
-        significant pair.
+        significant pair. Policies that were compared with a baseline only have none.
         """
+        if self.baseline is not None:
+            return []
         order = sorted(self.means, key=lambda name: (-self.means[name], name))
         wins = self._wins()
         groups: list[tuple[int, int]] = []
@@ -295,4 +300,11 @@ def compare(
         episodes=len(shared),
         histories=len(set(of)) if of is not None else len(shared),
         baseline=baseline,
+        never_above=frozenset(
+            name
+            for name in names
+            if baseline is not None
+            and name != baseline
+            and all(own <= other for own, other in zip(units[name], units[baseline], strict=True))
+        ),
     )

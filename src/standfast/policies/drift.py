@@ -198,7 +198,7 @@ class DriftValue(_ValuePerByte):
 class RareDrift(_ValuePerByte):
     """Keeps what changed most, per byte, and more of it the rarer such a change is in this stream.
 
-    The value of a step is score² × log(1 + N / (n + 1)): N counts the steps so far that changed something, n
+    The value of a step is score² * log(1 + N / (n + 1)): N counts the steps so far that changed something, n
     those with the same score before this one.
     """
 
