@@ -201,8 +201,8 @@ def cut_after(snapshot: int) -> str:
     """Take away the newest commits with all that belongs to them."""
     return (
         "DELETE FROM ledger WHERE seq > (SELECT ledger_seq FROM commits WHERE memory_snapshot_id ="
-        f" {snapshot});DELETE FROM versions WHERE id >> 16 > {snapshot};UPDATE versions SET erased_by = NULL"
-        f" WHERE erased_by > {snapshot};DELETE FROM commits WHERE memory_snapshot_id > {snapshot}"
+        f" {snapshot});DELETE FROM vectors WHERE since > {snapshot};DELETE FROM versions WHERE id >> 16 >"
+        f" {snapshot};UPDATE versions SET erased_by = NULL WHERE erased_by > {snapshot};DELETE FROM commits WHERE memory_snapshot_id > {snapshot}"
     )
 
 
