@@ -30,6 +30,7 @@ _COMMANDS: Final = {
         "judge": ("governance", "Say what would happen to a text and why, without storing it."),
         "approvals": ("governance", "List, approve and reject proposals."),
         "patterns": ("governance", "List and lift patterns of attacks."),
+        "refusals": ("governance", "List and lift what is remembered as rejected."),
         "retention": ("store", "Archive and delete what is past its retention period."),
         "verify": ("verify", "Verify storage, ledger, checkpoints, evidence and signatures."),
         "receipt": ("verify", "Print a proof that an entry is in the ledger."),

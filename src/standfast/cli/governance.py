@@ -1,4 +1,4 @@
-"""``standfast judge``, ``approvals`` and ``patterns``."""
+"""``standfast judge``, ``approvals``, ``patterns`` and ``refusals``."""
 
 import getpass
 import os
@@ -427,3 +427,40 @@ def lift_pattern(source: str, *, reason: str, scope: str, target: MemoryTarget) 
         print_json({"source": source, "receipt": receipt.as_json()})
     else:
         click.echo(f"{source}: lifted; ledger entry {receipt.ledger_seq}")
+
+
+@click.group("refusals")
+def refusals_command() -> None:
+    """List and lift what is remembered as rejected: by a human, or as an attack of one source."""
+
+
+@refusals_command.command("list")
+@click.option("--scope", default=ALL_SCOPES, help="Only in this scope with all below it; * for all.")
+@memory_options
+def list_refusals(scope: str, target: MemoryTarget) -> None:
+    """List the refusals that apply now, ordered by scope. Each fades after 90 days."""
+    with target.opened() as memory:
+        refusals = memory.refusals(scope=scope)
+    if target.as_json:
+        print_json({"refusals": [refusal.as_json() for refusal in refusals]})
+        return
+    for refusal in refusals:
+        what = f"an attack from {refusal.source}" if refusal.source else "rejected by a human"
+        click.echo(f"{refusal.refusal_id} in {refusal.scope}: {what}; fades on {refusal.fades_on}")
+    if not refusals:
+        click.echo("No refusal is remembered.")
+
+
+@refusals_command.command("lift")
+@click.argument("refusal")
+@click.option("--reason", required=True, help="Why; recorded in the ledger.")
+@click.option("--scope", default=ALL_SCOPES, help="Lift it in this scope with all below it; * for all.")
+@memory_options
+def lift_refusal(refusal: str, *, reason: str, scope: str, target: MemoryTarget) -> None:
+    """Lift REFUSAL (an id that `refusals list` prints, or a source such as web:example.com) before it fades."""
+    with target.opened() as memory:
+        receipt = memory.lift_refusal(refusal, reason=reason, by=getpass.getuser(), scope=scope)
+    if target.as_json:
+        print_json({"refusal": refusal, "receipt": receipt.as_json()})
+    else:
+        click.echo(f"{refusal}: lifted; ledger entry {receipt.ledger_seq}")

@@ -27,7 +27,7 @@ from standfast.govern.evidence import (
 )
 from standfast.govern.judge.claim import WITNESS_OF, sites_of
 from standfast.govern.judge.judge import Claim, Judge, Judgement, JudgingContext
-from standfast.govern.judge.secrecy import SECRECY_FLOOR, redacted
+from standfast.govern.judge.secrecy import SECRECY_FLOOR, redacted, redacted_text
 from standfast.govern.judge.text_reading import computed_once
 from standfast.govern.patterns import Incident, incidents_of
 from standfast.govern.policy import MemoryWritePolicy, WriteDecision
@@ -173,7 +173,9 @@ def admit(
         minimum: The verdict can't be more lenient than this (SABAR or 888_HOLD).
         reason: The reason for ``minimum``.
     """
-    judgement = judge.judge(claim, context, minimum=minimum, reason=reason)
+    judgement = judge.judge(claim, context, minimum=minimum, reason=redacted_text(reason) if reason else "")
+    if claim.is_message and judgement.verdict is Verdict.VOID:
+        claim, judgement = _kept_message(claim, judgement, judge, context)
     if not policy.strict_mode:
         judgement = lenient_judgement(judgement, claim)
     verdict = judgement.verdict
@@ -204,6 +206,38 @@ def admit(
         witness=None if known is None else _witness(record, known, claim, context),
         built_evidence=evidence,
     )
+
+
+def _kept_message(
+    claim: Claim, judgement: Judgement, judge: Judge, context: JudgingContext
+) -> tuple[Claim, Judgement]:
+    """A turn of a trusted or ordinary speaker that a floor would reject, as the conversation keeps it.
+
+    A conversation never loses a turn to a pattern. A secret is cut out in place. Whatever else fails is
+    noted, and the turn counts as untrusted from then on: verdict SABAR, with the reason in its evidence.
+    Turns of untrusted speakers, such as results of tools, stay rejected.
+    """
+    if claim.record.origin is Origin.UNTRUSTED or claim.is_overlong:
+        return claim, judgement
+    reasons = list(judgement.reasons)
+    record = claim.record
+    if _failed(judgement, SECRECY_FLOOR):
+        record = redacted(record)
+        judgement = judge.judge(Claim(record=record, role=claim.role, is_message=True), context)
+    if judgement.verdict is Verdict.VOID:
+        record = msgspec.structs.replace(record, origin=Origin.UNTRUSTED)
+    # A failed hard floor would make the verdict VOID, so in a conversation floors are soft.
+    checks = tuple(
+        check if check.passed else msgspec.structs.replace(check, hard=False)
+        for check in judgement.floor_checks
+    )
+    kept = msgspec.structs.replace(
+        judgement,
+        verdict=Verdict.SABAR,
+        floor_checks=checks,
+        reasons=tuple(f"kept as a turn of the conversation, {reason}" for reason in reasons),
+    )
+    return Claim(record=record, role=claim.role, is_message=True), kept
 
 
 def lenient_judgement(judgement: Judgement, claim: Claim) -> Judgement:

@@ -24,6 +24,7 @@ from standfast.govern.evidence import build_evidence, content_check
 from standfast.govern.judge.claim import HEARSAY_KINDS, source_key, sources_of
 from standfast.govern.judge.floors import ATTACKS_OF_A_PATTERN, PATTERN_DAYS, day_after
 from standfast.govern.judge.judge import Judgement
+from standfast.govern.judge.secrecy import redacted_text
 from standfast.records.canon import fingerprint, utc_text
 from standfast.records.origins import Origin
 from standfast.records.rows import RowKind
@@ -195,7 +196,10 @@ def lift_pattern(
         policy_set_id=POLICY_SET_ID,
         writes=[Write.of(namespace, key, ActionType.EXPIRE) for key in keys],
         facts=[
-            Fact.of("pattern_lifted", {"by": by, "namespace": namespace, "reason": reason, "source": source})
+            Fact.of(
+                "pattern_lifted",
+                {"by": by, "namespace": namespace, "reason": redacted_text(reason), "source": source},
+            )
         ],
     )
     return store.commit(commit)

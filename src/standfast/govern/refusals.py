@@ -18,6 +18,7 @@ from standfast.errors import InvalidValue
 from standfast.govern.judge.claim import Claim, refused_as_attack, refused_by_human, source_key
 from standfast.govern.judge.floors import day_after
 from standfast.govern.judge.judge import Judgement
+from standfast.govern.judge.secrecy import redacted_text
 from standfast.govern.judge.text_reading import TextReading
 from standfast.govern.patterns import ATTACK_FLOORS
 from standfast.govern.policy import RETENTION_VOID_DAYS
@@ -172,7 +173,7 @@ def lift_refusal(
     if not keys or not refusal_id.strip():
         problem = f"there is no refusal {refusal_id!r:.80}; list them with: standfast refusals list"
         raise InvalidValue(what="refusal", problem=problem)
-    body = {"by": by, "namespace": namespace, "reason": reason, "refusal": refusal_id}
+    body = {"by": by, "namespace": namespace, "reason": redacted_text(reason), "refusal": refusal_id}
     commit = Commit.of(
         run_id=run_id,
         memory_snapshot_id=head,

@@ -199,6 +199,8 @@ class AsyncMemory(_Wrapper[Memory]):
     sessions = _awaited(Memory.sessions)
     patterns = _awaited(Memory.patterns)
     lift_pattern = _awaited(Memory.lift_pattern)
+    refusals = _awaited(Memory.refusals)
+    lift_refusal = _awaited(Memory.lift_refusal)
     due = _listed(Memory.due)
     sweep = _awaited(Memory.sweep)
     finish_forgetting = _awaited(Memory.finish_forgetting)

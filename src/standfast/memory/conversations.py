@@ -29,6 +29,8 @@ from standfast.memory.judging_cache import require_superseded
 from standfast.memory.messages import (
     ACCEPTED_VERDICTS,
     MESSAGE_BANDS,
+    OPERATOR,
+    USER,
     Passage,
     ReadMessage,
     SessionMessage,
@@ -59,6 +61,8 @@ from standfast.records.vocabulary import (
 from standfast.store.commit import Write
 
 _CALLER: Final = "add"
+_PERSON: Final = "person"
+_MAX_GAP: Final = 10_000
 CITED_KIND: Final = "message"
 """The kind of the refs by which a fact cites messages."""
 
@@ -128,11 +132,20 @@ class Addition(Value, frozen=True, kw_only=True):
         """The scope that the messages belong to."""
         return self.asked.place
 
+    def kind_of(self, passage: Passage) -> str:
+        """The kind of source that a passage is: other people than the trusted one are just people."""
+        user = self.asked.user
+        is_other = user is not None and passage.kind == USER and passage.speaker != user
+        return _PERSON if is_other else passage.kind
+
     def placed(self, start: int) -> list[tuple[int, ReadMessage]]:
         """The messages with their positions: their own, or counted on from the one before."""
-        placed, position, seen = [], start, set[int]()
+        placed, position, seen = list[tuple[int, ReadMessage]](), start, set[int]()
         for message in self.messages:
             position = position if message.position is None else message.position
+            if position > start + _MAX_GAP + len(self.messages):
+                problem = f"message {len(placed)} is at position {position:,}, far behind the one before"
+                raise InvalidValue(what="messages", problem=f"{problem}; leave positions out")
             if position in seen or position > MAX_MESSAGE_POSITION:
                 problem = f"two messages are at position {position}, or it is above {MAX_MESSAGE_POSITION:,}"
                 raise InvalidValue(what="messages", problem=problem)
@@ -198,6 +211,7 @@ class Conversations:
         continue it.
         """
         if request.asked.position is not None:
+            self._require_near(request, request.asked.position)
             return request.asked.position
         if request.run_id is not None:
             stored = self._idempotency(request, request.run_id).stored_answer(self._store)
@@ -214,6 +228,16 @@ class Conversations:
         repeated = [one for one in request.placed(0) if one[0] in stored_messages]
         is_again = repeated and all(_is_same(stored_messages[position], one) for position, one in repeated)
         return 0 if is_again else int(end)
+
+    def _require_near(self, request: Addition, position: int) -> None:
+        """Raise ``InvalidValue`` for a position far behind a session's end, where the session could not go on."""
+        row = self._reader.row(request.scope, request.session, self._store.head())
+        end = 0 if row is None else int(row["next"])
+        if position > end + _MAX_GAP:
+            problem = (
+                f"the session ends at {end:,}, and {position:,} is far behind it; leave the position out"
+            )
+            raise InvalidValue(what="position", problem=problem)
 
     def _add_page(
         self,
@@ -313,8 +337,9 @@ class Conversations:
         services, tags = self._services, normal_tags(request.asked.tags)
         for number, passage in enumerate(message.passages, 1):
             part = number if len(message.passages) > 1 else 0
-            source = {"kind": passage.kind, "id": f"{request.session}#{position}"}
-            origin = lowest([request.max_origin, origin_of(source, services.origin_of_kind)])
+            source = {"kind": request.kind_of(passage), "id": f"{request.session}#{position}"}
+            highest = Origin.ORDINARY if passage.kind == OPERATOR else request.max_origin
+            origin = lowest([highest, request.max_origin, origin_of(source, services.origin_of_kind)])
             if request.asked.supersedes:
                 require_superseded(
                     services.store,
@@ -429,7 +454,7 @@ def _is_same(stored: Sequence[Record], message: ReadMessage) -> bool:
 def _is_passage(record: Record, passage: Passage) -> bool:
     if record.text == passage.text:
         return True
-    if record.verdict is not Verdict.VOID:
+    if record.verdict not in (Verdict.VOID, Verdict.SABAR):
         return False
     return redacted(replace(record, text=passage.text)).text == record.text
 

@@ -20,6 +20,7 @@ from msgspec.structs import replace
 from standfast.errors import CommitAborted, InvalidValue, PayloadMismatch
 from standfast.govern.admission import witness_prefix
 from standfast.govern.evidence import read_instant
+from standfast.govern.judge.secrecy import redacted_text
 from standfast.govern.judge.text_reading import TextReading
 from standfast.limits import (
     ERASED_ROWS_PER_COMMIT,
@@ -215,7 +216,7 @@ class Eraser:
             erasure_id=wanted[:32],
             namespace=self._namespace,
             target=target,
-            reason=reason,
+            reason=redacted_text(reason),
             by=by,
             at=utc_text(self._store.clock.now()),
             until=until,

@@ -4,6 +4,7 @@ from collections.abc import Iterator, Sequence
 
 from standfast.govern.approvals.queue import ApprovalQueue
 from standfast.govern.patterns import AttackPattern, lift_pattern, list_patterns
+from standfast.govern.refusals import ListedRefusal, lift_refusal, list_refusals
 from standfast.govern.sweep import DueRecord, due, sweep
 from standfast.memory.band_budgets import BandBudgets, restarted_writes
 from standfast.records.scopes import ALL_SCOPES, listed_scope
@@ -50,6 +51,33 @@ class MemoryGovernance:
             self._store,
             self._namespace,
             source,
+            reason=reason,
+            by=by,
+            run_id=self._store.ids.new_id(),
+            scope=listed_scope(scope),
+        )
+
+    def refusals(self, *, scope: str = ALL_SCOPES) -> list[ListedRefusal]:
+        """Return the refusals that are remembered now, in a scope with all below it, ordered by scope."""
+        return list_refusals(self._store, self._namespace, self._store.clock.now(), scope=listed_scope(scope))
+
+    def lift_refusal(
+        self, refusal: str, *, reason: str, by: str = "operator", scope: str = ALL_SCOPES
+    ) -> Receipt:
+        """End a refusal before it fades. The ledger records who did it and why.
+
+        Args:
+            refusal: The id that ``refusals`` gives, or a source such as ``"web:example.com"``.
+            by: Who lifts it.
+            scope: Where, with all below it; by default in every scope.
+
+        Raises:
+            InvalidValue: There is no such refusal, or no reason.
+        """
+        return lift_refusal(
+            self._store,
+            self._namespace,
+            refusal,
             reason=reason,
             by=by,
             run_id=self._store.ids.new_id(),

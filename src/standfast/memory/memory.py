@@ -574,6 +574,8 @@ class Memory:
 
     patterns = _of_part("governance", MemoryGovernance.patterns)
     lift_pattern = _of_part("governance", MemoryGovernance.lift_pattern)
+    refusals = _of_part("governance", MemoryGovernance.refusals)
+    lift_refusal = _of_part("governance", MemoryGovernance.lift_refusal)
     due = _of_part("governance", MemoryGovernance.due)
     sweep = _of_part("governance", MemoryGovernance.sweep)
     verify = _of_part("ledger", MemoryLedger.verify)

@@ -21,7 +21,7 @@ from standfast.errors import (
 from standfast.govern.admission import JudgedRecord, admit, own_id_if_untrusted, without_built_evidence
 from standfast.govern.authority import Role, checked_role
 from standfast.govern.judge.judge import Claim
-from standfast.govern.judge.secrecy import claim_of, redacted_request
+from standfast.govern.judge.secrecy import claim_of, redacted_json, redacted_request, redacted_text
 from standfast.limits import COMMIT_OWN_ROWS, MAX_COMMIT_WRITES
 from standfast.memory.commit_plan import JudgedCommit, rows_needed
 from standfast.memory.erasing import rows_about
@@ -104,7 +104,9 @@ class Run(RecordingRun):
         self._traces = services.traces if is_recorded else None
         if is_recorded:
             journal = None if self._traces is None else self._traces.journal(identity.run_id)
-            self.recorder = Recorder(identity, clock=services.store.clock, model=model, journal=journal)
+            self.recorder = Recorder(
+                identity, clock=services.store.clock, model=model, journal=journal, redact=redacted_json
+            )
         self._lock = threading.RLock()
         self._snapshot = identity.memory_snapshot_id
         self._judged: list[JudgedRecord] = []
@@ -254,7 +256,7 @@ class Run(RecordingRun):
                 self.identity, self.scope = identity, identity.scope
                 self._snapshot = identity.memory_snapshot_id
                 journal, clock = self.recorder.journal, self._services.store.clock
-                self.recorder = Recorder(identity, clock=clock, journal=journal)
+                self.recorder = Recorder(identity, clock=clock, journal=journal, redact=redacted_json)
             for step in steps:
                 step.record_in(self.recorder)
                 self._recalled += step.recalled
@@ -386,6 +388,7 @@ class Run(RecordingRun):
                 raise InvalidValue(what=name, problem=f"it must be a non-empty string, not {value!r:.80}")
         self._require_writable("forget")
         within = self.scope if scope is None else checked_scope(scope)
+        reason = redacted_text(reason)
         request = ForgetRequest(subject=subject, reason=reason, scope=within)
         with self._call(FORGET, request, request) as call:
             if not call.is_repeated:

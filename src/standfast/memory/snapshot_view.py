@@ -7,7 +7,7 @@ from typing import Any, ParamSpec, Unpack
 
 from standfast.errors import NoSuchSnapshot
 from standfast.govern.evidence import read_instant
-from standfast.govern.judge.secrecy import redacted_request
+from standfast.govern.judge.secrecy import redacted_json, redacted_request
 from standfast.govern.policy import decide_recall
 from standfast.memory.embedding import MemoryVectors
 from standfast.memory.messages import SessionInfo, SessionMessage, SessionReader
@@ -325,6 +325,10 @@ class SnapshotView:
     def redacted_request(self, request: RememberRequest) -> RememberRequest:
         """Return a request as a run records it: with every secret replaced by its kind. A replay needs it."""
         return redacted_request(request)
+
+    def redacted_json(self, value: Any) -> Any:
+        """Return arguments or results of a tool as a run records them. A replay needs it."""
+        return redacted_json(value)
 
     def retrieval_facts(self, package: Package, request: RecallRequest) -> Mapping[str, Any]:
         """What a trace records of a package and the request: the keyword arguments of ``Recorder.retrieval``."""

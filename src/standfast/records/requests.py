@@ -82,6 +82,10 @@ _Superseded = Annotated[tuple[Name, ...], Meta(max_length=MAX_SUPERSEDED)]
 _Tags = Annotated[tuple[Tag, ...], Meta(max_length=MAX_TAGS)]
 
 
+# The ids that ``add`` gives to messages.
+_MESSAGE_ID: Final = re.compile(r"s-[0-9a-f]{20}-[0-9]{9}(?:\.[0-9]{4})?(?:~.*)?")
+
+
 class RememberFields(TypedDict, total=False):
     """What can be said about a text to remember; see ``RememberRequest``."""
 
@@ -182,6 +186,9 @@ class RememberRequest(Value, frozen=True, kw_only=True, omit_defaults=True):
         _refuse_unless(is_ids, "supersedes must be an id, or a list of ids", superseded)
         if self.subject is not None:
             self._require_name("subject", self.subject)
+            if _MESSAGE_ID.fullmatch(self.subject):
+                problem = "it is the id of a message, whose place only add can take; choose another subject"
+                raise InvalidValue(what="subject", problem=problem)
         if self.scope is not None:
             checked_scope(self.scope)
         force_setattr(self, "source", dict(self.source) if self.source else None)
@@ -260,6 +267,7 @@ class AddFields(TypedDict, total=False):
     tags: Sequence[str]
     metadata: Mapping[str, JsonScalar] | None
     supersedes: str | Sequence[str]
+    user: str | None
 
 
 class AddRequest(Value, frozen=True, kw_only=True, omit_defaults=True):
@@ -277,6 +285,8 @@ class AddRequest(Value, frozen=True, kw_only=True, omit_defaults=True):
         metadata: Fields of your own, to filter by.
         supersedes: The ids or subjects of records of the scope that the messages replace; they end when a new
             message is accepted.
+        user: The name of the trusted speaker, in a scope that several people share. What other people say
+            (messages of the role user with another name) is trusted like a document then.
     """
 
     messages: Annotated[tuple[dict[str, Any], ...], Meta(min_length=1, max_length=MAX_RUN_ITEMS)]
@@ -286,6 +296,7 @@ class AddRequest(Value, frozen=True, kw_only=True, omit_defaults=True):
     tags: _Tags = ()
     metadata: dict[str, JsonScalar] = msgspec.field(default_factory=dict)
     supersedes: _Superseded = ()
+    user: Name | None = None
 
     @classmethod
     def of(cls, messages: Iterable[Any], **fields: Unpack[AddFields]) -> Self:

@@ -57,6 +57,7 @@ REMEMBER: Final = ToolProfile(
     tool_result_fields=("bands", "reasons", "verdict"),
 )
 FORGET: Final = ToolProfile(tool_name="memory.forget", tool_profile_version="forget-v1")
+_MEMORY_TOOLS: Final = (REMEMBER.tool_name, FORGET.tool_name)
 # What an entry takes in addition to what is counted, generously: digests, names and punctuation.
 _ENTRY_BYTES: Final = 800
 # The links of a retrieval are filled in when the artifact is built.
@@ -105,6 +106,7 @@ class Recorder:
         profiles: Iterable[ToolProfile] = (),
         limit_bytes: int = MAX_TRACE_BYTES,
         journal: TraceJournal | None = None,
+        redact: Callable[[Any], Any] | None = None,
     ) -> None:
         if not 2 * MAX_OUTPUT_SHAPE_BYTES <= limit_bytes <= MAX_TRACE_BYTES:
             problem = f"limit_bytes must be {2 * MAX_OUTPUT_SHAPE_BYTES} to {MAX_TRACE_BYTES}"
@@ -122,6 +124,7 @@ class Recorder:
             run=run, model=model, root=self._root, started_at=utc_text(clock.now()), limit_bytes=limit_bytes
         )
         self.journal = journal
+        self.redact = redact
         self._is_noted = False
         self._events = 0
         for profile in profiles:
@@ -400,7 +403,7 @@ class Recorder:
         self.register(profile)
         event = self._event_here("tool_call")
         try:
-            call = CallDraft(event, profile, args)
+            call = CallDraft(event, profile, self._without_secrets(profile, args))
         except NotCanonical as error:
             with self._lock:
                 self._recording.gap("unrecordable_args", event, f"{profile.tool_name}: {error}")
@@ -410,6 +413,12 @@ class Recorder:
                 return None
             event.calls.append(call)
         return call
+
+    def _without_secrets(self, profile: ToolProfile, value: object) -> object:
+        """Arguments or a result as they may be stored. Calls of memory itself are redacted before."""
+        if self.redact is None or profile.tool_name in _MEMORY_TOOLS:
+            return value
+        return self.redact(value)
 
     def _performed(
         self, begun: CallDraft | None, call: Callable[[], Any], effects: Callable[[Any], object] | None
@@ -446,6 +455,7 @@ class Recorder:
         try:
             seen = effects() if call.profile.has_side_effects else None
             plain = result.as_json() if isinstance(result, Value) else result
+            plain, seen = (self._without_secrets(call.profile, one) for one in (plain, seen))
             entry = call.returned(plain, seen, max_result_bytes=self._result_left_bytes)
         except Exception as error:  # noqa: BLE001  # Recording must not break the run; it becomes a gap.
             code = "unrecordable_result" if isinstance(error, NotCanonical) else "unrecordable_effects"

@@ -56,6 +56,10 @@ class RedactingMemory(Protocol):
         """Return the request as a run records it."""
         ...
 
+    def redacted_json(self, value: Any) -> Any:
+        """Return arguments or results of a tool as a run records them."""
+        ...
+
 
 class ReplayingRecorder(Recorder):
     """A recorder that answers tool calls from a recorded run: same tool, same arguments, at most as often as
@@ -65,7 +69,12 @@ class ReplayingRecorder(Recorder):
     """
 
     def __init__(
-        self, trace: Trace, *, clock: Clock, tools: Mapping[str, Callable[..., Any]] | None = None
+        self,
+        trace: Trace,
+        *,
+        clock: Clock,
+        tools: Mapping[str, Callable[..., Any]] | None = None,
+        redact: Callable[[Any], Any] | None = None,
     ) -> None:
         run = RunIdentity(
             run_id=trace.run_id,
@@ -80,7 +89,9 @@ class ReplayingRecorder(Recorder):
         self._answers: defaultdict[tuple[str, str], deque[ToolCall]] = defaultdict(deque)
         for call in _calls(trace):
             self._answers[call.tool_name, fingerprint(call.normalized_args)].append(call)
-        super().__init__(run, clock=clock, model=trace.model_config, profiles=trace.tool_profiles)
+        super().__init__(
+            run, clock=clock, model=trace.model_config, profiles=trace.tool_profiles, redact=redact
+        )
         self._recorded_profiles = {profile.tool_name: profile for profile in trace.tool_profiles}
 
     def register(self, profile: ToolProfile) -> None:
@@ -250,7 +261,8 @@ def replay(
         problem = f"the results of {', '.join(sorted(absent))} were not kept; pass those tools"
         raise NotReplayable(run_id=trace.run_id, problem=problem)
     clock = ManualClock(datetime.fromisoformat(trace.metadata.started_at))
-    recorder = ReplayingRecorder(trace, clock=clock, tools=tools)
+    redact = memory.redacted_json if isinstance(memory, RedactingMemory) else None
+    recorder = ReplayingRecorder(trace, clock=clock, tools=tools, redact=redact)
     failed = None
     try:
         agent(ReplayedRun(recorder, memory=memory))

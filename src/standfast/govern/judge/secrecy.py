@@ -400,6 +400,7 @@ def _searched(reading: TextReading) -> _SensitiveData:
 
 _FLOOR: Final = SecrecyFloor()
 SECRECY_FLOOR: Final = _FLOOR.name
+_MAX_PIECE_CHARS: Final = READ_CHARS // 2
 _TOO_LONG: Final = f"longer than the {READ_CHARS} characters that can be checked"
 _KIND: Final = re.compile(r"\((.*)\)")
 
@@ -427,16 +428,26 @@ def redacted_json(value: Any) -> Any:
     A member is read together with its name, so that ``{"password": …}`` is found.
     """
     if isinstance(value, str):
-        return redacted_text(value)
+        return "".join(map(redacted_text, _pieces(value)))
     if isinstance(value, dict):
         return {redacted_text(str(name)): _redacted_member(name, member) for name, member in value.items()}
     return [redacted_json(member) for member in value] if isinstance(value, list | tuple) else value
 
 
 def _redacted_member(name: object, member: Any) -> Any:
-    if isinstance(member, str):
+    if isinstance(member, str) and len(member) < _MAX_PIECE_CHARS:
         return _redacted_part(member, f"{name}: {member}")
     return redacted_json(member)
+
+
+def _pieces(text: str) -> Iterator[str]:
+    """A long text in pieces that can be read, cut at spaces."""
+    while len(text) > _MAX_PIECE_CHARS:
+        end = text.rfind(" ", _MAX_PIECE_CHARS // 2, _MAX_PIECE_CHARS)
+        end = _MAX_PIECE_CHARS if end < 0 else end
+        yield text[:end]
+        text = text[end:]
+    yield text
 
 
 def _redacted_part(part: str, whole: str) -> str:
@@ -466,6 +477,8 @@ def redacted_request(request: RememberRequest, claim: Claim | None = None) -> Re
     ``claim`` is its ``claim_of``, if it is there already.
     """
     claim = claim or claim_of(request)
+    if request.hold is not None and (hold := redacted_text(request.hold)) != request.hold:
+        request = msgspec.structs.replace(request, hold=hold)
     if not _reason(claim):
         return request
     without = _redacted(claim)
