@@ -70,7 +70,7 @@ def test_each_message_is_one_record_with_speaker_time_and_position(memory: Memor
     assert records[1].ts_utc == "2026-11-16T09:30:00.000000Z"
     assert (records[1].session, records[1].tags, records[1].metadata) == ("s", ("chat",), {"channel": "web"})
     assert [records[at].origin for at in (0, 1, 2, 3)] == [
-        Origin.TRUSTED,
+        Origin.ORDINARY,
         Origin.TRUSTED,
         Origin.ORDINARY,
         Origin.UNTRUSTED,
@@ -136,16 +136,17 @@ def test_a_session_is_a_thread_for_recall(memory: Memory) -> None:
     assert "Luigi's" in memory.recall("favourite restaurant", scope=ADA).text
 
 
-def test_what_is_rejected_is_not_read_back_but_its_place_is_taken(memory: Memory) -> None:
+def test_a_secret_is_not_read_back_but_its_turn_is(memory: Memory) -> None:
     added = _add(memory, "Hello.", SECRET)
     again = _add(memory, "Hello.", SECRET)
 
-    assert [one.verdict for one in added.messages] == [Verdict.SEAL, Verdict.VOID]
+    assert [one.verdict for one in added.messages] == [Verdict.SEAL, Verdict.SABAR]
     assert added.messages[1].reasons != ()
-    assert _said(memory) == [(0, "user", "Hello."), (1, "user", None)]
+    assert _said(memory)[0] == (0, "user", "Hello.")
+    assert "[redacted: " in str(_said(memory)[1])
     assert [(one.known, one.verdict) for one in again.messages] == [
         (True, Verdict.SEAL),
-        (True, Verdict.VOID),
+        (True, Verdict.SABAR),
     ]
     with pytest.raises(MessageConflict):
         _add(memory, "Another.", position=1)

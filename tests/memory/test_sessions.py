@@ -6,7 +6,6 @@ import pytest
 
 from standfast import Memory
 from standfast.clock import ManualClock
-from standfast.limits import MAX_MESSAGE_POSITION
 from standfast.memory import conversations
 from standfast.memory.messages import read_messages
 from standfast.records.origins import Origin
@@ -80,15 +79,6 @@ def test_messages_are_the_session_again_only_if_all_that_overlap_are_the_same(me
 
     assert [(one.position, one.known) for one in other_end.messages] == [(2, False), (3, False)]
     assert [(one.position, one.known) for one in again.messages] == [(0, True), (1, True), (2, True)]
-
-
-def test_the_last_position_is_a_position_and_the_next_is_none(memory: Memory) -> None:
-    last = MAX_MESSAGE_POSITION
-    memory.add([_said("The end.", position=last)], session="s")
-
-    assert [one.position for one in memory.session("s")] == [last]
-    with pytest.raises(Exception, match="messages is invalid: two messages are at position"):
-        memory.add([_said("Beyond.")], session="s")
 
 
 def test_messages_are_trusted_no_more_than_the_call_allows_and_own_metadata_wins(memory: Memory) -> None:
