@@ -42,7 +42,9 @@ MARKS = {True: "ok", False: "missed", None: ""}
 
 
 def main(names: Sequence[str], markdown: Path | None) -> None:
-    """Run the benchmarks and print their tables; write them as Markdown too, after each, if a file is named."""
+    """Run the benchmarks and print their tables; write them as Markdown too, after each, if a file is
+    named.
+    """
     console = Console()
     written = [machine()]
     for name in names or BENCHMARKS:

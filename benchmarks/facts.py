@@ -209,7 +209,9 @@ def _singles() -> dict[str, float]:
 
 
 def _where_syncs_cost() -> list[Ratio]:
-    """Single facts on a disk whose sync takes some milliseconds, which a preloaded library makes of any disk."""
+    """Single facts on a disk whose sync takes some milliseconds, which a preloaded library makes of any
+    disk.
+    """
     if (compiler := shutil.which("cc")) is None:
         return []
     ratios = []

@@ -1,4 +1,6 @@
-"""What governance costs: judging compared with committing, and verifying a ledger compared with hashing it."""
+"""What governance costs: judging compared with committing, and verifying a ledger compared with hashing
+it.
+"""
 
 import gc
 import hashlib

@@ -77,7 +77,7 @@ def write_store(path: Path, records: int) -> None:
             record = {
                 "memory_id": f"mem-{number:08}",
                 "ts_utc": (
-                    f"2026-{1 + number % 12:02}-{1 + number % 28:02}T10:{number % 60:02}:{number // 60 % 60:02}Z"
+                    f"2026-{1 + number % 12:02}-{1 + number % 28:02}T10:{number % 60:02}:{number // 60 % 60:02}Z"  # noqa: E501  # A timestamp.
                 ),
                 "text": f"{' '.join(dice.choices(sentences, k=4))}{rare}.".capitalize(),
                 "tags": tags[number % 12],

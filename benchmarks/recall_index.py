@@ -43,7 +43,9 @@ print(time.process_time() - start, read() - before)
 
 
 class Texts:
-    """Short messages whose words are as unevenly frequent as those of a language, and questions about them."""
+    """Short messages whose words are as unevenly frequent as those of a language, and questions about
+    them.
+    """
 
     def __init__(self, seed: int = 7) -> None:
         self._random = random.Random(seed)

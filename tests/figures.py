@@ -1,4 +1,6 @@
-"""Counts that long tests report (runs, crashes, records), summed over workers and printed after the test run."""
+"""Counts that long tests report (runs, crashes, records), summed over workers and printed after the test
+run.
+"""
 
 from collections import Counter
 from collections.abc import Mapping

@@ -1,7 +1,8 @@
 """The soak: several processes use one store in every way, are killed at any moment, and a model checks every
 answer.
 
-    python -m tests.soak FOLDER [--store URL] [--seconds N] [--actions N] [--commits N] [--workers N] [--round N] [--seed N]
+    python -m tests.soak FOLDER [--store URL] [--seconds N] [--actions N] [--commits N] [--workers N] [--round
+    N] [--seed N]
 
 Each worker has subjects, facts, law, conversations and a scope of its own. Most of its commits are quick:
 bursts of new facts, by one thread or by many that share transactions, of which each notes how many were

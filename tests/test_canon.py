@@ -30,7 +30,9 @@ KNOWN_TO_UNICODE_14 = (2969, "092d5ee0d2b2065c69387702f66735cfb4f340739aa91e716d
 
 
 def _reference(value: Any) -> Any:
-    """json-v1's normal form, told a second time and as plainly as possible, for the rfc8785 package to print."""
+    """json-v1's normal form, told a second time and as plainly as possible, for the rfc8785 package to
+    print.
+    """
     if isinstance(value, datetime):
         return value.astimezone(UTC).strftime("%Y").zfill(4) + value.astimezone(UTC).strftime(
             "-%m-%dT%H:%M:%S.%fZ"

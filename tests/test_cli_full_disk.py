@@ -1,4 +1,6 @@
-"""A full disk at every write of ``standfast remember``: an error message, and no acknowledged record is lost."""
+"""A full disk at every write of ``standfast remember``: an error message, and no acknowledged record is
+lost.
+"""
 
 from itertools import count
 from pathlib import Path

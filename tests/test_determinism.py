@@ -37,7 +37,7 @@ texts = ["".join(chr(dice.choice((dice.randrange(32, 0xD800), dice.randrange(0xE
          for _ in range(3000)]
 answers += [fingerprint(numbers), fingerprint(texts), fingerprint({text: {text, text}.__len__() for text in set(texts)})]
 print(fingerprint(answers))
-"""
+"""  # noqa: E501  # A text as a whole.
 EXPECTED = "44279833ca8824b6b523d5c28e41f61c5ba9b54c3dae2930c0984e7f0172d2e2"
 
 

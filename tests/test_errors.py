@@ -1,4 +1,6 @@
-"""Errors have facts, a stable code and a message, survive pickling, and are drawn as a tree in the docstring."""
+"""Errors have facts, a stable code and a message, survive pickling, and are drawn as a tree in the
+docstring.
+"""
 
 import ast
 import pickle
@@ -76,15 +78,15 @@ def test_every_case_that_is_raised_is_one_of_its_class_with_the_facts_of_its_mes
 
 def test_the_tree_in_the_docstring_is_the_tree_of_the_classes() -> None:
     classes = {
-        kind.__name__: ((kind.__base__ or object).__name__, kind.code)
+        kind.__name__: (kind.__base__ or object).__name__
         for kind in _all_kinds()
         if kind is not errors.StandfastError
     }
 
-    assert {name: (parent, code) for name, (parent, code, _) in drawn_tree().items()} == classes
+    assert {name: parent for name, (parent, _) in drawn_tree().items()} == classes
 
 
 def test_the_tree_explains_each_error_in_one_plain_line() -> None:
-    for name, (_, _, sentence) in drawn_tree().items():
+    for name, (_, sentence) in drawn_tree().items():
         assert 10 <= len(sentence) <= 80, name
         assert not sentence.endswith("."), name

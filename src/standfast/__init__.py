@@ -1,6 +1,7 @@
 """Standfast: deterministic, governed, budgeted memory for AI agents.
 
-What someone uses for memory is exported here. ``standfast.optimize``, ``standfast.bench``, ``standfast.client``
+What someone uses for memory is exported here. ``standfast.optimize``, ``standfast.bench``,
+``standfast.client``
 and ``standfast.adapters`` export their own names, as ``standfast.errors`` does every error.
 
 A name's module is imported when the name is first used, so ``import standfast`` loads nothing else.

@@ -1,4 +1,5 @@
-# The names of standfast: what someone uses for memory. Each is listed here and nowhere else; see lazy_names.py.
+# The names of standfast: what someone uses for memory. Each is listed here and nowhere else;
+# see lazy_names.py.
 
 from standfast.clock import (
     Clock as Clock,

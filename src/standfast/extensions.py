@@ -1,7 +1,7 @@
 """What packages outside the core bring to it: commands, sections of settings, console pages and models.
 
-The core imports none of these packages. Each describes itself by one ``Extension``, which is found by an entry
-point of the group ``standfast.extensions``::
+The core imports none of these packages. Each describes itself by one ``Extension``, which is found by an
+entry point of the group ``standfast.extensions``::
 
     [project.entry-points."standfast.extensions"]
     bench = "standfast.bench.extension:EXTENSION"

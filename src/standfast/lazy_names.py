@@ -1,6 +1,7 @@
 """Packages whose names are imported when they are first used.
 
-Such a package lists its names once, in its ``__init__.pyi``: ``from standfast.memory import Memory as Memory``.
+Such a package lists its names once, in its ``__init__.pyi``: ``from standfast.memory import Memory as
+Memory``.
 Type checkers and editors read that file, and so does the package itself when a name is first asked for.
 """
 

@@ -2,7 +2,8 @@
 
 A setting has one name everywhere: ``store`` here is ``store`` in ``standfast.toml`` and ``STANDFAST_STORE``
 in the environment. The environment wins over the file. An unknown name is an error, so that a misspelt safety
-setting is not silently replaced by its default. A package outside the core has a section of its own: ``results``
+setting is not silently replaced by its default. A package outside the core has a section of its own:
+``results``
 of the section ``[bench]`` is ``STANDFAST_BENCH_RESULTS`` in the environment; see ``standfast.extensions``.
 
     Settings.load(os.environ)

@@ -1,4 +1,6 @@
-"""A graded policy is deployed with all that it was graded with, and then keeps what it kept in the benchmark."""
+"""A graded policy is deployed with all that it was graded with, and then keeps what it kept in the
+benchmark.
+"""
 
 from pathlib import Path
 

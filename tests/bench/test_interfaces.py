@@ -56,7 +56,7 @@ message Order {
 }
 service Orders { rpc Get (GetRequest) returns (stream Order) { option deprecated = true; } rpc Put(Order) returns (Order); }
 extend google.protobuf.FieldOptions { string mine = 50000; }
-"""
+"""  # noqa: E501  # A text as a whole.
 SCHEMA: dict[str, Any] = {
     "type": "object",
     "required": ["name"],

@@ -155,7 +155,7 @@ class Documented:
         # Write new step if critical
         if step.metadata.get("breaking_change"):
             yield MemoryAction(action="WRITE", step=step, reason="critical")
-'''
+'''  # noqa: E501  # A text as a whole.
 
 
 @pytest.fixture(autouse=True)

@@ -291,7 +291,7 @@ class Bombs(Attempts):
 
 class Harmless(Attempts):
     attacks = {harmless!r}
-'''
+'''  # noqa: E501  # A text as a whole.
 ATTEMPTS = {
     "read": "open(LABELS).read()",
     "patched_fsdecode": "patched(os, 'fsdecode')",
@@ -461,7 +461,7 @@ class Flood:
                 except OSError:
                     pass
         return []
-"""
+"""  # noqa: E501  # A text as a whole.
     (tmp_path / "flood.py").write_text(code, encoding="utf-8")
     places = PolicyCode(folder=str(tmp_path), places={"Flood": "flood:Flood"})
     store, _ = PricedEpisode(small_episode(12)).fill_store(Entrant.parse("Flood", places, isolation), 100_000)

@@ -315,8 +315,8 @@ def test_a_text_without_releases_is_refused() -> None:
 
 
 def test_every_kind_of_note_has_a_class() -> None:
-    notes = [ChangelogNote(version="1.0", date=None, heading="", section=section, text=text, raw=text) for section, text in (
-        ("", "anything"), ("Docs", "x"), ("Internal", "x"), ("", "Added x"), ("", "Changed x"), ("", "Fixed x"),
+    notes = [ChangelogNote(version="1.0", date=None, heading="", section=section, text=text, raw=text) for section, text in (  # noqa: E501  # Data.
+        ("", "anything"), ("Docs", "x"), ("Internal", "x"), ("", "Added x"), ("", "Changed x"), ("", "Fixed x"),  # noqa: E501  # Data.
     )]  # fmt: skip
 
     assert {kind_of_note(note) for note in notes} <= set(CLASS_OF_KIND)
@@ -557,7 +557,7 @@ def test_a_bold_line_inside_a_note_is_no_heading() -> None:
 
 def test_headings_are_what_a_markdown_parser_says() -> None:
     text = (
-        "---\ntitle: 9.9.9\n---\nNotes\n=====\n\n1.2.0 / 2024-01-02\n------------------\n\n* one\n  goes on\n\n"
+        "---\ntitle: 9.9.9\n---\nNotes\n=====\n\n1.2.0 / 2024-01-02\n------------------\n\n* one\n  goes on\n\n"  # noqa: E501  # Data.
         "```\n## 3.0.0\n- no note\n```\n\n<!--\n## 4.0.0\n- no note\n-->\n\n1. two\n   - three\n"
     )
     notes = list(read_notes(text))

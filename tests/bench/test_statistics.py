@@ -161,7 +161,9 @@ def test_a_policy_that_keeps_nothing_is_never_beside_the_best() -> None:
 
 
 def test_the_winner_and_the_significance_are_of_one_statistic() -> None:
-    """One large loss against many small wins: ranks would call it a win, the mean a loss; here nobody wins."""
+    """One large loss against many small wins: ranks would call it a win, the mean a loss; here nobody
+    wins.
+    """
     a = dict.fromkeys(range(20), 0.51) | {20: 0.0}
     b = dict.fromkeys(range(20), 0.5) | {20: 1.0}
     compared = compare({"a": a, "b": b})

@@ -90,7 +90,7 @@ try:
     metrics.evaluate = lambda *args, **options: __import__("msgspec").structs.replace(real(*args, **options), recall=1.0)
 except ImportError:
     pass
-"""
+"""  # noqa: E501  # A text as a whole.
 
 
 @pytest.mark.parametrize(

@@ -68,7 +68,9 @@ def valid_states(verdict: str) -> dict[str, Any]:
 
 
 def forgivable_states(verdict: str) -> dict[str, Any]:
-    """Chains in which something is missing or disagrees: refused in strict mode, warned of in lenient mode."""
+    """Chains in which something is missing or disagrees: refused in strict mode, warned of in lenient
+    mode.
+    """
     other = "SABAR" if verdict == "SEAL" else "SEAL"
     return {
         "None": None,

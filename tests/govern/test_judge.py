@@ -128,7 +128,9 @@ def test_a_floor_that_misbehaves_has_failed(found: Any, threshold: float) -> Non
 
 
 def test_what_a_floor_said_before_never_shows_in_what_it_says_now() -> None:
-    """Equal keys are not equal answers: 1.0 passes, and True, which Python takes for the same, is no score."""
+    """Equal keys are not equal answers: 1.0 passes, and True, which Python takes for the same, is no
+    score.
+    """
     floor = Fixed("F10_Moody", (1.0, "fine"))
     judge = Judge([floor])
     verdicts = []

@@ -161,7 +161,7 @@ for start in range(0x20, 0x1FFFF, 16):
         one = TextReading(text)
         seen = [one.folded, list(one.words), one.fingerprint, spoken(one), sorted(one.names), list(one.carrying)]
         print(start, fingerprint([seen, judge.judge(claim(f"The lamp {text} is on.")).as_json()]))
-"""
+"""  # noqa: E501  # A text as a whole.
 
 
 def test_the_hash_seed_and_the_locale_never_show() -> None:

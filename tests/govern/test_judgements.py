@@ -10,6 +10,7 @@ def test_every_claim_of_the_corpus_is_judged_as_before() -> None:
 
     assert [case.number for case in cases()] == [int(line.split()[0]) for line in golden]
     assert not changed, (
-        f"{len(changed)} claims are judged otherwise; if that is meant, run: python -m tests.govern.judgements."
+        f"{len(changed)} claims are judged otherwise; if that is meant, run: python -m"
+        f" tests.govern.judgements."
         f" The first is {changed[0].claim.record.text!r:.200}: {told(changed[0])}"
     )

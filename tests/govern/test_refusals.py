@@ -1,4 +1,6 @@
-"""Refusals bind nobody else: what is remembered of them, against whom it counts, how it fades and is lifted."""
+"""Refusals bind nobody else: what is remembered of them, against whom it counts, how it fades and is
+lifted.
+"""
 
 from collections.abc import Iterator
 from datetime import timedelta

@@ -30,7 +30,7 @@ alice@example.com {SEAL},valid-after="20260101Z",valid-before="202701011200Z" {A
 
 bob@example.com namespaces="git,file" {BOB.text}
 \tcarol@example.com\tvalid-before="20260615123000Z",namespaces="git,standfast-seal"  {CAROL.text} Ünïcode: 記憶
-"""
+"""  # noqa: E501  # A text as a whole.
 
 
 def test_the_holder_of_a_listed_key_is_named() -> None:

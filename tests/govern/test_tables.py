@@ -16,7 +16,7 @@ FILES = sorted(file.name for file in FOLDER.iterdir())
 
 def test_a_table_has_titles_comments_names_and_continued_lines() -> None:
     text = (
-        "# A comment.\nWHO = (you|\n    we)\n\n[first 0.5]\nplain words\n{WHO} (must|\n    should) go\n    on\n\n"
+        "# A comment.\nWHO = (you|\n    we)\n\n[first 0.5]\nplain words\n{WHO} (must|\n    should) go\n    on\n\n"  # noqa: E501  # Data.
         "[second]\n(a )?\n    {WHO}\n"
     )
 

@@ -1,4 +1,6 @@
-"""What the ledger's tests are made of: entries, leaves, keys and signed checkpoints, the same in every run."""
+"""What the ledger's tests are made of: entries, leaves, keys and signed checkpoints, the same in every
+run.
+"""
 
 import hashlib
 from functools import cache

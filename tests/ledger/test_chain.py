@@ -201,7 +201,9 @@ def test_nothing_but_a_typed_error_comes_of_random_content() -> None:
 
 
 def test_a_break_names_its_cause() -> None:
-    """A missing entry, a changed content, and a whole entry that follows another one, each in its own words."""
+    """A missing entry, a changed content, and a whole entry that follows another one, each in its own
+    words.
+    """
     first = extend(Tip(), kind="note", at="2026-01-01T00:00:00.000000Z", body={})
     second = extend(first.tip, kind="note", at="2026-01-01T00:00:00.000000Z", body={})
     foreign = extend(Tip(seq=1, hash="e" * 64), kind="note", at="2026-01-01T00:00:00.000000Z", body={})

@@ -24,7 +24,7 @@ with memory.run(workflow="w", mode="buffered_write") as run:
     run.remember(f"Gate {sys.argv[2]} opens at noon.", subject=f"gate/{sys.argv[2]}", source={"kind": "doc", "id": "plan"})
 print(len(list(memory.store.entries())), flush=True)
 os.kill(os.getpid(), signal.SIGKILL)
-"""
+"""  # noqa: E501  # A text as a whole.
 
 
 def _commit_and_be_killed(path: Path, gate: int) -> int:

@@ -1,4 +1,6 @@
-"""Notes are C2SP's, byte for byte as Go writes them; what is not a note, or not signed, is never read as one."""
+"""Notes are C2SP's, byte for byte as Go writes them; what is not a note, or not signed, is never read as
+one.
+"""
 
 from typing import Any
 

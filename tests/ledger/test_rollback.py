@@ -64,7 +64,9 @@ def test_missing_checkpoints_are_told(kept: Kept, ram_folder: Path, how: str) ->
 def test_where_all_witnesses_are_gone_a_checkpoint_kept_elsewhere_tells(
     kept: Kept, ram_folder: Path, how: str
 ) -> None:
-    """Inside the folder it shows only that nothing vouches; that is why an outsider should keep a checkpoint."""
+    """Inside the folder it shows only that nothing vouches; that is why an outsider should keep a
+    checkpoint.
+    """
     path = _rolled_back(kept, ram_folder / "copy", how, (*KEPT_ELSEWHERE, "-log.key", "-log.pub"))
     with problems_at(path) as problems:
         (problem,) = problems

@@ -1,4 +1,6 @@
-"""Byte budgets of bands: spent as the benchmark spends them, by the same policies, whoever opens the store."""
+"""Byte budgets of bands: spent as the benchmark spends them, by the same policies, whoever opens the
+store.
+"""
 
 import threading
 from itertools import pairwise

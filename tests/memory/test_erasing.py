@@ -41,7 +41,9 @@ def _small_pages(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def _fill(memory: Memory, scope: str = ADA) -> None:
-    """Accepted, refused, waiting, held, witnessed, said in a conversation, and a second version of a subject."""
+    """Accepted, refused, waiting, held, witnessed, said in a conversation, and a second version of a
+    subject.
+    """
     for number in range(5):
         memory.remember(
             f"{WORD} fact {number} of {scope} is about topic {number}.", scope=scope, source=HANDBOOK

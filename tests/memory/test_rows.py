@@ -1,4 +1,6 @@
-"""The table of row kinds: a row of no kind can't be written, and ``forget`` reaches every kind that it names."""
+"""The table of row kinds: a row of no kind can't be written, and ``forget`` reaches every kind that it
+names.
+"""
 
 from typing import Any
 

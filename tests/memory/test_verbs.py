@@ -1,4 +1,6 @@
-"""``memory.remember``, ``memory.recall`` and ``memory.forget`` need no run: each write is a run of its own."""
+"""``memory.remember``, ``memory.recall`` and ``memory.forget`` need no run: each write is a run of its
+own.
+"""
 
 from pathlib import Path
 from typing import Any
@@ -82,7 +84,9 @@ def test_each_verb_is_a_run_of_its_own(tmp_path: Path) -> None:
 
 
 def test_two_memories_that_change_one_subject_at_once_do_not_lose_a_write(memory: Memory) -> None:
-    """A run that was opened before another's commit is told; a verb of memory begins at the newest snapshot."""
+    """A run that was opened before another's commit is told; a verb of memory begins at the newest
+    snapshot.
+    """
     memory.remember("EU refunds take 14 days.", subject="a", source=HANDBOOK)
     late = memory.run(workflow="w", mode="buffered_write")
     late.remember("EU refunds take 7 days.", subject="a", source=HANDBOOK)

@@ -1,4 +1,6 @@
-"""What was applied is never reported as an error: what fails after a commit is a warning beside its receipt."""
+"""What was applied is never reported as an error: what fails after a commit is a warning beside its
+receipt.
+"""
 
 import logging
 from pathlib import Path

@@ -38,7 +38,7 @@ _CALLS: Final = {"min": "max", "max": "min", "any": "all", "all": "any", "sorted
 _STRINGS: Final = {"ignore": "replace", "replace": "ignore"}
 # A condition of a WHERE clause up to the next one, and all but the first column of an ORDER BY.
 _SQL_CONDITION: Final = re.compile(
-    r"(?<= AND )(?!\()[\w. ]+(?:=|<=|>=|<|>|IS NULL|IS NOT NULL)(?: [\w.?%:]+)?(?= AND | OR | ORDER |\)| LIMIT |$)"
+    r"(?<= AND )(?!\()[\w. ]+(?:=|<=|>=|<|>|IS NULL|IS NOT NULL)(?: [\w.?%:]+)?(?= AND | OR | ORDER |\)| LIMIT |$)"  # noqa: E501  # A pattern is read as a whole.
 )
 _SQL_ORDER: Final = re.compile(r"(?<=ORDER BY )(\w[\w. ]*(?:, \w[\w. ]*)*), \w+")
 

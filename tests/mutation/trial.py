@@ -122,7 +122,9 @@ def path_of(module: str) -> Path:
 
 
 def marked(module: str, places: list[str]) -> ast.Module:
-    """Return a module's tree with a mark at the start of each block, and add the marked places to the list."""
+    """Return a module's tree with a mark at the start of each block, and add the marked places to the
+    list.
+    """
     tree = ast.parse(path_of(module).read_text(encoding="utf-8"))
     for block in list(blocks_of(tree)):
         if not block.place:

@@ -56,15 +56,15 @@ def _family(kind: type[StandfastError]) -> str:
     return last.__name__ if last.__subclasses__() and last is not StandfastError else ""
 
 
-def drawn_tree() -> dict[str, tuple[str, str, str]]:
-    """Of each class that the docstring of a module of errors draws: its parent, its code and its sentence."""
-    drawn: dict[str, tuple[str, str, str]] = {}
+def drawn_tree() -> dict[str, tuple[str, str]]:
+    """Of each class that the docstring of a module of errors draws: its parent and its sentence."""
+    drawn: dict[str, tuple[str, str]] = {}
     path = ["StandfastError"]
     for line in "\n".join(module.__doc__ or "" for module in MODULES).splitlines():
-        if found := re.fullmatch(r"    ((?:│   |    )*)[├└]── (\w+) +(\w+) +(\S.*)", line):
+        if found := re.fullmatch(r"    ((?:│   |    )*)[├└]── (\w+) +(\S.*)", line):
             del path[len(found[1]) // 4 + 1 :]
             assert found[2] not in drawn, f"{found[2]} is drawn twice"
-            drawn[found[2]] = (path[-1], found[3], found[4])
+            drawn[found[2]] = (path[-1], found[3])
             path.append(found[2])
     return drawn
 
@@ -73,7 +73,7 @@ def _when(kind: type[StandfastError]) -> str:
     """The class's own docstring where it has one, or its sentence in the tree."""
     if kind.__doc__ and kind.__doc__ != kind.says:
         return inspect.cleandoc(kind.__doc__).partition("\n\n")[0].replace("``", "`")
-    sentence = drawn_tree()[kind.__name__][2]
+    sentence = drawn_tree()[kind.__name__][1]
     return sentence[0].upper() + sentence[1:] + "."
 
 

@@ -159,7 +159,7 @@ def test_an_enormous_text_has_a_bounded_number_of_passages() -> None:
 
 @pytest.mark.parametrize(
     "spec",
-    ["", "dynamic", "static?weight=3", "local:/no/such/folder", "http://host/v1", "https://h/v1?model=m&dimensions=x", "http://h/v1?model=m&dimensions=0", "ftp://h?model=m&dimensions=3"],
+    ["", "dynamic", "static?weight=3", "local:/no/such/folder", "http://host/v1", "https://h/v1?model=m&dimensions=x", "http://h/v1?model=m&dimensions=0", "ftp://h?model=m&dimensions=3"],  # noqa: E501  # Data.
 )  # fmt: skip
 def test_an_embedder_that_makes_no_sense_is_refused(spec: str) -> None:
     with pytest.raises(InvalidValue):
@@ -235,7 +235,7 @@ def _plainly(encoder: BertEncoder, ids: list[int]) -> list[float]:
     e = "embeddings"
     hidden = [
         normed(
-            added(w[f"{e}.word_embeddings.weight"][token], w[f"{e}.position_embeddings.weight"][at], w[f"{e}.token_type_embeddings.weight"][0]),
+            added(w[f"{e}.word_embeddings.weight"][token], w[f"{e}.position_embeddings.weight"][at], w[f"{e}.token_type_embeddings.weight"][0]),  # noqa: E501  # A formula.
             f"{e}.LayerNorm",
         )
         for at, token in enumerate(ids)

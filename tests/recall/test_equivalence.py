@@ -193,7 +193,7 @@ def _facts(found: Candidate | Fault | None) -> Any:
 
 
 _GOOD = b'{"memory_id":"a","text":"eu","refs":[{"id":"1"}]}'
-_TWICE = rb'"memory_id":"b","memory_id":"b","text":"","text":"","ts_utc":null,"ts_utc":null,"tags":[],"tags":[],"refs":[],"refs":[]'
+_TWICE = rb'"memory_id":"b","memory_id":"b","text":"","text":"","ts_utc":null,"ts_utc":null,"tags":[],"tags":[],"refs":[],"refs":[]'  # noqa: E501  # Data.
 
 
 @pytest.mark.parametrize(

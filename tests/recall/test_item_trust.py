@@ -1,4 +1,6 @@
-"""Trust in recall: the ceilings of ``govern``, by array; who may be chosen at all; and how the text shows it."""
+"""Trust in recall: the ceilings of ``govern``, by array; who may be chosen at all; and how the text shows
+it.
+"""
 
 from datetime import UTC, datetime, timedelta
 from typing import Any

@@ -268,7 +268,7 @@ plain = {"query": "refund", "store_paths": [sys.argv[1]], "budget": {"max_excerp
 asked = request.MemoryControllerInput.from_json(plain)
 package = phase6.read(asked)
 print(package.package_hash, len(package.text), len(package.receipt(asked).data))
-"""
+"""  # noqa: E501  # A text as a whole.
 
 
 def test_nothing_is_consulted_but_the_store_and_nothing_is_written(tmp_path: Path) -> None:

@@ -1,4 +1,6 @@
-"""The clients: the verbs and errors of memory, arguments checked before sending, and retries with one effect."""
+"""The clients: the verbs and errors of memory, arguments checked before sending, and retries with one
+effect.
+"""
 
 import asyncio
 import inspect

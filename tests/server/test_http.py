@@ -1,4 +1,6 @@
-"""The HTTP API, used as a client would: what goes in, what comes out, and that asking twice has one effect."""
+"""The HTTP API, used as a client would: what goes in, what comes out, and that asking twice has one
+effect.
+"""
 
 import threading
 from pathlib import Path

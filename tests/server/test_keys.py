@@ -1,4 +1,6 @@
-"""API keys: shown once, stored as a hash, limited to namespaces, expiring, revocable, recorded in the ledger."""
+"""API keys: shown once, stored as a hash, limited to namespaces, expiring, revocable, recorded in the
+ledger.
+"""
 
 import json
 import re

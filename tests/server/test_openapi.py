@@ -1,4 +1,6 @@
-"""The API's description is true: what it says is accepted is, what it says is answered is, and nothing else."""
+"""The API's description is true: what it says is accepted is, what it says is answered is, and nothing
+else.
+"""
 
 import json
 from collections.abc import Iterator

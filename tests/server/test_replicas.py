@@ -1,4 +1,6 @@
-"""Replicas: rate limits that hold for all of them together, and whole servers behind a proxy that are killed."""
+"""Replicas: rate limits that hold for all of them together, and whole servers behind a proxy that are
+killed.
+"""
 
 import contextlib
 import threading

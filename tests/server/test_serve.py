@@ -1,4 +1,6 @@
-"""``standfast serve`` as a process: how it starts, where it refuses to, how it ends, and what a kill costs."""
+"""``standfast serve`` as a process: how it starts, where it refuses to, how it ends, and what a kill
+costs.
+"""
 
 import json
 import subprocess

@@ -103,7 +103,9 @@ class Faults(Watcher):
 
 
 class Trial:
-    """One store on a disk with one fault: each commit is submitted until it is acknowledged, and reads go on."""
+    """One store on a disk with one fault: each commit is submitted until it is acknowledged, and reads go
+    on.
+    """
 
     def __init__(self, folder: Path, faults: Faults, *, is_alone: bool = False) -> None:
         self._faults = faults

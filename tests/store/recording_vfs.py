@@ -133,7 +133,9 @@ def watch_head_file(watcher: Watcher) -> None:
 
 
 def in_child(target: Callable[..., Any], *arguments: Any, folder: Path, exit_code: int = 0) -> Any:
-    """Call a function in a process of its own that knows nothing of ours, and give what it returned or saved."""
+    """Call a function in a process of its own that knows nothing of ours, and give what it returned or
+    saved.
+    """
     answer = folder / f"{target.__name__}.pickle"
     child = CHILDREN.Process(target=_answer, args=(target, arguments, answer))
     child.start()

@@ -1,4 +1,6 @@
-"""What owners ask for in the lease simulation: one transaction each, with the pure function that decides it."""
+"""What owners ask for in the lease simulation: one transaction each, with the pure function that decides
+it.
+"""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field

@@ -259,7 +259,9 @@ def test_a_file_that_was_cut_short_is_never_a_wrong_answer(
 def test_a_last_page_that_is_only_half_there_is_never_a_wrong_answer(
     originals: tuple[Original, Original], truth: dict[str, Any], ram_folder: Path
 ) -> None:
-    """SQLite takes what is missing at the very end of the file for zeros, and no checksum is verified there."""
+    """SQLite takes what is missing at the very end of the file for zeros, and no checksum is verified
+    there.
+    """
     whole = originals[1].files[""]
     for missing in range(1, 4096, 61):
         cut = originals[1].files | {"": whole[:-missing]}
@@ -300,7 +302,9 @@ def test_a_lost_end_of_the_log_is_noticed_by_the_head_file_alone(
 
 
 def test_any_changed_byte_of_a_stored_record_is_told_with_the_name_of_the_record(tmp_path: Path) -> None:
-    """Changed by SQL, past the triggers, so that the page has its checksum and only the fingerprint can tell."""
+    """Changed by SQL, past the triggers, so that the page has its checksum and only the fingerprint can
+    tell.
+    """
     path = tmp_path / "store.db"
     store = sqlite_store(path, ManualClock())
     store.commit(commit("r1", write("victim", {"text": "ü", "numbers": [1, 2.5]}), write("bystander")))

@@ -126,7 +126,9 @@ def _check_receipts(store: Store, applied: list[Attempt]) -> None:
 
 
 def _check_isolation(store: Store, attempts: list[Attempt]) -> None:
-    """Each run read the state of its own start snapshot, before and after it wrote, and nothing of any other."""
+    """Each run read the state of its own start snapshot, before and after it wrote, and nothing of any
+    other.
+    """
     histories = {}
     for key in {key for attempt in attempts for key in attempt.read}:
         versions = store.history(NAMESPACE, key)

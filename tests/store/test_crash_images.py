@@ -29,7 +29,9 @@ REPLAY: int | None = None
 
 
 class State(NamedTuple):
-    """What a power loss left after the first ``point`` entries of the log, and what the store may make of it."""
+    """What a power loss left after the first ``point`` entries of the log, and what the store may make of
+    it.
+    """
 
     point: int
     what: str

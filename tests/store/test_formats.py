@@ -24,7 +24,9 @@ def kept(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[Path, Known]:
 
 
 def test_there_is_a_store_of_the_present_format() -> None:
-    """If this fails because the format changed: python -m tests.store.format_files, and keep the old files."""
+    """If this fails because the format changed: python -m tests.store.format_files, and keep the old
+    files.
+    """
     assert FOLDER / f"sqlite-{len(MIGRATIONS)}.db.gz" in FILES
 
 

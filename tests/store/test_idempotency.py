@@ -1,4 +1,6 @@
-"""Idempotency: however often and in whatever order commits are submitted, each has one effect and one answer."""
+"""Idempotency: however often and in whatever order commits are submitted, each has one effect and one
+answer.
+"""
 
 import threading
 from collections import defaultdict

@@ -130,7 +130,9 @@ def _unlucky_look_up(folder: Path) -> tuple[str, Receipt]:
 
 
 def test_an_error_while_an_unknown_outcome_is_looked_up_is_not_taken_for_an_abort(ram_folder: Path) -> None:
-    """The first attempt was applied and the second can't read that: nobody may say that nothing was changed."""
+    """The first attempt was applied and the second can't read that: nobody may say that nothing was
+    changed.
+    """
     told, receipt = in_child(_unlucky_look_up, ram_folder, folder=ram_folder)
 
     assert told == "OutcomeUnknown"

@@ -182,7 +182,9 @@ def executioner() -> Iterator[Executioner]:
 def test_a_process_that_is_killed_loses_nothing_and_leaves_nothing_half(
     executioner: Executioner, scenario: str, figures: Figures
 ) -> None:
-    """Moments of every phase of each scenario, from the first byte of a new store to the last of its closing."""
+    """Moments of every phase of each scenario, from the first byte of a new store to the last of its
+    closing.
+    """
     phases = _kill_at_moments(executioner, scenario, seed=0, points=FAST_POINTS)
     figures("kill -9", _figures(phases))
 

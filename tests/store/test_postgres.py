@@ -133,7 +133,9 @@ def test_every_statement_uses_an_index(
 
 
 def test_a_reader_sees_its_snapshot_while_writers_go_on(postgres_url: str) -> None:
-    """Every commit writes two records, so snapshot N shows 2 N of them, all pairs, however often it is read."""
+    """Every commit writes two records, so snapshot N shows 2 N of them, all pairs, however often it is
+    read.
+    """
     stores = [postgres_store(postgres_url) for _ in range(2)]
     over = threading.Event()
     problems: list[str] = []
@@ -225,7 +227,7 @@ CONFLICT = """
         RETURN NULL;
     END $$;
     CREATE TRIGGER conflict BEFORE {event} ON {table} EXECUTE FUNCTION conflict();
-"""
+"""  # noqa: E501  # A text as a whole.
 
 
 @pytest.mark.parametrize("code", ["40001", "40P01"])

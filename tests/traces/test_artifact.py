@@ -1,4 +1,6 @@
-"""The artifact: its schema and its reader agree, and whatever it is handed ends in a trace or a typed error."""
+"""The artifact: its schema and its reader agree, and whatever it is handed ends in a trace or a typed
+error.
+"""
 
 import json
 from random import Random

@@ -1,4 +1,6 @@
-"""Traces expire by the settings: ``standfast retention sweep`` removes old ones, and none that are too young."""
+"""Traces expire by the settings: ``standfast retention sweep`` removes old ones, and none that are too
+young.
+"""
 
 import json
 import os

@@ -52,8 +52,9 @@ def import_command(
 ) -> None:
     """Judge everything in FILE and remember what is accepted. The store is created if it does not exist.
 
-    An import that was interrupted is continued by starting it again; nothing is stored twice. What names a scope, or a user as in
-    mem0, goes there; the rest into --scope. Law is proposed, and waits for a signature. Exit code 1 if something was rejected.
+    An import that was interrupted is continued by starting it again; nothing is stored twice. What names a
+    scope, or a user as in mem0, goes there; the rest into --scope. Law is proposed, and waits for a
+    signature. Exit code 1 if something was rejected.
     """
     with (
         opened_memory(store_url, namespace, create=True) as memory,
@@ -104,8 +105,8 @@ def export_command(
 ) -> None:
     """Write accepted memory (law and long-term memory) to FILE, or to standard output, by scope and id.
 
-    `standfast read` and `standfast import` accept JSON lines; importing judges them again. To copy a whole store with its history,
-    use `standfast backup`.
+    `standfast read` and `standfast import` accept JSON lines; importing judges them again. To copy a whole
+    store with its history, use `standfast backup`.
     """
     with target.opened(sign=False) as memory:
         for piece in export_text(memory, file_format=file_format, scope=scope, at=at):

@@ -5,7 +5,8 @@ anything.
     mem0        the JSON of mem0's ``get_all``
     langgraph   items of a LangGraph store: namespace, key, value
     markdown    a note, or a folder of notes
-    chatgpt, claude, letta   exports of chats and agents; a conversation is a session, whose messages go to ``Memory.add``
+    chatgpt, claude, letta   exports of chats and agents; a conversation is a session, whose messages go to
+                             ``Memory.add``
 
 Something that can't be read is an ``Unreadable`` among the others. A file that is not of the format at all
 raises ``InvalidValue``.

@@ -9,7 +9,8 @@ interrupted at any instant is continued by starting it again, and nothing is sto
 
 An export has accepted memory as
 
-    jsonl       every record of law and long-term memory, whole, one a line; ``memory.read`` and ``import`` read it
+    jsonl       every record of law and long-term memory, whole, one a line; ``memory.read`` and ``import``
+                read it
     mem0        the JSON of mem0's ``get_all``
     langgraph   the items of a ``StandfastStore``, one a line
     markdown    a note: a heading for each scope, a line for each record

@@ -91,7 +91,9 @@ def indexed_texts(item: StoredItem, fields: Sequence[str] | None) -> list[str]:
 
 
 def shown_by_index(item: StoredItem, fields: Sequence[str] | None, query: str) -> bool:
-    """Whether a word of the query stands in the item's indexed texts, if only some of its texts are indexed."""
+    """Whether a word of the query stands in the item's indexed texts, if only some of its texts are
+    indexed.
+    """
     if item.index is None and not fields:
         return True
     wanted = set(_terms(query))

@@ -103,7 +103,10 @@ command.add_command(import_command)
     "--policy",
     "policies",
     multiple=True,
-    help="A policy by name; repeatable; by default all. If only policies of yours are named, the shipped ones run too.",
+    help=(
+        "A policy by name; repeatable; by default all. If only policies of yours are named,"
+        " the shipped ones run too."
+    ),
 )
 @click.option("--only", is_flag=True, help="Run the named policies and no others.")
 @click.option(
@@ -252,7 +255,8 @@ def _print_summary(out: str) -> None:
         click.echo(f"and {left_out} more policies")
     for name in summary.wrote_nothing:
         click.echo(
-            f"{name} stored nothing. On the unprivileged track it sees no hints (priority, breaking_change): if it"
+            f"{name} stored nothing. On the unprivileged track it sees no hints (priority,"
+            f" breaking_change): if it"
             f' needs them, give its class track = "privileged", or name it {name}@privileged.'
         )
 
@@ -295,8 +299,9 @@ def leaderboard(
 ) -> None:
     """Rank the policies of RESULTS by recall, or by the metric of their condition.
 
-    A place is a range, for example 2-4: two policies are in an order only if their means differ significantly on
-    the same histories (sign-flip test with Holm's correction). What so many histories can tell stands below.
+    A place is a range, for example 2-4: two policies are in an order only if their means differ significantly
+    on the same histories (sign-flip test with Holm's correction). What so many histories can tell stands
+    below.
 
     With --deploy NAME, print the lines for standfast.toml that make production use the policy that was
     graded: with its settings, its budget, the grid's byte model and the grid's seed. Policies that need
@@ -408,7 +413,9 @@ def report(results: str, out: str | None, budget: int | None, baseline: str | No
 @click.option("--write", is_flag=True, help="Write MANIFEST.json for the episode files in FOLDER.")
 @json_option
 def manifest(folder: str, write: bool, as_json: bool) -> None:
-    """Compare the episode files in FOLDER with the hashes in its MANIFEST.json; exit code 1 if one differs."""
+    """Compare the episode files in FOLDER with the hashes in its MANIFEST.json; exit code 1 if one
+    differs.
+    """
     from standfast.bench.episodes import MANIFEST, check_manifest, manifest_of
 
     if write:
@@ -512,13 +519,13 @@ def verify(
     trusted: bool,
     as_json: bool,
 ) -> None:
-    """Run the grid in the folder SUBMISSION again and compare each row with the results it claims; exit code 1
-    if one differs.
+    """Run the grid in the folder SUBMISSION again and compare each row with the results it claims; exit code
+    1 if one differs.
 
     A submission has a pyproject.toml with an entry point, a lock file, the code, and results/ (see
-    docs/bench-submit.md). Nothing is installed or imported: each run is in a process that the kernel isolates,
-    which sees one step at a time and no labels. That needs Linux with bubblewrap, or with Landlock and seccomp;
-    elsewhere nothing is run unless you trust the code.
+    docs/bench-submit.md). Nothing is installed or imported: each run is in a process that the kernel
+    isolates, which sees one step at a time and no labels. That needs Linux with bubblewrap, or with Landlock
+    and seccomp; elsewhere nothing is run unless you trust the code.
     """
     import msgspec
 

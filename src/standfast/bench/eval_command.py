@@ -70,7 +70,8 @@ def eval_recall(
     plot_path: str | None,
     as_json: bool,
 ) -> None:
-    """Tell memory what each FILE holds, ask its questions, and print which share of their evidence is recalled.
+    """Tell memory what each FILE holds, ask its questions, and print which share of their evidence is
+    recalled.
 
     A FILE has JSON lines: records (memory_id, text, …) and questions (question, evidence: ids of records); or
     it is a conversation of LoCoMo, a folder of a BEAM chat, or SQuAD's paragraphs. Without a FILE, the sets

@@ -40,7 +40,8 @@ _WINDOW: Final = click.option(
     type=click.IntRange(0),
     default=None,
     help=(
-        "Steps of an episode. Without it, the history is cut into about 20 windows of 25 to 100 steps, so that"
+        "Steps of an episode. Without it, the history is cut into about 20 windows of 25 to 100 steps,"
+        " so that"
         " policies can be ranked on it; 0 makes one episode."
     ),
 )

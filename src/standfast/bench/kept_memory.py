@@ -3,9 +3,9 @@ answers from them.
 
 Questions are derived from the stream itself, not from its labels: what an endpoint looked like in the end, in
 which version it got that way, and what it lost on the way. They are answered without a model: a reader takes
-the whole states that recall finds, best first, within a token budget, and computes the answer from those of the
-endpoint. An answer is right if it is exactly the one that the whole stream gives. A model can be asked as well,
-with the same states under the same budget and graded by exact match.
+the whole states that recall finds, best first, within a token budget, and computes the answer from those of
+the endpoint. An answer is right if it is exactly the one that the whole stream gives. A model can be asked as
+well, with the same states under the same budget and graded by exact match.
 
 A question is asked only if it is well posed: something that later states replace (no note of a changelog, no
 message), whose answer can be read from states that fit the token budget together.
@@ -36,7 +36,8 @@ MOST_QUESTIONED: Final = 30
 RECALL_TOKENS: Final = 2_000
 """How many tokens the whole states have together that a question is answered from."""
 RECALL_ITEMS: Final = 50
-# Recall is asked for so many tokens of excerpts; what is cut off of a state does not decide whether it is found.
+# Recall is asked for so many tokens of excerpts; what is cut off of a state does not decide whether it is
+# found.
 SEARCHED_TOKENS: Final = 16 * RECALL_TOKENS
 NOT_STATES: Final = frozenset(("changelog", "conversation"))
 DATED: Final = ("version", "last_updated")
@@ -78,8 +79,8 @@ class KeptMemory:
     def recall(
         self, query: str, *, tokens: int = RECALL_TOKENS, max_items: int = RECALL_ITEMS
     ) -> list[tuple[int, str]]:
-        """Return the timesteps and the whole records that recall's default controller finds, best first: as many
-        as have these tokens together. One that is too long for what is left is passed over.
+        """Return the timesteps and the whole records that recall's default controller finds, best first: as
+        many as have these tokens together. One that is too long for what is left is passed over.
         """
         if not self._records:
             return []

@@ -1,12 +1,12 @@
-"""Where the code of a policy that is not shipped runs: which isolation this machine offers, a copy of the code
-that holds nothing else, and the command that starts its process.
+"""Where the code of a policy that is not shipped runs: which isolation this machine offers, a copy of the
+code that holds nothing else, and the command that starts its process.
 
 The process sees Python, the installed packages, Standfast, and the copy of the policy's code, all read-only.
 Nothing of the policy is on this process's path, and nothing of it is loaded before the isolation is complete:
 the child starts without site packages' hooks (``-S``), the user's folder (``-s``), the working directory
 (``-P``) and the caller's environment, loads Standfast's part, gives everything up
-(``policies/lockdown.py``), and only then loads the policy. (``-I`` would do the same, but would also ignore the
-seed that keeps the order of sets the same from run to run.)
+(``policies/lockdown.py``), and only then loads the policy. (``-I`` would do the same, but would also ignore
+the seed that keeps the order of sets the same from run to run.)
 """
 
 import atexit
@@ -169,7 +169,8 @@ def _outside_of_system(places: tuple[str, ...]) -> Iterator[str]:
 def locate(spec: PolicySpec, code: PolicyCode | None) -> tuple[str, str]:
     """Return the class of a policy as ``module:Class``, and the folder of its code; empty if it is installed.
 
-    Nothing of it is imported. A policy that is named as ``module:Class`` is looked for on this process's path.
+    Nothing of it is imported. A policy that is named as ``module:Class`` is looked for on this process's
+    path.
     """
     if code is not None and (place := code.place_of(spec.name)) is not None:
         return place, os.path.realpath(code.folder)
@@ -233,7 +234,8 @@ def _code_files(folder: Path) -> list[tuple[str, Path]]:
         found.append((file.relative_to(folder).as_posix(), file))
         if size > MAX_CODE_BYTES or len(found) > MAX_CODE_FILES:
             problem = (
-                f"the modules and packages in it have more than {MAX_CODE_FILES} files or {MAX_CODE_BYTES >> 20}"
+                f"the modules and packages in it have more than {MAX_CODE_FILES} files or"
+                f" {MAX_CODE_BYTES >> 20}"
                 " MB; put the policy into a folder of its own"
             )
             raise BadFile(file=str(folder), problem=problem)

@@ -9,9 +9,11 @@ A submission is a folder:
     episodes/*.jsonl     the episodes that it was graded on; or elsewhere, found by their hashes
     results/             what 'standfast bench run --out results' wrote: grid.json and results.jsonl
 
-Nothing of it is installed or imported here, and nothing of it is on this process's path: each run of a policy is
+Nothing of it is installed or imported here, and nothing of it is on this process's path: each run of a policy
+is
 in an isolated process of its own, with a copy of the code (``bench/sandbox.py``), one step at a time and no
-labels. Every row of the results is run again, those of shipped policies as well, because a table ranks by them.
+labels. Every row of the results is run again, those of shipped policies as well, because a table ranks by
+them.
 """
 
 import hashlib

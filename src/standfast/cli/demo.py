@@ -43,7 +43,7 @@ for number in range(100_000):
     with memory.run(workflow="importer", mode="buffered_write") as run:
         run.remember(f"Order {number} left the northern warehouse on day {number}.", source={"kind": "log", "id": f"wms#{number}"})
     print(run.receipt.memory_snapshot_id, flush=True)
-"""
+"""  # noqa: E501  # A text as a whole.
 
 
 class Tour:

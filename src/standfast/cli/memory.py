@@ -1,4 +1,6 @@
-"""``standfast remember``, ``forget``, ``history``, ``diff``, ``at``, ``add``, ``session`` and ``sessions``."""
+"""``standfast remember``, ``forget``, ``history``, ``diff``, ``at``, ``add``, ``session`` and
+``sessions``.
+"""
 
 from typing import Any, BinaryIO
 
@@ -105,7 +107,8 @@ def forget_command(
             else f"; {counted(answer.records, 'record')} in {counted(answer.commits, 'commit')}"
         )
         click.echo(
-            f"{what}: forgotten{count}; snapshot {answer.memory_snapshot_id}, ledger entry {answer.ledger_seq}"
+            f"{what}: forgotten{count}; snapshot {answer.memory_snapshot_id}, ledger entry"
+            f" {answer.ledger_seq}"
         )
         for key in answer.law:
             click.echo(f"  stays, because it is law: {key}")

@@ -1,4 +1,6 @@
-"""``standfast recall``, and ``standfast read``, the contract's ``memory.read`` over JSONL files or a store."""
+"""``standfast recall``, and ``standfast read``, the contract's ``memory.read`` over JSONL files or a
+store.
+"""
 
 import json
 from contextlib import ExitStack

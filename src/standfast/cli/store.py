@@ -34,7 +34,7 @@ store = "{store}"
 namespace = "{namespace}"
 # Who may sign law: a file in the form of OpenSSH's allowed_signers.
 signers = "{signers}"
-"""
+"""  # noqa: E501  # A text as a whole.
 _SIGNERS_FILE: Final = """\
 # Who may sign law. One line for each person; valid-after and valid-before are optional:
 # alice@example.com namespaces="standfast-seal",valid-before="20270101Z" ssh-ed25519 AAAA…
@@ -81,8 +81,8 @@ def init_command(store_url: str | None, as_json: bool) -> None:
 def backup_command(target: str, store_url: str | None, as_json: bool) -> None:
     """Copy the store to TARGET: the path of a new SQLite file, or postgresql://….
 
-    The copy shows one moment, even while others write, and every record and ledger entry is verified. If TARGET holds an
-    earlier copy of the same store, it is brought up to date.
+    The copy shows one moment, even while others write, and every record and ledger entry is verified. If
+    TARGET holds an earlier copy of the same store, it is brought up to date.
     """
     with opened_store(store_url) as source, progress_bar("copying snapshots", quiet=as_json) as progress:
         copy = open_store(target, create=True, recover=False)
@@ -108,8 +108,8 @@ def restore_command(
 ) -> None:
     """Put BACKUP, a copy made by `standfast backup`, in the place of the store, and begin a new branch there.
 
-    Without BACKUP, accept the store as it is: you put an older copy there yourself, or the server's tools did. The ledger
-    records the restore and what was left behind; the store verifies and can be written again.
+    Without BACKUP, accept the store as it is: you put an older copy there yourself, or the server's tools
+    did. The ledger records the restore and what was left behind; the store verifies and can be written again.
     """
     settings = load_settings(store_url=store_url)
     aside = None if backup is None else restore_copy(backup, settings.store, replace=replace)
@@ -131,8 +131,8 @@ def restore_command(
 def recover_command(store_url: str | None, as_json: bool) -> None:
     """Apply or abort the pending commits of crashed processes, and discard their open buffers.
 
-    Opening a store does the same; run this as a worker where processes come and go. It touches only buffers whose lease
-    has expired (30 seconds after the owner's last renewal), so it is safe at any time.
+    Opening a store does the same; run this as a worker where processes come and go. It touches only buffers
+    whose lease has expired (30 seconds after the owner's last renewal), so it is safe at any time.
     """
     counts = {"applied": 0, "aborted": 0, "discarded": 0}
     with opened_store(store_url, recover=False) as store:
@@ -152,8 +152,9 @@ def recover_command(store_url: str | None, as_json: bool) -> None:
 def retention_command() -> None:
     """Archive and delete what is past its retention period.
 
-    Working memory (ACTIVE) is deleted after 7 days, observations (WITNESS) and rejected texts (VOID) after 90. Long-term
-    memory (LEDGER) is archived after 90 days. Law (VAULT) stays. Traces are removed after `trace_retention_days` (14).
+    Working memory (ACTIVE) is deleted after 7 days, observations (WITNESS) and rejected texts (VOID) after
+    90. Long-term memory (LEDGER) is archived after 90 days. Law (VAULT) stays. Traces are removed after
+    `trace_retention_days` (14).
     """
 
 
@@ -163,8 +164,8 @@ def retention_command() -> None:
 def sweep(dry_run: bool, target: MemoryTarget) -> None:
     """Archive and delete what is due, in commits of their own. The ledger records what was removed, and why.
 
-    Deleted content is erased from every snapshot. Its fingerprints stay, so that everything still verifies and rejected
-    content is recognised if it comes back.
+    Deleted content is erased from every snapshot. Its fingerprints stay, so that everything still verifies
+    and rejected content is recognised if it comes back.
     """
     with target.opened() as memory, Console(stderr=True).status("looking …"):
         due = [item.as_json() for item in memory.due()]

@@ -128,7 +128,8 @@ class Client:
         """Judge several texts, in their order, and commit them together.
 
         Example:
-            client.remember_batch([RememberRequest(text="VAT is 19 %."), RememberRequest(text="Ada likes tea.")])
+            client.remember_batch([RememberRequest(text="VAT is 19 %."), RememberRequest(text="Ada likes
+            tea.")])
         """
         body = schemas.RememberBatchBody.from_json({"items": [item.as_json() for item in items]})
         return self._calls.post(

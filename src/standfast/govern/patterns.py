@@ -5,8 +5,8 @@ Each injection that is rejected from a named source is an incident, noted under 
 within 30 days are a pattern: a WITNESS record of that source and day (the document's word is scar). While it
 applies, ``F3_Witness`` asks for another source. It fades 30 days after the last attack, and an operator can
 lift it at once. Repetition, bad form, the agent's own word and what a trusted user says never make a pattern,
-because they are not attacks by somebody who can be named. A pattern counts for claims of its own origin and of
-lower ones: whoever writes under a user's name without that user's trust does not put the user on hold.
+because they are not attacks by somebody who can be named. A pattern counts for claims of its own origin and
+of lower ones: whoever writes under a user's name without that user's trust does not put the user on hold.
 
 A pattern's content and evidence depend only on its source, its origin and the day, so that two runs that find
 the same pattern write the same record.

@@ -93,7 +93,9 @@ class Checkpoint(Value, frozen=True, kw_only=True):
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """Read the checkpoint from its ``text``; anything else is a ``NotProven`` (``malformed_checkpoint``)."""
+        """Read the checkpoint from its ``text``; anything else is a ``NotProven``
+        (``malformed_checkpoint``).
+        """
         if not isinstance(text, str) or not text.endswith("\n"):
             raise NotProven("malformed_checkpoint", problem="it does not end in a newline")
         # Not splitlines, which also splits at line ends that only Unicode knows.
@@ -121,8 +123,9 @@ class Checkpoint(Value, frozen=True, kw_only=True):
     def verify(cls, note: str, keys: Iterable[VerifyingKey]) -> Self:
         """Return the checkpoint in a note that the log has signed with one of these keys.
 
-        Raises what ``open_note`` raises, ``NotProven`` (``malformed_checkpoint``) if the note is no checkpoint, and
-        ``NotProven`` (``foreign_log``) if no signer is named as the origin, because a key speaks for its own log only.
+        Raises what ``open_note`` raises, ``NotProven`` (``malformed_checkpoint``) if the note is no
+        checkpoint, and ``NotProven`` (``foreign_log``) if no signer is named as the origin, because a key
+        speaks for its own log only.
         """
         text, signers = open_note(note, keys)
         checkpoint = cls.parse(text)
@@ -336,8 +339,8 @@ def verify_receipt(receipt: InclusionReceipt, verifying_key: VerifyingKey) -> di
     Needs no store, network or clock.
 
     Every failure is a ``NotProven``: what ``Checkpoint.verify`` and ``verify_inclusion`` raise,
-    ``NotProven`` (``size_mismatch``) between receipt and checkpoint, and ``NotProven`` (``malformed_entry``) or ``NotProven`` (``misplaced_entry``) if the log
-    has signed for something that no honest ledger holds.
+    ``NotProven`` (``size_mismatch``) between receipt and checkpoint, and ``NotProven`` (``malformed_entry``)
+    or ``NotProven`` (``misplaced_entry``) if the log has signed for something that no honest ledger holds.
     """
     checkpoint = Checkpoint.verify(receipt.checkpoint, (verifying_key,))
     if checkpoint.size != receipt.tree_size:

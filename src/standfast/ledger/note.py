@@ -4,7 +4,8 @@ signature.
     If you think cryptography is the answer to your problem,
     then you don't know what your problem is.
 
-    — PeterNeumann x08go/ZJkuBS9UG/SffcvIAQxVBtiFupLLr8pAcElZInNIuGUgYN1FFYC2pZSNXgKvqfqdngotpRZb6KE6RyyBwJnAM=
+    — PeterNeumann
+    x08go/ZJkuBS9UG/SffcvIAQxVBtiFupLLr8pAcElZInNIuGUgYN1FFYC2pZSNXgKvqfqdngotpRZb6KE6RyyBwJnAM=
 
 Signatures are Ed25519. Keys have the text form of Go's ``golang.org/x/mod/sumdb/note``, so that its tools
 read ours.
@@ -243,7 +244,9 @@ class _Signature(NamedTuple):
 
 
 def sign(text: str, keys: Iterable[SigningKey]) -> str:
-    """Sign a text with each key, in this order. A text that no note can hold is a ``NotProven`` (``malformed_note``)."""
+    """Sign a text with each key, in this order. A text that no note can hold is a ``NotProven``
+    (``malformed_note``).
+    """
     try:
         message = text.encode()
     except (AttributeError, UnicodeEncodeError):

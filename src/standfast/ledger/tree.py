@@ -158,8 +158,8 @@ class TreeEdge:
 
 
 def verify_inclusion(*, leaf_hash: str, index: int, size: int, root: str, proof: Sequence[str]) -> None:
-    """Check the proof that the leaf is at ``index`` in the tree of that size and root; ``NotProven`` (``bad_inclusion``) if
-    not.
+    """Check the proof that the leaf is at ``index`` in the tree of that size and root; ``NotProven``
+    (``bad_inclusion``) if not.
 
     The size guides the computation, but only the root is proven. Take both from one verified checkpoint.
     """
@@ -182,7 +182,8 @@ def verify_inclusion(*, leaf_hash: str, index: int, size: int, root: str, proof:
 def verify_consistency(
     *, old_size: int, old_root: str, new_size: int, new_root: str, proof: Sequence[str]
 ) -> None:
-    """Check the proof that the new tree extends the old one unchanged; ``NotProven`` (``bad_consistency``) if not.
+    """Check the proof that the new tree extends the old one unchanged; ``NotProven`` (``bad_consistency``) if
+    not.
 
     Sizes and roots belong together. Take each pair from a verified checkpoint.
     """

@@ -131,7 +131,9 @@ class AsyncRun(_Wrapper[Run]):
     def tool(
         self, *, profile: ToolProfile | None = None, effects: Callable[[Any], object] | None = None
     ) -> Callable[[Callable[_P, _R]], Callable[_P, _R]]:
-        """Return a decorator that records each call of a function or an ``async def``; see ``Recorder.tool``."""
+        """Return a decorator that records each call of a function or an ``async def``; see
+        ``Recorder.tool``.
+        """
         return self._wrapped.tool(profile=profile, effects=effects)
 
 

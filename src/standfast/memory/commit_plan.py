@@ -347,7 +347,8 @@ class JudgedCommit:
                 budgets.discarded()
                 if problem or attempt == MAX_REBASES or not self._may_replan(commit, run.memory_snapshot_id):
                     raise
-                # Other runs try too; the more attempts failed, the longer the wait, so that each gets its turn.
+                # Other runs try too; the more attempts failed, the longer the wait, so that each gets its
+                # turn.
                 store.clock.sleep(0.001 * attempt)
                 run = replace(run, run_id=f"{self._run.run_id}~{attempt}", memory_snapshot_id=store.head())
             except BaseException:

@@ -63,8 +63,8 @@ class MemoryVectors:
     ``memory.vectors`` is one. Threads may share it.
 
     Args:
-        embedder: An embedder, or how ``open_embedder`` names one; by default the shipped table, and ``"none"``
-            for a memory without vectors.
+        embedder: An embedder, or how ``open_embedder`` names one; by default the shipped table, and
+            ``"none"`` for a memory without vectors.
         warn: Takes what went wrong when a commit was stored without vectors.
     """
 

@@ -280,7 +280,8 @@ class Memory:
 
         Each is judged and becomes one record; a long one becomes several.
 
-            memory.add([{"role": "user", "content": "I moved to Berlin."}], scope="user/ada", session="2026-11-16")
+            memory.add([{"role": "user", "content": "I moved to Berlin."}], scope="user/ada",
+            session="2026-11-16")
 
         The fields are those of ``AddRequest``.
 
@@ -474,7 +475,8 @@ class Memory:
     def retry(self, attempt: Callable[[], _T], *, key: str = "", attempts: int = MAX_RETRIES) -> _T:
         """Call a function until it does not conflict with other runs. Who waited longest goes first.
 
-            memory.retry(lambda: memory.remember("EU refunds take 14 days.", subject="policy/eu-refunds"), key="policy/eu-refunds")
+            memory.retry(lambda: memory.remember("EU refunds take 14 days.", subject="policy/eu-refunds"),
+            key="policy/eu-refunds")
 
         Args:
             attempt: Opens a run of its own, reads what it needs, and commits. It is called again after each

@@ -74,8 +74,8 @@ class MemoryLedger:
             return self.notary.receipt(ledger_seq)
 
     def tail(self, checkpoints: Sequence[str] = (), public_keys: Sequence[VerifyingKey] = ()) -> LedgerTail:
-        """What vouches for the newest entry of the ledger: its own checkpoints, those that were kept elsewhere,
-        and the head file. The arguments are those of ``verify``.
+        """What vouches for the newest entry of the ledger: its own checkpoints, those that were kept
+        elsewhere, and the head file. The arguments are those of ``verify``.
 
         Without any of the three, as in a store in memory, nothing is asked to.
         """

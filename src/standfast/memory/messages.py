@@ -240,7 +240,9 @@ def cut_text(text: str, *, max_chars: int = MAX_PASSAGE_CHARS) -> list[str]:
 
 
 def _end_of_piece(text: str, start: int, max_chars: int) -> int:
-    """Where the piece that starts here ends: at the last good place in the second half of what it may hold."""
+    """Where the piece that starts here ends: at the last good place in the second half of what it may
+    hold.
+    """
     least, most = start + max_chars // 2, start + max_chars
     for pattern in _ENDS:
         ends = [found.end() for found in pattern.finditer(text, least, most)]

@@ -528,7 +528,9 @@ class Run(RecordingRun):
 
     @property
     def answers(self) -> list[Remembered]:
-        """What the calls of ``remember`` were answered, as committed; only of a run whose id the caller gave."""
+        """What the calls of ``remember`` were answered, as committed; only of a run whose id the caller
+        gave.
+        """
         return [] if self._call_log is None else self._call_log.answers
 
     @property

@@ -67,7 +67,9 @@ class RunServices:
         )
 
     def budgets_lock(self) -> AbstractContextManager[object]:
-        """Held while a commit is planned and submitted, because write policies remember what they were shown."""
+        """Held while a commit is planned and submitted, because write policies remember what they were
+        shown.
+        """
         return self.budgets.lock if self.budgets.budgets else nullcontext()
 
 

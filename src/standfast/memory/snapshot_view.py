@@ -331,7 +331,9 @@ class SnapshotView:
         return redacted_json(value)
 
     def retrieval_facts(self, package: Package, request: RecallRequest) -> Mapping[str, Any]:
-        """What a trace records of a package and the request: the keyword arguments of ``Recorder.retrieval``."""
+        """What a trace records of a package and the request: the keyword arguments of
+        ``Recorder.retrieval``.
+        """
         items: Sequence[SelectedItem | RecallItem] = package.items
         if isinstance(package, RecallPackage):
             query_hash, candidates = fingerprint(package.request.query), package.matched

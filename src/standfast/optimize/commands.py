@@ -169,7 +169,7 @@ _GATE: Final = _grouped(
 )
 _RUN_HELP: Final = """Optimize the prompt in file PROMPT (TOML or JSON) on the samples in file DATASET (JSON lines).
 
-Nothing is applied; the report says what could be. The exit code is 1 if nothing can be shortened. A memory section recalls from the store, which is only read, unless every sample brings its own text for it."""
+Nothing is applied; the report says what could be. The exit code is 1 if nothing can be shortened. A memory section recalls from the store, which is only read, unless every sample brings its own text for it."""  # noqa: E501  # The text of help.
 
 
 @click.group("optimize")

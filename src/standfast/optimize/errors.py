@@ -1,31 +1,31 @@
 """The errors of the optimiser: its prompts, mailboxes, providers, evaluations and loops.
 
     StandfastError
-    ├── PromptError               prompt                  a prompt can't be found, rendered or changed
-    │   ├── StaleOverride         stale_override          the override was made for another version of the prompt's source
-    │   ├── VersionConflict       version_conflict        the override changed since it was read
-    │   ├── InvalidTag            invalid_tag             the tag can't be used this way
-    │   └── OverridesUnavailable  overrides_unavailable   the overrides store can't be reached
-    ├── MailboxError              mailbox                 a mailbox operation failed
-    │   ├── MailboxClosed         mailbox_closed          the mailbox object is closed
-    │   ├── StaleReceipt          stale_receipt           the message is no longer this receiver's
-    │   ├── MailboxFull           mailbox_full            the mailbox holds as many messages as its max_size allows
-    │   ├── UnresolvableReply     unresolvable_reply      the reply mailbox is unknown
-    │   │   └── ReplyMailboxClosed  reply_mailbox_closed    the owner of the reply mailbox closed it: nobody waits for the reply
-    │   ├── UndecodableBody       undecodable_body        a message's bytes are invalid, or of a kind that this program does not know
-    │   └── MailboxUnavailable    mailbox_unavailable     the mailbox's server can't be reached
-    ├── ProviderError             provider                a model request failed
-    │   ├── ProviderUnavailable   provider_unavailable    the provider could not be reached or was overloaded, even after retries
-    │   ├── ProviderRefused       provider_refused        the provider refused the request
-    │   └── ProviderGarbled       provider_garbled        the provider's answer can't be used
-    ├── EvalError                 eval                    an evaluation can't be done
-    │   ├── InvalidDataset        invalid_dataset         a dataset can't be read or used
-    │   └── CacheUnavailable      cache_unavailable       the result cache can't be reached
-    └── LoopError                 loop                    a loop failed
-        ├── LoopStopping          loop_stopping           the loop stops in the middle of a request, which returns to the queue
-        └── OptimizationError     optimization            an optimization failed
-            ├── SpendingLimitReached  spending_limit_reached  the optimization has spent what it may
-            └── BaselineMoved     baseline_moved          the tag no longer holds the baseline of the report
+    ├── PromptError             a prompt can't be found, rendered or changed
+    │   ├── StaleOverride       the override was made for another version of the prompt's source
+    │   ├── VersionConflict     the override changed since it was read
+    │   ├── InvalidTag          the tag can't be used this way
+    │   └── OverridesUnavailable the overrides store can't be reached
+    ├── MailboxError            a mailbox operation failed
+    │   ├── MailboxClosed       the mailbox object is closed
+    │   ├── StaleReceipt        the message is no longer this receiver's
+    │   ├── MailboxFull         the mailbox holds as many messages as its max_size allows
+    │   ├── UnresolvableReply   the reply mailbox is unknown
+    │   │   └── ReplyMailboxClosed the owner of the reply mailbox closed it: nobody waits for the reply
+    │   ├── UndecodableBody     a message's bytes are invalid, or of a kind that this program does not know
+    │   └── MailboxUnavailable  the mailbox's server can't be reached
+    ├── ProviderError           a model request failed
+    │   ├── ProviderUnavailable the provider could not be reached or was overloaded, even after retries
+    │   ├── ProviderRefused     the provider refused the request
+    │   └── ProviderGarbled     the provider's answer can't be used
+    ├── EvalError               an evaluation can't be done
+    │   ├── InvalidDataset      a dataset can't be read or used
+    │   └── CacheUnavailable    the result cache can't be reached
+    └── LoopError               a loop failed
+        ├── LoopStopping        the loop stops in the middle of a request, which returns to the queue
+        └── OptimizationError   an optimization failed
+            ├── SpendingLimitReached the optimization has spent what it may
+            └── BaselineMoved   the tag no longer holds the baseline of the report
 
 A class has several codes where one class is enough to catch.
 """
@@ -38,13 +38,15 @@ from standfast.errors import StandfastError
 class PromptError(StandfastError, code="prompt"):
     says = "The prompt can't be used."
     cases: ClassVar = {
-        "unknown_prompt": "There is no prompt {prompt_key} in namespace {ns}. Register it, or check the name.",
+        "unknown_prompt": "There is no prompt {prompt_key} in namespace {ns}. Register it, or check the"
+        " name.",
         "missing_parameter": "Prompt {ns}/{prompt_key} needs a value for {names}. Bind it before rendering.",
         "missing_override": (
             "Prompt {ns}/{prompt_key} has no override with tag {tag}. Store one, or pass"
             " fallback=Fallback.TEMPLATE to render the source instead."
         ),
-        "damaged_override": "The stored override {name} is damaged: {problem}. Restore it from a backup or delete it.",
+        "damaged_override": "The stored override {name} is damaged: {problem}. Restore it from a backup"
+        " or delete it.",
     }
 
 
@@ -54,7 +56,8 @@ class StaleOverride(PromptError, code="stale_override"):
         " {problem}. Create it again, or pass fallback=Fallback.TEMPLATE to render the source."
     )
     cases: ClassVar = {
-        "unknown_section": "Prompt {ns}/{prompt_key} has no section {section}. Its descriptor lists the sections.",
+        "unknown_section": "Prompt {ns}/{prompt_key} has no section {section}. Its descriptor lists the"
+        " sections.",
         "broken_placeholders": (
             "Section {section} must have the placeholders {needed} but has {found}. Keep all of them and add"
             " none."
@@ -82,10 +85,13 @@ class OverridesUnavailable(PromptError, code="overrides_unavailable"):
 class MailboxError(StandfastError, code="mailbox"):
     says = "The mailbox operation failed."
     cases: ClassVar = {
-        "already_settled": "Message {message_id} of mailbox {mailbox} is already settled. Reply first and acknowledge then.",
-        "no_reply_address": "Message {message_id} of mailbox {mailbox} has no reply_to. Send it with one to get a reply.",
+        "already_settled": "Message {message_id} of mailbox {mailbox} is already settled. Reply first"
+        " and acknowledge then.",
+        "no_reply_address": "Message {message_id} of mailbox {mailbox} has no reply_to. Send it with"
+        " one to get a reply.",
         "unsendable_body": "Mailbox {mailbox} can't send the body: {problem}",
-        "no_such_dead_letter": "Mailbox {mailbox} has no dead letter {message_id}. List them with dead_letters().",
+        "no_such_dead_letter": "Mailbox {mailbox} has no dead letter {message_id}. List them with"
+        " dead_letters().",
     }
 
 
@@ -179,7 +185,8 @@ class CacheUnavailable(EvalError, code="cache_unavailable"):
 class LoopError(StandfastError, code="loop"):
     says = "The loop failed."
     cases: ClassVar = {
-        "deadline_passed": "The deadline {deadline} of request {request_id} has passed (it is {at}). Nothing was done.",
+        "deadline_passed": "The deadline {deadline} of request {request_id} has passed (it is {at})."
+        " Nothing was done.",
         "loop_crashed": "The loop {loop} crashed and its group was stopped: {problem}",
         "loop_stalled": (
             "The loop {loop} sent no heartbeat for {stalled_seconds} seconds and its group was stopped. Raise"
@@ -204,7 +211,8 @@ class OptimizationError(LoopError, code="optimization"):
             " evaluation workers run and reach the model, then retry."
         ),
         "report_not_applicable": (
-            "The report of experiment {experiment_id} can't be applied: {problem}. Optimize again and apply the"
+            "The report of experiment {experiment_id} can't be applied: {problem}. Optimize again and"
+            " apply the"
             " report as it was written."
         ),
         "no_rollback": "{ns}/{prompt_key} with tag {tag} can't be rolled back that far. {problem}",

@@ -1,4 +1,6 @@
-"""Opens what commands and settings name by a URL or a word: overrides, caches of results, providers, prompts."""
+"""Opens what commands and settings name by a URL or a word: overrides, caches of results, providers,
+prompts.
+"""
 
 from typing import TYPE_CHECKING, Any
 

@@ -45,7 +45,9 @@ def best_subset(sizes: Sequence[int], values: Sequence[int], capacity: int) -> t
 
 
 class _Core:
-    """The search around the break, which grows to the left and to the right until nothing better is possible."""
+    """The search around the break, which grows to the left and to the right until nothing better is
+    possible.
+    """
 
     def __init__(self, items: list[_RankedItem], capacity: int, grain: int) -> None:
         self.items = items
@@ -94,7 +96,9 @@ class _Core:
         return worth, flips
 
     def _grow(self, states: list[_State], *, to_the_right: bool) -> list[_State]:
-        """Return each state with and without the next item flipped, less those that another state dominates."""
+        """Return each state with and without the next item flipped, less those that another state
+        dominates.
+        """
         if to_the_right:
             place, self.right = self.right, self.right + 1
             if place >= len(self.items):

@@ -7,8 +7,8 @@ Three things of the kernel do it, and a policy can't undo any of them, with nati
 - Landlock: only the folders with code can be read, and nothing can be written or executed;
 - a seccomp filter: the system calls of ``data/refused_calls.txt`` and those newer than that table fail.
 
-Where bubblewrap is installed, the process is also in namespaces of its own (``bench/sandbox.py``), with nothing
-but those folders in its file system.
+Where bubblewrap is installed, the process is also in namespaces of its own (``bench/sandbox.py``), with
+nothing but those folders in its file system.
 """
 
 import ctypes
@@ -43,7 +43,9 @@ class Isolation(StrEnum):
 
 
 class Machine(NamedTuple):
-    """An architecture: its number in seccomp's data, its column in the table, and calls judged by arguments."""
+    """An architecture: its number in seccomp's data, its column in the table, and calls judged by
+    arguments.
+    """
 
     audit_arch: int
     column: int

@@ -1,5 +1,5 @@
-"""What a controller is given, and what it gives: requests, the records of a snapshot, answers and why they are
-what they are.
+"""What a controller is given, and what it gives: requests, the records of a snapshot, answers and why they
+are what they are.
 """
 
 from collections.abc import Callable, Iterator, Sequence

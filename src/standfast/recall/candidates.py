@@ -237,7 +237,9 @@ def _are_plain(value: Any, levels: int, scalars: frozenset[type]) -> bool:
 
 
 def bad_line(line: bytes, place: int | str, fault: Fault) -> BadLine:
-    """What is reported of a line that holds no record: its id, if one can be read, and the hash of its bytes."""
+    """What is reported of a line that holds no record: its id, if one can be read, and the hash of its
+    bytes.
+    """
     memory_id = ""
     if fault not in _LINE_FAULTS:
         value = _decode_strictly(line.decode())

@@ -43,7 +43,8 @@ class ControllerRegistry:
 
     Example::
 
-        memory = Memory(store, controllers=ControllerRegistry([*ControllerRegistry.shipped(), MyController()]))
+        memory = Memory(store, controllers=ControllerRegistry([*ControllerRegistry.shipped(),
+        MyController()]))
     """
 
     def __init__(self, controllers: Iterable[Controller] = ()) -> None:

@@ -88,7 +88,9 @@ _TO: Final = frozenset(("to", "and", "until", "till", "through"))
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """Days from the first to the last, as ordinals, and how well a record of one of them fits, in quarters."""
+    """Days from the first to the last, as ordinals, and how well a record of one of them fits, in
+    quarters.
+    """
 
     first: int
     last: int
@@ -340,7 +342,9 @@ def _relative(query: str, today: date) -> list[QueryDate]:
 
 
 def named_dates(dates: list[QueryDate]) -> dict[str, int]:
-    """The names under which the index has what the dates of a query mean, and how well each fits, in quarters."""
+    """The names under which the index has what the dates of a query mean, and how well each fits, in
+    quarters.
+    """
     names: dict[str, int] = {}
     for one in dates:
         for name, quarters in _names_with_quarters(one):

@@ -468,9 +468,9 @@ def open_embedder(spec: str, *, api_key: str = "") -> Embedder:
 
     Args:
         spec: ``"static"`` for the shipped table, ``"minilm"`` for all-MiniLM-L6-v2 (the extra ``minilm``),
-            ``"local:FOLDER"`` for a model on this machine, or the URL of an OpenAI-compatible server with the model and its dimensions,
-            ``"https://host/v1?model=NAME&dimensions=384"``. ``version``, ``weight`` and ``floor`` (both in
-            percent) may be added in the same way to all but ``static``.
+            ``"local:FOLDER"`` for a model on this machine, or the URL of an OpenAI-compatible server with the
+            model and its dimensions, ``"https://host/v1?model=NAME&dimensions=384"``. ``version``, ``weight``
+            and ``floor`` (both in percent) may be added in the same way to all but ``static``.
         api_key: The secret that the server asks for.
     """
     address, _, query = spec.partition("?")
@@ -496,7 +496,8 @@ def open_embedder(spec: str, *, api_key: str = "") -> Embedder:
     except ValueError:
         pass
     problem = (
-        f"{spec!r:.120} is none of: static, minilm, none, local:FOLDER, http(s)://HOST/v1?model=NAME&dimensions=NUMBER "
+        f"{spec!r:.120} is none of: static, minilm, none, local:FOLDER,"
+        f" http(s)://HOST/v1?model=NAME&dimensions=NUMBER "
         "(weight, floor and version may follow)"
     )
     raise InvalidValue(what="embedder", problem=problem)

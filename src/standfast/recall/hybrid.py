@@ -1,5 +1,5 @@
-"""``hybrid-v1``: ranks by words as ``lexical-v1`` does, by words that mean something alike, and by how alike the
-vectors of query and record are.
+"""``hybrid-v1``: ranks by words as ``lexical-v1`` does, by words that mean something alike, and by how alike
+the vectors of query and record are.
 
 ``docs/controllers/hybrid-v1.md`` has the formula. It is what recall uses unless another controller is named.
 """

@@ -1,7 +1,8 @@
-"""``lexical-v1``: BM25 in whole numbers over each record and its neighbours, boosts for subjects, speakers and
-dates, and trust.
+"""``lexical-v1``: BM25 in whole numbers over each record and its neighbours, boosts for subjects, speakers
+and dates, and trust.
 
-``docs/controllers/lexical-v1.md`` has the formula. A change of any number here changes packages and needs a new
+``docs/controllers/lexical-v1.md`` has the formula. A change of any number here changes packages and needs a
+new
 version. ``lexical_scores`` is the scoring of words alone. ``RankedRows`` multiplies any scores by boosts and
 trust, leaves out what may not be chosen and orders the rest, so that another controller can bring scores of
 its own. ``packing`` makes the package.
@@ -240,7 +241,9 @@ class _ScoredRows:
     sizes: Numbers
 
     def between(self, above: int, most: int) -> Iterator["_ScoredRows"]:
-        """Those with scores above one, up to another, the best first: in parts that end where a score does."""
+        """Those with scores above one, up to another, the best first: in parts that end where a score
+        does.
+        """
         places = np.flatnonzero((self.scores > above) & (self.scores <= most))
         places = places[np.argsort(-self.scores[places], kind="stable")]
         falling = -self.scores[places]
@@ -258,7 +261,8 @@ class RankedRows:
 
     The score of a row is::
 
-        points = total · 16/10 if the query names its subject or speaker · 16/10 if the query asks about its role
+        points = total · 16/10 if the query names its subject or speaker · 16/10 if the query asks about its
+        role
                  · (4 + q)/4 for dates · trust/10 · ceiling
         score  = points · 2^28 + the snapshot that wrote it
 
@@ -337,7 +341,9 @@ class RankedRows:
         )
 
     def _by_id(self, part: _ScoredRows) -> list[int]:
-        """The places of rows that are ordered by score, with those of equal score by record id, then by key."""
+        """The places of rows that are ordered by score, with those of equal score by record id, then by
+        key.
+        """
         order = list(range(len(part.scores)))
         ties = _ties(part.scores)
         tied = [place for first, end in ties for place in range(first, end)]

@@ -27,7 +27,9 @@ def collapsed(text: str) -> str:
 
 
 def normal_text(text: str) -> str:
-    """The form in which queries and texts are compared: lower case as of Unicode 14.0, trimmed and collapsed."""
+    """The form in which queries and texts are compared: lower case as of Unicode 14.0, trimmed and
+    collapsed.
+    """
     return collapsed(lowered(text))
 
 
@@ -171,7 +173,9 @@ class MemoryControllerInput(Value, frozen=True, kw_only=True):
 
     @property
     def terms(self) -> tuple[str, ...]:
-        """The caller's terms, in the form in which they can match and each once, or the words of the query."""
+        """The caller's terms, in the form in which they can match and each once, or the words of the
+        query.
+        """
         if self.scoring.query_terms is None:
             return terms_of_query(self.query)
         terms = map(normal_text, self.scoring.query_terms)

@@ -206,7 +206,9 @@ def _with_normal_floats(value: object, levels: int) -> object:
 
 
 def _float_is_plain(number: float) -> bool:
-    """Whether a float needs no rounding, is not whole, and is printed without an exponent by every printer."""
+    """Whether a float needs no rounding, is not whole, and is printed without an exponent by every
+    printer.
+    """
     return (
         1e-4 <= abs(number) <= SAFE_INTEGER
         and not number.is_integer()
@@ -381,7 +383,7 @@ _LATER_CASED: Final = re.compile(
 )
 # The same, and every code point beyond the first plane: a superset that is searched for many times faster.
 _PERHAPS_LATER_CASED: Final = re.compile(
-    f"[{''.join(f'{chr(first)}-{chr(last)}' for first, last in _LATER_CASED_SPANS if last <= 0xFFFF)}\U00010000-\U0010ffff]"
+    f"[{''.join(f'{chr(first)}-{chr(last)}' for first, last in _LATER_CASED_SPANS if last <= 0xFFFF)}\U00010000-\U0010ffff]"  # noqa: E501  # A pattern is read as a whole.
 )
 _SIGMA: Final = "\u03a3"
 # Two code points whose role in the rule of the final sigma changed after 14.0, and others that still have

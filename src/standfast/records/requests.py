@@ -8,7 +8,8 @@ signatures, HTTP bodies, MCP tools, commands and their documentation are made fr
     recall    RecallRequest     RecallFields
     forget    ForgetRequest     ForgetFields
 
-A request checks itself and brings what it was given into one form. Limits in ``Meta`` are those of the wire: they
+A request checks itself and brings what it was given into one form. Limits in ``Meta`` are those of the wire:
+they
 are checked when a request is decoded. The ``TypedDict`` of a verb says what types a caller may give; a method
 takes it over as ``**fields: Unpack[RememberFields]``.
 """
@@ -131,8 +132,8 @@ class RememberRequest(Value, frozen=True, kw_only=True, omit_defaults=True):
         valid_until: When it ends to hold, in ISO 8601.
         supersedes: The ids or subjects of records of the scope that it replaces; they end when it is
             accepted.
-        pin: Show it first in every recall of its scope, within a fifth of the budget. Only what a person or an
-            operator said can be pinned.
+        pin: Show it first in every recall of its scope, within a fifth of the budget. Only what a person or
+            an operator said can be pinned.
         time: When it was said, in ISO 8601; by default now.
     """
 

@@ -1,6 +1,7 @@
 """Kinds of rows: everything that a store holds, and what holds for each kind.
 
-A key begins with the kind of its row and a slash. Keys (``scopes.py``), commits, ``forget``, retention, access,
+A key begins with the kind of its row and a slash. Keys (``scopes.py``), commits, ``forget``, retention,
+access,
 the index and the audit read this table and no other. Adding a kind is one line in each of its two parts.
 """
 

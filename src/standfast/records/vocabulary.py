@@ -4,7 +4,8 @@ Values are frozen and validate themselves: an invalid one can't be built and rai
 names are those of the documents, so ``as_json`` and ``from_json`` need no translation.
 
     what happened       RunIdentity -> VisibilityMode, BufferState, AbortReason, Snapshot
-    what is remembered  Remembered, Receipt; Record -> Band, Tier, Origin (what a caller asks for: records/requests.py)
+    what is remembered  Remembered, Receipt; Record -> Band, Tier, Origin (what a caller asks for:
+                        records/requests.py)
     who allowed it      Evidence -> FloorCheck, Verdict
     what it costs       Step -> MemoryAction, ActionType; Budget
 """
@@ -314,7 +315,9 @@ class Snapshot(Value, frozen=True, kw_only=True):
 
 
 class ErasedSince(Value, frozen=True, kw_only=True):
-    """How many records that a snapshot showed were erased since, and the snapshot of the last such erasure."""
+    """How many records that a snapshot showed were erased since, and the snapshot of the last such
+    erasure.
+    """
 
     records: Annotated[int, msgspec.Meta(ge=1, le=SAFE_INTEGER)]
     memory_snapshot_id: Annotated[int, msgspec.Meta(ge=1, le=SAFE_INTEGER)]

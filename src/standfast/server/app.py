@@ -157,7 +157,9 @@ class HeadDeadlines:
         self.protocol: type[asyncio.Protocol] = TimedProtocol
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass a request on, with its connection's deadline suspended; announce the start of the application."""
+        """Pass a request on, with its connection's deadline suspended; announce the start of the
+        application.
+        """
         if scope["type"] == "lifespan":
             await self._app(scope, receive, self._announcing(send))
             return

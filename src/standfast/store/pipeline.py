@@ -164,7 +164,9 @@ def _is_current(view: StateView, vector: RecordVector) -> bool:
 
 
 def _ledger_entries(tip: Tip, commit: Commit, snapshot: int, at: str) -> list[Entry]:
-    """The entries of a commit: its erasures, then its facts, each naming the commit, and its own entry last."""
+    """The entries of a commit: its erasures, then its facts, each naming the commit, and its own entry
+    last.
+    """
     entries: list[Entry] = []
 
     def add(kind: str, body: dict[str, Any]) -> None:

@@ -484,7 +484,9 @@ class Storage(Protocol):
         ...
 
     def check(self, *, rebuild_indexes: bool = False) -> Iterator[str]:
-        """Yield one message per damage below the level of rows; rebuild everything derived first if asked to."""
+        """Yield one message per damage below the level of rows; rebuild everything derived first if asked
+        to.
+        """
         ...
 
     def reset(self) -> None:

@@ -66,8 +66,8 @@ class Store:
     """Snapshots, commits, their recovery and the ledger, over any backend. Threads may share a store.
 
     Args:
-        any_rows: Whether keys may begin with anything, for tests of the store itself. Otherwise a row must be of
-            a kind in ``records/rows.py``.
+        any_rows: Whether keys may begin with anything, for tests of the store itself. Otherwise a row must be
+            of a kind in ``records/rows.py``.
 
     Example:
         >>> store = open_store(":memory:", create=True)
@@ -356,7 +356,9 @@ class Store:
         return [unknown] * len(batch)
 
     def _commit_alone(self, submission: Submission) -> CommitAnswer:
-        """One member of a failed batch may be to blame, so each gets its own transaction and its own answer."""
+        """One member of a failed batch may be to blame, so each gets its own transaction and its own
+        answer.
+        """
         try:
             return self._commit_batch([submission])[0]
         except StoreError as error:
@@ -369,7 +371,9 @@ class Store:
             raise OutcomeUnknown(problem=f"{error}; then {again}") from None
 
     def status(self, commit_id: str) -> Receipt | Buffer | None:
-        """The receipt of a commit that was applied, its buffer if it was only staged, None if it is unknown."""
+        """The receipt of a commit that was applied, its buffer if it was only staged, None if it is
+        unknown.
+        """
         applied, buffer = self._transact(
             StateQuery(commit_ids=[commit_id]),
             lambda view: (Changes(), (view.applied.get(commit_id), view.buffers.get(commit_id))),

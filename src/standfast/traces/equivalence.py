@@ -269,7 +269,9 @@ class ClaimVerdict(StrEnum):
 
 
 class Difference(Value, frozen=True, kw_only=True):
-    """One difference: its code, its event (none for the envelope and the output), its place, and both values."""
+    """One difference: its code, its event (none for the envelope and the output), its place, and both
+    values.
+    """
 
     code: ReasonCode
     event_index: int | None

@@ -546,7 +546,9 @@ class RecordingRun:
     def event(
         self, *, role: str, interceptor: str, decision_type: str | None = None
     ) -> AbstractContextManager[EventDraft]:
-        """Record an event for as long as the block lasts; ``event.decide(...)`` may name the decision later."""
+        """Record an event for as long as the block lasts; ``event.decide(...)`` may name the decision
+        later.
+        """
         return self.recorder.event(role=role, interceptor=interceptor, decision_type=decision_type)
 
     def lane(self) -> Lane:

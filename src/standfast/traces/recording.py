@@ -287,7 +287,9 @@ class Recording:
                 return msgspec.convert(body | {"artifact_hash": fingerprint_of_bytes(text)}, Trace)
 
     def _model_config_id(self) -> str | None:
-        """Derive the id from the model and the tools; without a model, take the one the run was opened with."""
+        """Derive the id from the model and the tools; without a model, take the one the run was opened
+        with.
+        """
         if self.model is None:
             return self.run.model_config_id
         derived = model_config_id(self.model, self.profiles.values())

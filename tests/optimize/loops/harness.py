@@ -121,7 +121,9 @@ class Planted:
 
 
 class DirectEvals:
-    """An eval mailbox whose worker is so quick that every request is answered before ``send_many`` returns."""
+    """An eval mailbox whose worker is so quick that every request is answered before ``send_many``
+    returns.
+    """
 
     def __init__(self, worker: EvalLoop[Any, Any]) -> None:
         self._worker = worker

@@ -1,4 +1,6 @@
-"""Evaluating without optimizing: one prompt, two compared, a matrix; and samples made of what really happened."""
+"""Evaluating without optimizing: one prompt, two compared, a matrix; and samples made of what really
+happened.
+"""
 
 from pathlib import Path
 from typing import Any

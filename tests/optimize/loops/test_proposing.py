@@ -1,4 +1,6 @@
-"""Proposals that earn their calls: where additions go, what ablations drop, what is reworded, what is bought."""
+"""Proposals that earn their calls: where additions go, what ablations drop, what is reworded, what is
+bought.
+"""
 
 from pathlib import Path
 from typing import Any
@@ -173,7 +175,9 @@ def test_other_words_need_a_sample_that_tests_the_sentence_or_a_flag(tmp_path: P
 
 
 def _churning(share: float, seed: int = 0) -> Any:
-    """An agent at temperature 0: without its second line this share of outcomes changes, half of them gains."""
+    """An agent at temperature 0: without its second line this share of outcomes changes, half of them
+    gains.
+    """
 
     def needs(number: int, prompt: str, _repeat: int) -> bool:
         drawn = int(str(hash_of(number, seed))[-6:]) / 1e6

@@ -1,4 +1,6 @@
-"""Strategies propose what is shorter and loses nothing that is protected; ablation finds what is not needed."""
+"""Strategies propose what is shorter and loses nothing that is protected; ablation finds what is not
+needed.
+"""
 
 import json
 from collections.abc import Sequence

@@ -71,7 +71,9 @@ class Scene:
     description: str = SPEC.description
 
     def play(self, folder: Path, *, days_later: int = 0) -> Path:
-        """The file of the trace that one request leaves, over a memory that was filled so many days before."""
+        """The file of the trace that one request leaves, over a memory that was filled so many days
+        before.
+        """
         clock = ManualClock()
         memory = Memory.open(
             ":memory:",

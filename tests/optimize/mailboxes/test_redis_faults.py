@@ -1,4 +1,6 @@
-"""Killed workers, a killed server, cut connections: nothing is lost, and nothing stands in the queue twice."""
+"""Killed workers, a killed server, cut connections: nothing is lost, and nothing stands in the queue
+twice.
+"""
 
 import random
 import subprocess

@@ -197,7 +197,9 @@ def test_names_may_hold_anything_printable(store: PromptOverridesStore, odd: str
 
 
 def test_a_write_whose_answer_was_lost_is_known_as_ours(store: PromptOverridesStore) -> None:
-    """Client libraries repeat a call on their own; the second time, the condition fails because of the first."""
+    """Client libraries repeat a call on their own; the second time, the condition fails because of the
+    first.
+    """
     backend = store._backend
 
     class Repeating:

@@ -129,7 +129,9 @@ def build_sample_server(
     memory_only: bool = False,
     url: str = ":memory:",
 ) -> SampleServer:
-    """Build the server; with ``memory_only`` without traces, benchmark results and prompts, which take time."""
+    """Build the server; with ``memory_only`` without traces, benchmark results and prompts, which take
+    time.
+    """
     clock = ManualClock()
     store = open_store(url, create=True, clock=clock)
     traces = TraceFolder(folder / "traces", ids=store.ids)

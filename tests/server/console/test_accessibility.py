@@ -16,7 +16,7 @@ from tests.server.console.screenshots import WIDTHS
 LOCKED = Path(__file__).with_name("axe")
 INSTALL = ["npm", "ci", "--ignore-scripts", "--no-audit", "--no-fund"]
 RUN = """async () => (await axe.run(document, {resultTypes: ['violations']})).violations.map(
-    (one) => `${one.id}: ${one.help}: ${one.nodes.slice(0, 3).map((node) => node.html.slice(0, 160)).join(' | ')}`)"""
+    (one) => `${one.id}: ${one.help}: ${one.nodes.slice(0, 3).map((node) => node.html.slice(0, 160)).join(' | ')}`)"""  # noqa: E501  # A text as a whole.
 OPEN_ALL = "document.querySelectorAll('details').forEach((one) => { one.open = true; })"
 
 

@@ -25,7 +25,7 @@ FIND_PAYLOAD = """() => ({
         (one) => one.getAttributeNames().some((name) => name.startsWith('on'))).length,
     links: [...document.links].filter((one) => !one.href.startsWith(location.origin + '/console')).length,
     computed: document.body.innerText.includes('7777777'),
-})"""
+})"""  # noqa: E501  # A text as a whole.
 CLEAN = {"planted": "undefined", "scripts": 1, "foreign": 0, "handlers": 0, "links": 0, "computed": False}
 # Pages that show no stored text, or only erased content.
 WITHOUT_STORED_TEXT = {"overview", "decided", "forgotten", "void", "refused", "words"}

@@ -8,10 +8,12 @@ from 0, or their ids. A message's kind is the first of these that applies:
     cited          a question names it as evidence
     acknowledged   it only greets, thanks or agrees
     duplicate      the same speaker said the same before in this conversation
-    corrected      it takes back or changes something that was said or chosen: "actually", "instead", "I changed my mind"
+    corrected      it takes back or changes something that was said or chosen: "actually", "instead", "I
+                   changed my mind"
     stated         it asks for something, or says that it can't be had, even if it is put as a question
     asked          it is a question, or an offer with a question
-    stated         it says something lasting or specific: who somebody is, what they have, like, want, chose or booked
+    stated         it says something lasting or specific: who somebody is, what they have, like, want, chose
+                   or booked
     said           anything else
 """
 

@@ -3,22 +3,24 @@ version to version.
 
 Headings, lists and paragraphs are what a CommonMark parser says they are (markdown-it-py).
 
-In a changelog, a release is a heading with a version number. A section is a deeper heading, a paragraph outside
-of lists that is all bold or that introduces a list ("Bug fixes:"), or a note that only introduces deeper ones. A note is an item of a list. Its kind is the
-first of these that applies:
+In a changelog, a release is a heading with a version number. A section is a deeper heading, a paragraph
+outside
+of lists that is all bold or that introduces a list ("Bug fixes:"), or a note that only introduces deeper
+ones. A note is an item of a list. Its kind is the first of these that applies:
 
     breaking      it carries a mark: a warning sign, "**Breaking", "[BREAKING]", or "Breaking:" at its start
-    as headed     the nearest heading that names a kind decides: Breaking, Security, Deprecated, Removed, Fixed,
-                  Added, Internal, Docs
+    as headed     the nearest heading that names a kind decides: Breaking, Security, Deprecated, Removed,
+                  Fixed, Added, Internal, Docs
     breaking      it says that it is a breaking change
     security      it names a CVE, a vulnerability or a kind of attack
     fix           it begins with "fix"
     deprecation   it says that something is deprecated
     relaxed       a requirement, a restriction or something broken or unused is removed
     behaviour     it changes a type, a format, a default or a behaviour, or requires something new
-    removal       it begins with removing or dropping, or says that something was removed or is no longer supported
-    fix, internal, docs, renamed, added, changed    by its words, in that order; internal before all others if the
-                  note is about tests and the like, or stops using what others have deprecated
+    removal       it begins with removing or dropping, or says that something was removed or is no longer
+                  supported
+    fix, internal, docs, renamed, added, changed    by its words, in that order; internal before all others if
+                  the note is about tests and the like, or stops using what others have deprecated
     removal       it names only a thing, and its section says that something is removed
     other         anything else
 
@@ -32,12 +34,12 @@ kinds are:
     section_added      it is new
     section_removed    it was removed, and no page of the new version has half of its text
     warning_added      it has a line that warns or deprecates and that it did not have
-    rewritten          fewer than 60 % of its words are the same, it has twenty words or more, and it lost a name
-                       that stood in code: a command, a function, an option
+    rewritten          fewer than 60 % of its words are the same, it has twenty words or more, and it lost a
+                       name that stood in code: a command, a function, an option
     edited_major       fewer than 90 %
-    edited             fewer than all; text that moved; a section of less than five words was removed, or one of
-                       twenty or more in a version that keeps fewer than 60 % of all sections: the pages were
-                       reorganised
+    edited             fewer than all; text that moved; a section of less than five words was removed, or one
+                       of twenty or more in a version that keeps fewer than 60 % of all sections: the pages
+                       were reorganised
     formatted          all, but for links and punctuation
 """
 
@@ -71,7 +73,8 @@ _RESOURCE: Final = re.compile(r"`(?:[a-z]\w*\.)?([A-Z]\w+)")
 INTRODUCTION_CHARS: Final = 60
 
 _KIND_WORDS: Final = {
-    # The project stops using what others have deprecated; or the note says itself that it is about tests and the like.
+    # The project stops using what others have deprecated; or the note says itself that it is about tests and
+    # the like.
     "internal use": (
         r"^(?:test|tests|chore|ci|build|style|refactor)(?:\([^)]*\))?: "
         r"|\b(?:replac|avoid|silenc|suppress|fix)\w*\b[^.,]{0,30}\bdeprecat(?:ed\b|ion warnings?)"
@@ -82,7 +85,7 @@ _KIND_WORDS: Final = {
         r"\b(?:remov|drop)\w*\b[^.]{0,60}\b(?:requirements?|required|restrictions?|limitations?|beta|broken"
         r"|unused|unnecessary|unneeded|redundant|duplicate\w*|dead|leftover|stale|extra|extraneous|spurious"
         r"|superfluous|trailing|dependency|dependencies|warnings?|workarounds?|hacks?|incorrect|wrong|invalid"
-        r"|private|internal|the need)\b|\b(?:lower|relax|reduc)\w*\b[^.]{0,20}\bminimum\b|\bno longer (?:requires?|needs?"
+        r"|private|internal|the need)\b|\b(?:lower|relax|reduc)\w*\b[^.]{0,20}\bminimum\b|\bno longer (?:requires?|needs?"  # noqa: E501  # A pattern is read as a whole.
         r"|necessary|depends?)\b"
     ),
     "behaviour": (
@@ -95,7 +98,7 @@ _KIND_WORDS: Final = {
         r"(?:remov(?:e|es|ed|al of|ing)|drop(?:s|ped|ping)?|delet(?:e|ed|es))\b"
         r"|\b(?:(?:is|are|was|were|be|been|now|and|has|have) (?:now |been )?(?:removed|dropped|deleted)"
         r"|(?:remov\w+|drop\w*) support)\b"
-        r"|\bno longer (?:\w+ )?(?:support|available|accept|allow|possible|export|expos|includ|provid|return|valid)"
+        r"|\bno longer (?:\w+ )?(?:support|available|accept|allow|possible|export|expos|includ|provid|return|valid)"  # noqa: E501  # A pattern is read as a whole.
     ),
     "fix": r"\bfix(?:e[sd])?\b|\bbugs?\b|\bcorrect(?:ed|s)?\b",
     "internal": r"\brefactor|\bCI\b|\btest(?:s|ing)?\b|\bchore\b|\binternal|\blint|\bbump\b",
@@ -111,8 +114,8 @@ _MARKED: Final = re.compile(
 )
 _BREAKING: Final = re.compile(r"\bbreaking changes?\b", re.IGNORECASE)
 _SECURITY: Final = re.compile(
-    r"\bCVE-\d|\bGHSA-|\bvulnerab|\bXSS\b|\bCSRF\b|\bSSRF\b|\bReDoS\b|\bprototype pollution|\bdenial.of.service"
-    r"|\b(?:path|directory) traversal|\b(?:code|command|header|SQL|CRLF|log) injection|\bsecurity (?:fix|patch|release"
+    r"\bCVE-\d|\bGHSA-|\bvulnerab|\bXSS\b|\bCSRF\b|\bSSRF\b|\bReDoS\b|\bprototype pollution|\bdenial.of.service"  # noqa: E501  # A pattern is read as a whole.
+    r"|\b(?:path|directory) traversal|\b(?:code|command|header|SQL|CRLF|log) injection|\bsecurity (?:fix|patch|release"  # noqa: E501  # A pattern is read as a whole.
     r"|issue|advisor|hole|bug|update|vuln|flaw|problem)|^security\b",
     re.IGNORECASE,
 )
@@ -144,7 +147,7 @@ CONTENT_CHARS: Final = 1_000
 _ANCHOR: Final = re.compile(r"\{(?:/\*)?#?([\w-]+)(?:\*/)?\}\s*$")
 _WARNS: Final = re.compile(
     r"^\s*(?:>\s*)?(?:!!!|:::+|\?\?\?\+?)\s*\{?\s*(?:warning|danger|caution|deprecated)|\[!(?:warning|caution)\]|<pitfall"
-    r"|^\W*(?:warning|caution|danger|deprecated|deprecation)\b\W*[:*_]|\b(?:is|are|was|were|been|now) deprecated\b"
+    r"|^\W*(?:warning|caution|danger|deprecated|deprecation)\b\W*[:*_]|\b(?:is|are|was|were|been|now) deprecated\b"  # noqa: E501  # A pattern is read as a whole.
     r"|\bdeprecated (?:since|in|and|as of|from)\b|\bwill be removed\b"
     r"|\b(?:is|are) no longer (?:supported|available|recommended|maintained)\b",
     re.IGNORECASE | re.MULTILINE,
@@ -534,7 +537,8 @@ def sections_of(version: SourceVersion, source: str) -> tuple[dict[str, str], di
     for name, content in sorted(version.files.items()):
         page = Path(name).with_suffix("").as_posix()
         if _NOTES_PAGE.search(Path(name).stem):
-            # Its sections are notes of releases, which nothing replaces: the importer of changelogs reads them.
+            # Its sections are notes of releases, which nothing replaces: the importer of changelogs reads
+            # them.
             continue
         try:
             sections = _sections(_page_text(name, content))
@@ -566,7 +570,9 @@ def _page_text(name: str, content: bytes) -> str:
 
 @lru_cache(maxsize=1 << 12)
 def _sections(text: str) -> dict[str, str]:
-    """Return the text under each heading of a page by its anchor; what stands above all of them is ``top``."""
+    """Return the text under each heading of a page by its anchor; what stands above all of them is
+    ``top``.
+    """
     text = _FRONT_MATTER.sub("", text)
     lines = text.splitlines()
     tokens = _parser().parse("\n".join(lines))

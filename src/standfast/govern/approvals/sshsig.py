@@ -119,7 +119,9 @@ class SshSignature(Value, frozen=True, kw_only=True):
 
     @classmethod
     def read(cls, armored: str) -> Self:
-        """Parses an armored text, wrapped at any column up to 76; anything else is a ``ApprovalError`` (``bad_signature``)."""
+        """Parses an armored text, wrapped at any column up to 76; anything else is a ``ApprovalError``
+        (``bad_signature``).
+        """
         short = isinstance(armored, str) and len(armored) <= MAX_ARMOR_CHARS
         found = _ARMOR.fullmatch(armored) if short else None
         blob = decoded_base64(found[1].replace("\n", "")) if found else None
@@ -154,7 +156,9 @@ class SshSignature(Value, frozen=True, kw_only=True):
         return "\n".join(["-----BEGIN SSH SIGNATURE-----", *lines, "-----END SSH SIGNATURE-----", ""])
 
     def check(self, message: bytes) -> None:
-        """Raises ``ApprovalError`` (``bad_signature``) unless the key signed exactly this message, for this namespace."""
+        """Raises ``ApprovalError`` (``bad_signature``) unless the key signed exactly this message, for
+        this namespace.
+        """
         from cryptography.exceptions import (  # noqa: PLC0415  # As the module's docstring says.
             InvalidSignature,
         )

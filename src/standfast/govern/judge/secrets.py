@@ -178,7 +178,7 @@ _GROUPS: Final = re.compile(
 )
 _LINE_END: Final = re.compile(r"[ \t]*\\?\r?\n[ \t]*")
 _TWO_LINES: Final = re.compile(
-    rf"(?<![\w-])(?:{'|'.join(map(re.escape, _GROUP_STARTS))})[\w+/=-]{{0,250}}[ \t]*\\?\r?\n[ \t]*[\w+/=-]{{4,250}}"
+    rf"(?<![\w-])(?:{'|'.join(map(re.escape, _GROUP_STARTS))})[\w+/=-]{{0,250}}[ \t]*\\?\r?\n[ \t]*[\w+/=-]{{4,250}}"  # noqa: E501  # A pattern is read as a whole.
 )
 # A name in a program: words in one case, joined. Issued keys have digits among their letters, or upper and
 # lower case.
@@ -507,7 +507,9 @@ _LEAST_TAG_BITS: Final = 3.4
 
 
 def is_secret_tag(tag: str) -> bool:
-    """Whether a tag looks like an issued key. Tags are in lower case, so that forms of keys do not fit them."""
+    """Whether a tag looks like an issued key. Tags are in lower case, so that forms of keys do not fit
+    them.
+    """
     if _RANDOM_TAG.fullmatch(tag) is None or _HASH_OR_ID.fullmatch(tag) or not _is_issued(tag):
         return False
     return _mixes_digits_in(tag) and not _DATED.search(tag) and _bits(tag) >= _LEAST_TAG_BITS

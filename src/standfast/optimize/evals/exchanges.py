@@ -1,7 +1,7 @@
 """Exchanges: what an agent was asked and answered, read from traces, and the grades that people give them.
 
-``MainLoop`` records an exchange in the trace of every request, without secrets. Graded exchanges become samples:
-``Dataset.from_traces``.
+``MainLoop`` records an exchange in the trace of every request, without secrets. Graded exchanges become
+samples: ``Dataset.from_traces``.
 """
 
 import os

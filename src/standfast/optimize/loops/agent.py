@@ -3,7 +3,8 @@
 The trace of a request has these events:
 
     agent      main-loop  prepare     what was recalled, and the prompt that was rendered with it
-    assistant  provider   tool_calls  the tool calls that the model asked for, with their results; once per round
+    assistant  provider   tool_calls  the tool calls that the model asked for, with their results; once per
+               round
     assistant  provider   message     the model's answer
     agent      main-loop  answer      what was asked and answered, without secrets
     agent      main-loop  remember    what is remembered, with the judge's verdicts

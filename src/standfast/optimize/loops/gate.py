@@ -51,8 +51,8 @@ Runs = Mapping[str, tuple[bool, ...]]
 """For each sample, whether its runs passed, ordered by repeat."""
 
 _PROBED_DEVIATIONS: Final = -3.0
-"""A candidate whose estimated loss is beyond the margin by this many standard errors is given up at once, on a
-part of the samples.
+"""A candidate whose estimated loss is beyond the margin by this many standard errors is given up at once, on
+a part of the samples.
 """
 _LOST_SHARE: Final = 1 / 3
 """A sample is lost if the candidate passes it less than this share as often as the baseline."""
@@ -413,7 +413,9 @@ class _Pair:
     def _distances(
         self, base: Sequence[float], own: Sequence[float], gain: float | None = None
     ) -> list[float]:
-        """Return for each sample how far the candidate is on the good side of what the null hypothesis says."""
+        """Return for each sample how far the candidate is on the good side of what the null hypothesis
+        says.
+        """
         if self._better:
             least = self._settings.least_gain if gain is None else gain
             return [now - was - least for was, now in zip(base, own, strict=True)]

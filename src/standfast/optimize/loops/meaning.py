@@ -1,7 +1,8 @@
-"""What a prompt must not lose: protected text, the meaning of its sentences, and whether it is really shorter.
+"""What a prompt must not lose: protected text, the meaning of its sentences, and whether it is really
+shorter.
 
-Protected text must still occur somewhere in the prompt: placeholders, commands in capitals, numbers, addresses and
-code. Sentences are compared by ``sentences.py``. Nothing here needs a model.
+Protected text must still occur somewhere in the prompt: placeholders, commands in capitals, numbers,
+addresses and code. Sentences are compared by ``sentences.py``. Nothing here needs a model.
 """
 
 import json

@@ -1,4 +1,6 @@
-"""OptimizationReport: what can be changed, what can't and why, how certain that is; as data, text and HTML."""
+"""OptimizationReport: what can be changed, what can't and why, how certain that is; as data, text and
+HTML.
+"""
 
 import difflib
 import re
@@ -298,7 +300,7 @@ del { background: var(--removed); } ins { background: var(--added); text-decorat
 @media (max-width: 30rem) { svg text { font-size: 17px; } th, td { padding: .3rem .4rem; } }
 @media (prefers-color-scheme: dark) { :root { --line: #343a41; --box: #1e2329; --removed: #6b2020; --added: #1d4d2b; --quiet: #9aa4ae; }
 body { background: #14171a; color: #dfe3e8; } }
-"""
+"""  # noqa: E501  # A style sheet.
 _NUMBER: Final = re.compile(r"-?[\d.,]+ ?%?")
 
 
@@ -375,7 +377,8 @@ def _rejected(rejected: tuple[RejectedModification, ...]) -> str:
         return ""
     parts = ["<h2>Rejected</h2>"]
     for one in rejected:
-        head = f"{'/'.join(one.section_path)}: {one.reason.value} ({one.strategy}), {_tokens(one.token_reduction)}"
+        place = "/".join(one.section_path)
+        head = f"{place}: {one.reason.value} ({one.strategy}), {_tokens(one.token_reduction)}"
         parts.append(f"<h3>{escape(head)}</h3><p>{escape(one.detail)}</p>")
         if one.proposed_body != one.original_body:
             parts.append(f"<pre>{difference(one.original_body, one.proposed_body)}</pre>")

@@ -12,11 +12,11 @@ direction, name, or content. A shorter sentence is compared with the one it come
 - No content word becomes its opposite.
 
 A sentence that breaks one of these rules is *changed*, which is refused. A sentence with a content word that
-its source does not have, or with less than a third of the source's content words, is *reworded*: nobody can tell
-without a model what it says, so a person or a sample must.
+its source does not have, or with less than a third of the source's content words, is *reworded*: nobody can
+tell without a model what it says, so a person or a sample must.
 
-The words are in ``words/commitments.txt``, for English, German, French and Spanish. Texts in other languages are
-compared by numbers, names and content words. The check errs on the side of refusing. Nothing here needs a
+The words are in ``words/commitments.txt``, for English, German, French and Spanish. Texts in other languages
+are compared by numbers, names and content words. The check errs on the side of refusing. Nothing here needs a
 model.
 """
 
@@ -301,7 +301,9 @@ def dropped(before: Sequence[Sentence], after: Sequence[Sentence]) -> list[str]:
 def _pairs(
     before: Sequence[Sentence], after: Sequence[Sentence]
 ) -> Iterator[tuple[Sentence, list[Sentence]]]:
-    """Yield each sentence that is not in the source, with those of the source that share most words with it."""
+    """Yield each sentence that is not in the source, with those of the source that share most words with
+    it.
+    """
     known = {sentence.identity for sentence in before}
     taken: set[str] = set()
     for new in after:

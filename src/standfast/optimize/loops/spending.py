@@ -48,7 +48,9 @@ class SpendingLimits(Value, frozen=True, kw_only=True):
 
 
 class ModelSpending(Value, frozen=True, kw_only=True):
-    """What was really spent: calls of models with their tokens, and how many evaluations came from the cache."""
+    """What was really spent: calls of models with their tokens, and how many evaluations came from the
+    cache.
+    """
 
     calls: int = 0
     cached: int = 0

@@ -1,4 +1,5 @@
-"""The tests that the gate decides by, and what they can show: exact binomials, Student's test, levels of looks.
+"""The tests that the gate decides by, and what they can show: exact binomials, Student's test, levels of
+looks.
 
 Pure functions of numbers.
 """
@@ -38,7 +39,9 @@ class PowerStatement(Value, frozen=True, kw_only=True):
 
 
 def loss_p_value(*, samples: int, losses: int, margin: float) -> float:
-    """Return the probability of at most ``losses`` losses if each sample is lost with probability ``margin``."""
+    """Return the probability of at most ``losses`` losses if each sample is lost with probability
+    ``margin``.
+    """
     if losses >= samples:
         return 1.0
     total = sum(exp(_log_term(samples, lost, margin)) for lost in range(losses + 1))

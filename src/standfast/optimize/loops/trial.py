@@ -199,7 +199,9 @@ class Trial:
         rulings: Sequence[Ruling],
         samples: Dataset[Any, Any],
     ) -> bool:
-        """Run a few samples again whose outcome changed, and return whether that was the model's variation."""
+        """Run a few samples again whose outcome changed, and return whether that was the model's
+        variation.
+        """
         by_id = {sample.id: sample for sample in samples}
         changed = [
             (arm, by_id[name])

@@ -1,4 +1,6 @@
-"""Where an overrides store keeps its bytes: in a folder, in Redis (extra ``redis``), or in S3 (extra ``s3``)."""
+"""Where an overrides store keeps its bytes: in a folder, in Redis (extra ``redis``), or in S3 (extra
+``s3``).
+"""
 
 import fcntl
 import hashlib

@@ -134,7 +134,9 @@ class SectionOverride(Value, frozen=True, kw_only=True):
 
 
 class RollbackRecord(Value, frozen=True, kw_only=True):
-    """What a tag held in an earlier version, stored in the same write as the change; None if it held nothing."""
+    """What a tag held in an earlier version, stored in the same write as the change; None if it held
+    nothing.
+    """
 
     version: int
     overrides: tuple[SectionOverride, ...] | None

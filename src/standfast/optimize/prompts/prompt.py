@@ -108,7 +108,8 @@ class Prompt:
     """A template under a tag, with values. Immutable: ``bind`` returns a new prompt.
 
     Example:
-        >>> Prompt(template, overrides_tag="stable", overrides_store=store).bind({"language": "German"}).render().text
+        >>> Prompt(template, overrides_tag="stable", overrides_store=store).bind({"language":
+        "German"}).render().text
     """
 
     def __init__(

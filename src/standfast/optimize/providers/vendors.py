@@ -191,7 +191,9 @@ class VendorProvider(ABC):
 
     @abstractmethod
     def _stream(self, call: dict[str, Any], on_text: Callable[[str], object]) -> Any:
-        """Call the library, hand over the text as it arrives, and return an answer like that of ``_create``."""
+        """Call the library, hand over the text as it arrives, and return an answer like that of
+        ``_create``.
+        """
 
     @abstractmethod
     def _read(self, answer: Any, request: ModelRequest) -> ModelReply:

@@ -6,7 +6,8 @@ them. Every part carries a checksum over its name and its segment.
 
     columns   the numbers of each row, in as few bytes as they need
     crc       the checksum of each key, to find a row by its key; read when one is looked for
-    tables    the scopes and threads that columns number, ids that differ from the key's, and which older rows end here
+    tables    the scopes and threads that columns number, ids that differ from the key's, and which older rows
+              end here
     blocks    the first and the last term of each block
     post/N    block N: its terms, and for each the rows and how often it is in them
     keys/N    the keys of the rows from N times 64 on, without their band

@@ -218,7 +218,9 @@ class IndexUpkeep:
         )
 
     def fill(self, *, whole: bool = False, progress: Progress | None = None) -> None:
-        """Make segments of what none covers; of the newest snapshots only if they are many, or if ``whole``."""
+        """Make segments of what none covers; of the newest snapshots only if they are many, or if
+        ``whole``.
+        """
         self.put_back()
         head = self._store.head()
         self._drop_unused()
@@ -268,7 +270,9 @@ class IndexUpkeep:
                 self._held[head.segment_id] = _HeldSegment(head, {**opened, **parts}, at)
 
     def put_back(self) -> None:
-        """Put the segments that were held and dropped in their places again, without what was erased since."""
+        """Put the segments that were held and dropped in their places again, without what was erased
+        since.
+        """
         with self._held_lock:
             present = {one.segment_id for one in self.heads()} if self._held else set()
             held = [one for one in self._held.values() if one.head.segment_id not in present]

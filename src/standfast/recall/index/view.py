@@ -224,8 +224,8 @@ class IndexView:
         return np.where(threads >= 0, threads << _THREAD_BITS | positions, -(rows + 1) << _THREAD_BITS)
 
     def _weights_by_distance(self) -> list[tuple[SmallNumbers, SmallNumbers]]:
-        """For each distance from 1 on, in sixths: what each slot weighs for the one so far behind it, and what
-        the one so far behind it weighs for each slot; 0 where they are no neighbours. Padded.
+        """For each distance from 1 on, in sixths: what each slot weighs for the one so far behind it, and
+        what the one so far behind it weighs for each slot; 0 where they are no neighbours. Padded.
         """
         keys, words = self.columns.keys, self.columns.words
         same = keys[1:] == keys[:-1]

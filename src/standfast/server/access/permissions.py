@@ -4,8 +4,8 @@ Every endpoint and every tool needs one permission, and the gateway checks it be
 The roles:
 
     agent      reads its namespaces; remembers, proposes and forgets there
-    operator   everything an agent may; also submits signatures, runs retention, signs checkpoints, reads the ledger,
-               changes prompts and manages keys for its own namespaces
+    operator   everything an agent may; also submits signatures, runs retention, signs checkpoints, reads the
+               ledger, changes prompts and manages keys for its own namespaces
     auditor    reads everything and changes nothing
 
 A key may also be limited to scopes; ``scope_limits.py`` says what that means.

@@ -109,6 +109,8 @@ def sees_any(caller: Caller, store: Store, versions: Iterable[Version]) -> bool:
 
 
 def sees_whole_commit(caller: Caller, store: Store, versions: Sequence[Version]) -> bool:
-    """Whether a commit changed something that the caller may see, and no record or proposal of another scope."""
+    """Whether a commit changed something that the caller may see, and no record or proposal of another
+    scope.
+    """
     shown = [one for one in versions if prefix_in(one.key) in SHOWN_KINDS]
     return bool(shown) and all(sees_row(caller, store, version) for version in shown)

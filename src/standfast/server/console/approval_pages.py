@@ -1,4 +1,6 @@
-"""The pages about proposals: the queue, what exactly to sign, and the signature that decides one or several."""
+"""The pages about proposals: the queue, what exactly to sign, and the signature that decides one or
+several.
+"""
 
 import shlex
 from collections.abc import Sequence

@@ -252,7 +252,9 @@ class StatsCache:
         self._lock = threading.Lock()
 
     def of(self, memory: Memory, scopes: Sequence[str] = ()) -> NamespaceStats:
-        """The statistics of a memory at its newest snapshot: of these scopes with all below them, or of all."""
+        """The statistics of a memory at its newest snapshot: of these scopes with all below them, or of
+        all.
+        """
         scopes = outer_scopes(scopes) or (ALL_SCOPES,)
         place = (memory.namespace, *scopes)
         with self._lock:

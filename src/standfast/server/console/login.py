@@ -117,7 +117,9 @@ class Login:
         return session
 
     def require(self, request: Request) -> Response:
-        """The answer to a request without a session: the login page, which leads back to the requested page."""
+        """The answer to a request without a session: the login page, which leads back to the requested
+        page.
+        """
         if request.method == "POST":
             raise Unauthenticated(problem="the session is over; sign in again")
         if request.headers.get("sec-fetch-site") == "cross-site":

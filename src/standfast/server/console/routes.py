@@ -55,8 +55,8 @@ class PageRoute:
     """A page: its path, title and handlers, and where it stands in the menu.
 
     ``whole_store`` marks pages that belong to no namespace; callers with a key for one namespace do not see
-    them. ``for_people`` marks those that agents do not see. ``under`` is the menu item of a page that is not in
-    the menu itself.
+    them. ``for_people`` marks those that agents do not see. ``under`` is the menu item of a page that is not
+    in the menu itself.
     """
 
     path: str

@@ -233,7 +233,8 @@ class EdgeMiddleware:
         if is_checked and (len(hosts) != 1 or without_port(hosts[0]) not in (self._hosts or ())):
             raise _RequestRefused(
                 421,
-                "This server does not answer to that host name; the setting server.host_names lists those it does.",
+                "This server does not answer to that host name; the setting server.host_names lists"
+                " those it does.",
             )
         if peer := self._proxies.peer_behind(scope.get("client"), headers.getlist("x-forwarded-for")):
             scope["client"] = (peer, 0)
@@ -246,7 +247,9 @@ class EdgeMiddleware:
             raise _too_large()
 
     def count_body(self, exchange: "_Exchange", size_bytes: int) -> None:
-        """Count received bytes, and refuse a body that is too long or does not fit in memory with the others."""
+        """Count received bytes, and refuse a body that is too long or does not fit in memory with the
+        others.
+        """
         exchange.body_bytes += size_bytes
         self._buffered_bytes += size_bytes
         if exchange.body_bytes > MAX_BODY_BYTES:

@@ -28,7 +28,7 @@ th, td { text-align: left; vertical-align: top; padding: .2rem .6rem .2rem 0; bo
   tr { display: block; border-bottom: 1px solid; padding: .3rem 0; }
   th, td { display: block; border: 0; padding: 0; }
 }
-""".strip()
+""".strip()  # noqa: E501  # A style sheet.
 _STYLE_HASH: Final = base64.b64encode(hashlib.sha256(_STYLE.encode()).digest()).decode()
 _POLICY: Final = (
     f"default-src 'none'; style-src 'sha256-{_STYLE_HASH}'; frame-ancestors 'none'; base-uri 'none'"
@@ -126,7 +126,7 @@ def _schema(name: str, schema: dict[str, Any]) -> str:
 def _table(rows: Sequence[tuple[str, str | None, bool, dict[str, Any], str]]) -> str:
     lines = [
         f'<tr><th scope="row"><code>{escape(name)}</code></th><td>{escape(where or "")}</td>'
-        f"<td>{'required' if required else 'optional'}</td><td>{_type(schema)}</td><td>{_prose(description)}</td></tr>"
+        f"<td>{'required' if required else 'optional'}</td><td>{_type(schema)}</td><td>{_prose(description)}</td></tr>"  # noqa: E501  # A row of a table.
         for name, where, required, schema, description in rows
     ]
     return f"<table><tbody>{''.join(lines)}</tbody></table>"

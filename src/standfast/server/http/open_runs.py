@@ -49,7 +49,9 @@ _GONE: Final = "such open run; it may have expired, so open it again"
 
 @dataclass(frozen=True, slots=True)
 class _Request:
-    """A writing call: its idempotency key within the run, and what must be equal for it to be the same call."""
+    """A writing call: its idempotency key within the run, and what must be equal for it to be the same
+    call.
+    """
 
     key: str | None
     call: list[Any]

@@ -136,7 +136,9 @@ class RunJournal:
         self._rows.remove(_CALL, f"{row_id}/")
 
     def note_empty(self, row_id: str) -> None:
-        """Note that a run was committed and had nothing to commit, which leaves no other trace in the store."""
+        """Note that a run was committed and had nothing to commit, which leaves no other trace in the
+        store.
+        """
         row = TemporaryRow(kind=_EMPTY, row_id=row_id, content=b"", keep_seconds=RUN_IDLE_SECONDS)
         self._rows.put(row, replaces=None)
 

@@ -296,7 +296,9 @@ def memory_propose(
 def memory_history(
     place: Place, subject: str, limit: int = 20, cursor: Cursor = None, scope: ToolScope = None
 ) -> HistoryPage:
-    """List every version of a subject (or memory id), oldest first, with its text, its date and its verdict."""
+    """List every version of a subject (or memory id), oldest first, with its text, its date and its
+    verdict.
+    """
     query = {"subject": subject, "limit": limit, "cursor": cursor, "scope": scope}
     return memory_operations.history(*place, HistoryQuery.from_json(query))
 

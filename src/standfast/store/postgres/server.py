@@ -110,7 +110,8 @@ MIGRATIONS: Final = (
         problem TEXT,
         CHECK ((state = 'commit_aborted') = (reason_code IS NOT NULL))
     );
-    CREATE INDEX buffers_by_lease ON buffers (lease_until, commit_id) WHERE content IS NOT NULL AND waits_for IS NULL;
+    CREATE INDEX buffers_by_lease ON buffers (lease_until, commit_id)
+    WHERE content IS NOT NULL AND waits_for IS NULL;
     CREATE INDEX buffers_by_end ON buffers (lease_until, commit_id) WHERE content IS NULL;
     CREATE TABLE branches (
         number bigint PRIMARY KEY,
@@ -121,9 +122,12 @@ MIGRATIONS: Final = (
     );
     CREATE TABLE dictionaries (kind bigint PRIMARY KEY, dictionary bytea NOT NULL);
     INSERT INTO dictionaries VALUES (1, '\\x{DICTIONARY.hex()}');
-    CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE EXCEPTION 'append-only'; END $$;
-    CREATE TRIGGER ledger_never_changes BEFORE UPDATE OR DELETE OR TRUNCATE ON ledger EXECUTE FUNCTION refuse();
-    CREATE TRIGGER commits_never_change BEFORE UPDATE OR DELETE OR TRUNCATE ON commits EXECUTE FUNCTION refuse();
+    CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS
+    $$ BEGIN RAISE EXCEPTION 'append-only'; END $$;
+    CREATE TRIGGER ledger_never_changes BEFORE UPDATE OR DELETE OR TRUNCATE ON ledger
+    EXECUTE FUNCTION refuse();
+    CREATE TRIGGER commits_never_change BEFORE UPDATE OR DELETE OR TRUNCATE ON commits
+    EXECUTE FUNCTION refuse();
     CREATE TRIGGER versions_never_shrink BEFORE DELETE OR TRUNCATE ON versions EXECUTE FUNCTION refuse();
     CREATE TRIGGER versions_never_change BEFORE UPDATE ON versions FOR EACH ROW
     WHEN (NOT (

@@ -153,7 +153,9 @@ def close_quietly(connection: apsw.Connection) -> None:
 
 
 def _retry_while_busy(action: Callable[[], None], clock: Clock, seed: int) -> None:
-    """Retry while another opener holds a lock: for some of its locks SQLite does not call the busy handler."""
+    """Retry while another opener holds a lock: for some of its locks SQLite does not call the busy
+    handler.
+    """
     busy, deadline = _busy_handler(clock, seed), clock.monotonic() + MAX_BUSY_SECONDS
     for attempt in count():
         try:

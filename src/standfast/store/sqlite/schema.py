@@ -63,7 +63,8 @@ MIGRATIONS: Final = (
         problem TEXT,
         CHECK ((state = 'commit_aborted') = (reason_code IS NOT NULL))
     ) STRICT;
-    CREATE INDEX buffers_by_lease ON buffers (lease_until, commit_id) WHERE content IS NOT NULL AND waits_for IS NULL;
+    CREATE INDEX buffers_by_lease ON buffers (lease_until, commit_id)
+    WHERE content IS NOT NULL AND waits_for IS NULL;
     CREATE INDEX buffers_by_end ON buffers (lease_until, commit_id) WHERE content IS NULL;
     CREATE TABLE branches (
         number INTEGER PRIMARY KEY,
@@ -76,8 +77,10 @@ MIGRATIONS: Final = (
     INSERT INTO dictionaries VALUES (1, x'{DICTIONARY.hex()}');
     CREATE TRIGGER ledger_never_changes BEFORE UPDATE ON ledger BEGIN SELECT RAISE(ABORT, 'append-only'); END;
     CREATE TRIGGER ledger_never_shrinks BEFORE DELETE ON ledger BEGIN SELECT RAISE(ABORT, 'append-only'); END;
-    CREATE TRIGGER commits_never_change BEFORE UPDATE ON commits BEGIN SELECT RAISE(ABORT, 'append-only'); END;
-    CREATE TRIGGER commits_never_shrink BEFORE DELETE ON commits BEGIN SELECT RAISE(ABORT, 'append-only'); END;
+    CREATE TRIGGER commits_never_change BEFORE UPDATE ON commits
+    BEGIN SELECT RAISE(ABORT, 'append-only'); END;
+    CREATE TRIGGER commits_never_shrink BEFORE DELETE ON commits
+    BEGIN SELECT RAISE(ABORT, 'append-only'); END;
     CREATE TRIGGER versions_never_change BEFORE UPDATE ON versions
     WHEN NOT (
         NEW.id = OLD.id AND NEW.namespace = OLD.namespace AND NEW.key = OLD.key
@@ -85,11 +88,14 @@ MIGRATIONS: Final = (
         AND OLD.content IS NOT NULL AND OLD.erased_by IS NULL
         AND CASE
             WHEN NEW.content IS NULL THEN NEW.erased_by IS NOT NULL AND NEW.erased_by > OLD.id >> 16
-            ELSE NEW.erased_by IS NULL AND (NEW.content = x'02' OR OLD.content = x'02' AND substr(NEW.content, 1, 1) = x'03')
+            ELSE NEW.erased_by IS NULL AND (
+                NEW.content = x'02' OR OLD.content = x'02' AND substr(NEW.content, 1, 1) = x'03'
+            )
         END
     )
     BEGIN SELECT RAISE(ABORT, 'append-only'); END;
-    CREATE TRIGGER versions_never_shrink BEFORE DELETE ON versions BEGIN SELECT RAISE(ABORT, 'append-only'); END;
+    CREATE TRIGGER versions_never_shrink BEFORE DELETE ON versions
+    BEGIN SELECT RAISE(ABORT, 'append-only'); END;
     CREATE TABLE vectors (
         namespace TEXT NOT NULL,
         key TEXT NOT NULL,

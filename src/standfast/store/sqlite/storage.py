@@ -114,7 +114,9 @@ class SQLiteStorage:
     # Writing.
 
     def transaction(self) -> "SQLiteTransaction":
-        """One writer per process and per file: ``BEGIN IMMEDIATE`` waits for other processes, with a bound."""
+        """One writer per process and per file: ``BEGIN IMMEDIATE`` waits for other processes, with a
+        bound.
+        """
         return SQLiteTransaction(self)
 
     def begin(self) -> apsw.Connection:
