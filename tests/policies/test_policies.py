@@ -221,7 +221,9 @@ def test_the_target_of_an_expiry_is_checked() -> None:
 
 
 def test_rare_drift_prefers_the_change_that_is_rare_in_this_stream() -> None:
-    """Nine removals and one deprecation: one step fits. By score alone the removals win; here the rare one does."""
+    """Nine removals and one deprecation: one step fits. By score alone the removals win; here the rare
+    one does.
+    """
     steps = [
         Step(t=t, observation={"api": f"e{t}", "content": f"Removed the option number {t}"}) for t in range(9)
     ]

@@ -1,5 +1,5 @@
-"""How far the labels of imported episodes can be trusted, by kind, as measured on histories that no rule was tuned
-on (``docs/bench-labels.md``).
+"""How far the labels of imported episodes can be trusted, by kind, as measured on histories that no rule was
+tuned on (``docs/bench-labels.md``).
 
 Wherever scores of a kind with a low precision appear, its figure appears beside them.
 """
@@ -7,7 +7,9 @@ Wherever scores of a kind with a low precision appear, its figure appears beside
 from typing import Final
 
 PRECISION: Final = {"interfaces": 0.98, "changelogs": 0.75, "documentation": 0.21}
-"""Of all steps that the rule calls critical, the share that a hand calls so that did not see the rule's answer."""
+"""Of all steps that the rule calls critical, the share that a hand calls so that did not see the rule's
+answer.
+"""
 
 POOR_PRECISION: Final = 0.8
 

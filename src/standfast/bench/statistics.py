@@ -3,14 +3,17 @@
 - **The unit is the history.** Windows of one history resemble each other, so the mean is over histories, each
   with the mean of its windows. Where all episodes are of one history, its windows are the units, and what is
   found holds for that history only.
-- An interval is Student's, from the spread of the units; from 30 of them on a percentile bootstrap. It does not
+- An interval is Student's, from the spread of the units; from 30 of them on a percentile bootstrap. It does
+not
   leave 0 to 1 where the figures are shares.
-- Two policies are compared on the same units by the mean of their differences: how often is it as large if each
+- Two policies are compared on the same units by the mean of their differences: how often is it as large if
+each
   difference could as well have the other sign? All signs are tried for up to 16 units, 20,000 draws beyond.
 - Holm's correction covers the family of a table: all pairs, or, where so few units can't show that any pair
-  differs, each policy against one baseline. What is better than the baseline is then also better than what is worse
-  than it, or than what is above it on no unit at all.
-- A policy's place is a range: 1 + the number of policies that are significantly better, to the last place that is
+  differs, each policy against one baseline. What is better than the baseline is then also better than what is
+  worse than it, or than what is above it on no unit at all.
+- A policy's place is a range: 1 + the number of policies that are significantly better, to the last place
+that is
   not taken by a significantly worse one.
 
 The same figures give the same answers on every machine.
@@ -80,7 +83,9 @@ def mean_of(values: Sequence[float], histories: Sequence[_History] | None = None
 
 
 def _units(values: Sequence[float], histories: Sequence[_History] | None) -> tuple[list[float], int]:
-    """Return the mean of each history, or the values themselves if there is only one; and how many there are."""
+    """Return the mean of each history, or the values themselves if there is only one; and how many there
+    are.
+    """
     if histories is None:
         return list(values), len(values)
     groups: dict[_History, list[float]] = {}
@@ -256,7 +261,8 @@ class PolicyComparison(msgspec.Struct, frozen=True, kw_only=True):
         family = f"each policy with {self.baseline}" if self.baseline is not None else "all policies in pairs"
         can = least_p(self.units) * tests < LEVEL
         return (
-            f"{said}. Compared: {family}, {len(self.pairs)} tests. The smallest p value that so many can give is"
+            f"{said}. Compared: {family}, {len(self.pairs)} tests. The smallest p value that so many"
+            f" can give is"
             f" {least_p(self.units):.2g}, corrected {min(1.0, least_p(self.units) * tests):.2g}: "
             + ("an order can show." if can else "no order can show; add histories, or name fewer policies.")
         )
@@ -273,7 +279,8 @@ def compare(
         scores: The score of each policy on each episode.
         histories: The history of each episode; without it, each episode is one of its own.
         baseline: Compare each policy with this one only. Without it, all are compared in pairs, if that many
-            tests can show anything with so few units; otherwise with the first of ``BASELINES`` that took part.
+            tests can show anything with so few units; otherwise with the first of ``BASELINES`` that took
+            part.
     """
     names = list(scores)
     shared = [one for one in scores[names[0]] if all(one in scores[name] for name in names)] if names else []

@@ -1,5 +1,5 @@
-"""Standfast's own policies: ``DriftValue`` reads what changed, ``RareDrift`` also how rare that is in the stream,
-and ``MergeFirst`` only whether something changed.
+"""Standfast's own policies: ``DriftValue`` reads what changed, ``RareDrift`` also how rare that is in the
+stream, and ``MergeFirst`` only whether something changed.
 
 None sees hints or labels. They store a step as cheaply as possible (as a delta of a stored base, or in
 full), never store a repetition, and when the budget is full expire the groups with the least value per byte,
