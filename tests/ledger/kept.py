@@ -202,7 +202,8 @@ def cut_after(snapshot: int) -> str:
     return (
         "DELETE FROM ledger WHERE seq > (SELECT ledger_seq FROM commits WHERE memory_snapshot_id ="
         f" {snapshot});DELETE FROM vectors WHERE since > {snapshot};DELETE FROM versions WHERE id >> 16 >"
-        f" {snapshot};UPDATE versions SET erased_by = NULL WHERE erased_by > {snapshot};DELETE FROM commits WHERE memory_snapshot_id > {snapshot}"
+        f" {snapshot};UPDATE versions SET erased_by = NULL WHERE erased_by > {snapshot};DELETE FROM"
+        f" commits WHERE memory_snapshot_id > {snapshot}"
     )
 
 

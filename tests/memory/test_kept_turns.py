@@ -1,4 +1,6 @@
-"""A conversation keeps its turns: none is lost to a pattern, rewritten by a subject, or ended by a position."""
+"""A conversation keeps its turns: none is lost to a pattern, rewritten by a subject, or ended by a
+position.
+"""
 
 from collections.abc import Iterator
 from typing import Any

@@ -309,7 +309,7 @@ code { background: #f3f3f3; padding: .1rem .3rem } .note { color: #555 } nav a {
 .wide { overflow-x: auto } .words th, .words td { text-align: left; vertical-align: top; white-space: normal } figure { margin: 0 }
 @media print { body { margin: 0; max-width: none; font-size: 11px } nav { display: none } h2, h3 { break-after: avoid }
 table, figure, img { break-inside: avoid } th, td { padding: .15rem .4rem } }
-"""
+"""  # noqa: E501  # A style sheet.
 CAN_TELL: Final = (
     (
         "which of two policies keeps more critical steps of these episodes, and how sure that is",

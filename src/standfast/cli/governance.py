@@ -457,7 +457,9 @@ def list_refusals(scope: str, target: MemoryTarget) -> None:
 @click.option("--scope", default=ALL_SCOPES, help="Lift it in this scope with all below it; * for all.")
 @memory_options
 def lift_refusal(refusal: str, *, reason: str, scope: str, target: MemoryTarget) -> None:
-    """Lift REFUSAL (an id that `refusals list` prints, or a source such as web:example.com) before it fades."""
+    """Lift REFUSAL (an id that `refusals list` prints, or a source such as web:example.com) before it
+    fades.
+    """
     with target.opened() as memory:
         receipt = memory.lift_refusal(refusal, reason=reason, by=getpass.getuser(), scope=scope)
     if target.as_json:

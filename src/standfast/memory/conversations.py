@@ -230,7 +230,9 @@ class Conversations:
         return 0 if is_again else int(end)
 
     def _require_near(self, request: Addition, position: int) -> None:
-        """Raise ``InvalidValue`` for a position far behind a session's end, where the session could not go on."""
+        """Raise ``InvalidValue`` for a position far behind a session's end, where the session could not
+        go on.
+        """
         row = self._reader.row(request.scope, request.session, self._store.head())
         end = 0 if row is None else int(row["next"])
         if position > end + _MAX_GAP:
