@@ -255,6 +255,21 @@ class _ScoredRows:
             yield _ScoredRows(*(getattr(self, name)[places[start:end]] for name in self.__slots__))
             start = end
 
+    def ranked(self) -> list[RankedRow]:
+        """Each row with what its score is made of; ranks are still to be given."""
+        columns = (
+            self.slots,
+            self.rows,
+            np.zeros_like(self.rows),
+            self.scores,
+            self.named,
+            self.asked_role,
+            self.quarters,
+            self.is_match,
+            self.sizes,
+        )
+        return [RankedRow(*row) for row in zip(*(column.tolist() for column in columns), strict=True)]
+
 
 class RankedRows:
     """The rows of a view that may be chosen, the best score first.
@@ -303,8 +318,8 @@ class RankedRows:
         if not len(slots):
             return
         part, _ = self._scored(slots)
-        for place in range(len(part.rows)):
-            yield self._row(part, place, place + 1)
+        for rank, row in enumerate(part.ranked(), 1):
+            yield row._replace(rank=rank)
 
     def ordered(self, first_rank: int = 1, without: Collection[int] = ()) -> Iterator[RankedRow]:
         """Rows with their ranks, best first: by score, then by record id.
@@ -315,30 +330,17 @@ class RankedRows:
         rank, untrusted = first_rank - 1, 0
         for part in self._by_score():
             order = self._by_id(part)
-            is_untrusted_row, rows = part.untrusted.tolist(), part.rows.tolist()
+            ranked = part.ranked()
+            is_untrusted_row = part.untrusted.tolist()
             for place in order:
-                if rows[place] in without:
+                if ranked[place].row in without:
                     continue
                 if is_untrusted_row[place]:
                     untrusted += 1
                     if untrusted > self._most_untrusted:
                         continue
                 rank += 1
-                yield self._row(part, place, rank)
-
-    @staticmethod
-    def _row(part: _ScoredRows, place: int, rank: int) -> RankedRow:
-        return RankedRow(
-            slot=int(part.slots[place]),
-            row=int(part.rows[place]),
-            rank=rank,
-            score=int(part.scores[place]),
-            is_named=bool(part.named[place]),
-            is_asked_role=bool(part.asked_role[place]),
-            quarters=int(part.quarters[place]),
-            is_match=bool(part.is_match[place]),
-            size=int(part.sizes[place]),
-        )
+                yield ranked[place]._replace(rank=rank)
 
     def _by_id(self, part: _ScoredRows) -> list[int]:
         """The places of rows that are ordered by score, with those of equal score by record id, then by

@@ -57,7 +57,9 @@ ROLE_TENTHS: Final = 16
 EXCERPT_TOKENS: Final = 100
 """A longer text is shown by its best passages, in at most so many tokens."""
 LEAST_EXCERPT_TOKENS: Final = 24
-"""Less than this is not worth cutting out of a text."""
+"""Less than this is not worth cutting out of a text, or looking for something that fits."""
+LEAST_SHARE: Final = 20
+"""Of a small budget, less than a twentieth is not worth looking further."""
 PINNED_SHARE: Final = 5
 """What is pinned takes at most a fifth of the budget."""
 OTHERS_SHARE: Final = 4
@@ -162,6 +164,7 @@ class Packing:
         self._others_left = self._left - whole + whole // OTHERS_SHARE if bounds_others else whole
         is_whole = scope_bytes <= request.tokens * BYTES_PER_TOKEN
         self._excerpt_tokens = request.tokens if is_whole else min(EXCERPT_TOKENS, request.tokens)
+        self._least_left = min(LEAST_EXCERPT_TOKENS, request.tokens // LEAST_SHARE) * self._unit
         self._frame_bytes = len(f"[{self._mark}] \n")
         # Texts up to this size are shown whole. Filters look at records, and only the estimate counts bytes.
         self._whole_bytes = self._excerpt_tokens * BYTES_PER_TOKEN if is_estimate and not request.where else 0
@@ -242,7 +245,8 @@ class Packing:
         """Whether nothing more can be taken or looked at."""
         most = self._request.max_items
         read = len(self._candidates_read) + len(self._too_large)
-        return len(self._taken) >= most or read >= READ_TIMES_MAX_ITEMS * most or self._left <= 0
+        is_full = self._left <= self._least_left
+        return is_full or len(self._taken) >= most or read >= READ_TIMES_MAX_ITEMS * most
 
     def _offer(self, candidate: PackedCandidate) -> bool:
         """Take a candidate if it fits; False if it does not."""

@@ -6,7 +6,7 @@ of them.
 """
 
 import threading
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final, Protocol
 from weakref import WeakKeyDictionary
@@ -15,6 +15,7 @@ import numpy as np
 
 from standfast.recall.arrays import Flags, GrowingArray, Numbers
 from standfast.recall.embedders import SignedBytes, percents_of
+from standfast.recall.index.lexical_index import LexicalIndex
 from standfast.recall.index.segment import NEVER
 from standfast.recall.index.view import IndexView
 from standfast.store.audit import checksummed
@@ -64,19 +65,32 @@ class _VectorArrays:
         self._passages = GrowingArray(dimensions, dtype=np.int8)
         self._squares = GrowingArray()
         self._starts, self._since, self._ended = GrowingArray(), GrowingArray(), GrowingArray()
+        self._versions = GrowingArray()
+        """The snapshot of the version that each vector is of."""
+        self._by_row: WeakKeyDictionary[LexicalIndex, GrowingArray] = WeakKeyDictionary()
+        """For each row of an index the number of its vector, or -1. Carried along as rows are added."""
 
     @property
     def size(self) -> int:
         return self._starts.size
 
-    def add(self, vector: Vector) -> None:
-        passages = np.frombuffer(vector.content[:-CHECKSUM_BYTES], dtype=np.int8).reshape(-1, self.dimensions)
-        self.numbers_of.setdefault(vector.key, []).append(self.size)
-        self._starts.append(self._passages.size)
+    def add(self, vectors: Sequence[Vector]) -> None:
+        """Add vectors, all at once: a matrix is made of all their bytes together."""
+        contents = [vector.content[:-CHECKSUM_BYTES] for vector in vectors]
+        passages = np.frombuffer(b"".join(contents), dtype=np.int8).reshape(-1, self.dimensions)
+        counts = np.array([len(content) // self.dimensions for content in contents], dtype=np.int64)
+        for number, vector in enumerate(vectors, self.size):
+            self.numbers_of.setdefault(vector.key, []).append(number)
+        self._starts.extend(self._passages.size + np.cumsum(counts) - counts)
         self._passages.extend(passages)
-        self._squares.extend((passages.astype(np.int64) ** 2).sum(axis=1))
-        self._since.append(vector.since)
-        self._ended.append(NEVER if vector.ended is None else vector.ended)
+        self._squares.extend(np.einsum("ij,ij->i", passages, passages, dtype=np.int64))
+        self._since.extend(np.array([one.since for one in vectors], dtype=np.int64))
+        self._versions.extend(np.array([one.memory_snapshot_id for one in vectors], dtype=np.int64))
+        ended = [NEVER if one.ended is None else one.ended for one in vectors]
+        self._ended.extend(np.array(ended, dtype=np.int64))
+        if any(one.since != one.memory_snapshot_id for one in vectors):
+            # They were filled in later, for rows that are known.
+            self._by_row.clear()
 
     def end(self, key: str, snapshot: int) -> None:
         for row in self.numbers_of.get(key, ()):
@@ -91,10 +105,34 @@ class _VectorArrays:
             ends = [*self._starts.values[row + 1 : row + 2], self._passages.size]
             self._passages.values[self._starts.values[row] : ends[0]] = 0
 
-    def shown(self, snapshot: int) -> Flags:
-        """Which records' vectors a snapshot shows."""
-        shown: Flags = (self._since.values <= snapshot) & (snapshot < self._ended.values)
-        return shown
+    def numbers_for(self, index: IndexView, snapshot: int, newest: int) -> Numbers:
+        """For each slot of a view the number of its vector, or -1 if the snapshot shows none.
+
+        Only rows that were added to the index since the last call are looked up by their keys.
+
+        Args:
+            newest: The newest snapshot whose vectors are here. Rows of later ones are not kept as looked up.
+        """
+        by_row = self._by_row.setdefault(index.index, GrowingArray())
+        later = np.flatnonzero(index.index.column("first")[by_row.size : index.size] > newest)
+        end = by_row.size + int(later[0]) if len(later) else index.size
+        if by_row.size < end:
+            by_row.extend(self._looked_up(index.index, range(by_row.size, end)))
+        known = by_row.values[: index.size]
+        numbers: Numbers = np.append(known, np.full(index.size - len(known), -1))[index.rows]
+        shown = (self._since.values <= snapshot) & (snapshot < self._ended.values)
+        return np.where((numbers >= 0) & shown[numbers], numbers, -1)
+
+    def _looked_up(self, index: LexicalIndex, rows: range) -> Numbers:
+        """The number of each row's vector: the one of its key and of the snapshot that wrote it; or -1."""
+        firsts = index.column("first")[rows.start : rows.stop].tolist()
+        versions = self._versions.values
+        found: Numbers = np.full(len(rows), -1, dtype=np.int64)
+        for at, (key, first) in enumerate(zip(index.keys_of(rows), firsts, strict=True)):
+            for number in self.numbers_of.get(key, ()):
+                if versions[number] == first:
+                    found[at] = number
+        return found
 
     def compared(self, query: SignedBytes) -> tuple[Numbers, Numbers, Numbers]:
         """The best dot product and cosine in percent of each record's passages, and the first passage with
@@ -109,6 +147,9 @@ class _VectorArrays:
             dots[start : start + len(block)] = block.astype(np.float32) @ wanted
         percents = percents_of(dots, self._squares.values, int((query.astype(np.int64) ** 2).sum()))
         starts = self._starts.values
+        if len(starts) == len(dots):
+            # Every record has one passage.
+            return dots, percents, np.zeros_like(dots)
         best = np.maximum.reduceat(dots, starts)
         counts = np.diff(starts, append=len(dots))
         of_record = np.repeat(np.arange(len(starts)), counts)
@@ -136,7 +177,6 @@ class StoreVectors:
         self._lock = threading.Lock()
         self._arrays: dict[str, _VectorArrays] = {}
         self._newest = -1
-        self._rows: WeakKeyDictionary[IndexView, tuple[tuple[str, int, int], Numbers]] = WeakKeyDictionary()
 
     def view(self, embedder: str, *, at: int, head: int | None = None) -> VectorView:
         """The vectors of an embedder that a snapshot shows.
@@ -159,27 +199,9 @@ class StoreVectors:
             if arrays is None or arrays.dimensions != len(query) or not arrays.size:
                 empty = np.zeros(index.count, dtype=np.int64)
                 return Similarities(empty > 0, empty, empty, empty)
-            rows = self._rows_for(index, arrays, embedder, snapshot)
-            has = rows >= 0
-            return Similarities(has, *(np.where(has, one[rows], 0) for one in arrays.compared(query)))
-
-    def _rows_for(self, index: IndexView, arrays: _VectorArrays, embedder: str, snapshot: int) -> Numbers:
-        """For each slot of a view the number of its vector, or -1.
-
-        A view never changes, so it is found once.
-        """
-        known = self._rows.get(index)
-        if known is not None and known[0] == (embedder, snapshot, self._newest):
-            return known[1]
-        is_shown = arrays.shown(snapshot)
-        found: Numbers = np.full(index.count, -1, dtype=np.int64)
-        for slot, key in enumerate(index.index.keys_of(index.rows.tolist())):
-            for number in reversed(arrays.numbers_of.get(key, ())):
-                if is_shown[number]:
-                    found[slot] = number
-                    break
-        self._rows[index] = (embedder, snapshot, self._newest), found
-        return found
+            numbers = arrays.numbers_for(index, snapshot, self._newest)
+            has = numbers >= 0
+            return Similarities(has, *(np.where(has, one[numbers], 0) for one in arrays.compared(query)))
 
     def _carry_to(self, head: int) -> None:
         # Until this is done, an error leaves nothing that could be taken for complete.
@@ -206,10 +228,13 @@ class StoreVectors:
         self._add(one for one in self._store.vectors_of(snapshot) if one.namespace == self._namespace)
 
     def _add(self, vectors: Iterable[Vector]) -> None:
+        by_embedder: dict[str, list[Vector]] = {}
         for one in vectors:
+            by_embedder.setdefault(one.embedder, []).append(one)
+        for embedder, added in by_embedder.items():
             # An embedder's identity ends with its dimensions.
-            dimensions = int(one.embedder.rpartition("/")[2])
-            self._arrays.setdefault(one.embedder, _VectorArrays(dimensions)).add(one)
+            dimensions = int(embedder.rpartition("/")[2])
+            self._arrays.setdefault(embedder, _VectorArrays(dimensions)).add(added)
 
 
 def stored_form(vectors: SignedBytes) -> bytes:
