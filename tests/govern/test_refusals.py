@@ -123,6 +123,19 @@ def test_flagged_sentences_of_a_user_put_nothing_else_of_the_user_on_hold(memory
     assert memory.remember("I moved to Bonn.", source=USER).verdict is Verdict.SEAL
 
 
+def test_one_site_of_a_host_of_many_does_not_put_the_others_on_hold(memory: Memory) -> None:
+    for number in range(3):
+        memory.remember(
+            f"{ATTACK} {number}", source={"kind": "web", "id": f"https://evil{number}.github.io/"}
+        )
+    honest = memory.remember(
+        "The library needs Python 3.11.", source={"kind": "web", "id": "https://honest.github.io/"}
+    )
+
+    assert memory.patterns() == []
+    assert honest.verdict is Verdict.SEAL, honest.reasons
+
+
 def test_a_refusal_fades_after_ninety_days(memory: Memory, clock: ManualClock) -> None:
     memory.remember(ATTACK, source=WEB)
     clock.advance(timedelta(days=89).total_seconds())

@@ -15,6 +15,7 @@ from standfast.cli.options import (
     store_option,
 )
 from standfast.cli.output import ANSWER_IS_NO, json_option, print_json
+from standfast.records.origins import Origin
 from standfast.records.scopes import ALL_SCOPES
 
 _MOST_LISTED: Final = 20
@@ -36,6 +37,12 @@ _MOST_LISTED: Final = 20
 @click.option(
     "--dry-run", is_flag=True, help="Only show what would be accepted, known, to review and rejected."
 )
+@click.option(
+    "--max-origin",
+    type=click.Choice([origin.value for origin in Origin]),
+    default=Origin.ORDINARY.value,
+    help="The most that anything in the file may be trusted, whatever it says about its sources.",
+)
 @store_option
 @namespace_option
 @scope_option
@@ -45,6 +52,7 @@ def import_command(
     *,
     file_format: str,
     dry_run: bool,
+    max_origin: str,
     store_url: str | None,
     namespace: str | None,
     scope: str,
@@ -61,7 +69,13 @@ def import_command(
         progress_bar("judging" if dry_run else "importing", quiet=as_json) as progress,
     ):
         report = import_file(
-            memory, file, file_format=file_format, scope=scope, dry_run=dry_run, progress=progress
+            memory,
+            file,
+            file_format=file_format,
+            scope=scope,
+            dry_run=dry_run,
+            max_origin=max_origin,
+            progress=progress,
         )
     if as_json:
         print_json(report.as_json())

@@ -41,6 +41,7 @@ from standfast.limits import IMPORT_PART_FACTS, MAX_IMPORT_PROBLEMS, READ_CHUNK_
 from standfast.memory import Memory
 from standfast.memory.messages import read_messages
 from standfast.records.canon import canonical_bytes, fingerprint, fingerprint_of_bytes
+from standfast.records.origins import Origin, checked_origin
 from standfast.records.scopes import ALL_SCOPES, SHARED, checked_scope
 from standfast.records.vocabulary import Band, Record, Remembered, Value, Verdict, VisibilityMode
 
@@ -112,6 +113,7 @@ def import_file(
     file_format: str,
     scope: str = SHARED,
     dry_run: bool = False,
+    max_origin: Origin | str = Origin.ORDINARY,
     progress: Progress | None = None,
 ) -> ImportReport:
     """Judge everything in a file, and remember what is accepted.
@@ -121,6 +123,7 @@ def import_file(
         file_format: One of ``READERS``.
         scope: Where to put what names no scope of its own.
         dry_run: Judge, and store nothing.
+        max_origin: The most that anything in the file may be trusted, whatever it says about its sources.
 
     Raises:
         InvalidValue: The file is not of this format. Single lines that can't be read are in the report.
@@ -141,7 +144,8 @@ def import_file(
         items = list(items)
         total = sum(_size(one) for one in items)
     run_prefix = f"import-{fingerprint([_VERSION, digest, file_format, scope])[:32]}"
-    importer = _Importer(memory, file_format, run_prefix, dry_run=dry_run)
+    highest = checked_origin(max_origin, what="max_origin")
+    importer = _Importer(memory, file_format, run_prefix, dry_run=dry_run, max_origin=highest)
     for batch in _batches(items):
         importer.take(batch)
         if progress is not None:
@@ -152,11 +156,14 @@ def import_file(
 class _Importer:
     """Judges and stores batches, and counts."""
 
-    def __init__(self, memory: Memory, file_format: str, run_prefix: str, *, dry_run: bool) -> None:
+    def __init__(
+        self, memory: Memory, file_format: str, run_prefix: str, *, dry_run: bool, max_origin: Origin
+    ) -> None:
         self._memory = memory
         self._file_format = file_format
         self._run_prefix = run_prefix
         self._dry_run = dry_run
+        self._max_origin = max_origin
         self._part = 0
         self._counts = {"accepted": 0, "known": 0, "needs_review": 0, "rejected": 0, "resumed": 0}
         self._problems: list[ImportProblem] = []
@@ -205,6 +212,7 @@ class _Importer:
             workflow=WORKFLOW,
             mode=VisibilityMode.BUFFERED_WRITE,
             run_id=None if self._dry_run else f"{self._run_prefix}-{self._part}",
+            max_origin=self._max_origin,
         )
         with run:
             answers = [run.remember_request(fact.request) for fact in facts]
@@ -223,6 +231,7 @@ class _Importer:
                 position=0,
                 metadata=conversation.metadata,
                 workflow=WORKFLOW,
+                max_origin=self._max_origin,
             )
         except (InvalidValue, MessageConflict) as error:
             self._count(conversation.where, None, (str(error),), times=len(conversation.messages))
@@ -240,7 +249,9 @@ class _Importer:
             return
         stored = self._memory.session(conversation.session, scope=conversation.scope)
         known = {one.position for one in stored}
-        run = self._memory.run(workflow=WORKFLOW, mode=VisibilityMode.BUFFERED_WRITE)
+        run = self._memory.run(
+            workflow=WORKFLOW, mode=VisibilityMode.BUFFERED_WRITE, max_origin=self._max_origin
+        )
         for position, message in enumerate(messages):
             answers = [
                 run.remember(

@@ -28,6 +28,7 @@ _SITE: Final = re.compile(r"(?:https?:)?//(?:[^/@]*@)?([^/?#:]+)")
 _WEB_KINDS: Final = _TABLE.words("web kinds")
 _HOST: Final = re.compile(r"([a-z0-9-]+(?:\.[a-z0-9-]+)+)(?:[:/?#].*)?")
 # Names under which registries give out names, such as the "co" of "co.uk".
+_SHARED_HOSTS: Final = _TABLE.words("shared hosts")
 _REGISTRY_NAMES: Final = word_set("ac co com edu go gob gov gouv ltd ne net nom or org")
 # Shorter than any issued key, so that no key passes unread as a name.
 _NAME: Final = re.compile(r"[a-z0-9][a-z0-9_.@-]{0,18}", re.IGNORECASE)
@@ -446,6 +447,8 @@ def _registered_name(host: str) -> str:
     if labels[-1].isdigit():
         return host
     is_registry = len(labels) > 2 and len(labels[-1]) == 2 and labels[-2] in _REGISTRY_NAMES
+    # Below a host of many sites, each name is somebody else's.
+    is_registry = is_registry or ".".join(labels[-2:]) in _SHARED_HOSTS
     return ".".join(labels[-3 if is_registry else -2 :])
 
 
