@@ -2,7 +2,7 @@
 where they are missing.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -97,8 +97,11 @@ def test_time_travel_and_forgetting_are_exact_in_every_backend(opener: Opener) -
     assert list(memory.verify()) == []
 
 
-def test_without_vectors_hybrid_v1_goes_by_words_and_filling_in_says_what_to_do() -> None:
-    memory = Memory(memory_store(), embedder="none")
+@pytest.mark.parametrize("opened", [Memory.open, lambda _, **given: Memory(memory_store(), **given)])
+def test_without_vectors_hybrid_v1_goes_by_words_and_filling_in_says_what_to_do(
+    opened: Callable[..., Memory],
+) -> None:
+    memory = opened(":memory:", embedder="none")
     _remember(memory, KITTEN, "ada/pets")
     package = memory.recall("kitten")
 

@@ -220,7 +220,7 @@ def _print_table(explanation: Explanation) -> None:
     items = explanation.as_json()["items"]
     shows_trust = any("ceiling" in item for item in items)
     is_contract = any("matched_terms" in item for item in items)
-    reasons = ("terms", "tag bonus", "recency") if is_contract else ("terms and weights", "boosts")
+    reasons = ("terms", "tag bonus", "recency") if is_contract else ("why", "terms and weights", "boosts")
     table = Table("rank", "id", "score", *reasons, "outcome")
     if shows_trust:
         table.add_column("trust")
@@ -229,6 +229,7 @@ def _print_table(explanation: Explanation) -> None:
         if is_contract:
             cells += [", ".join(item["matched_terms"]), item["tag_bonus"], item["recency_bonus"]]
         else:
+            cells.append(", ".join(item["why"]))
             # An idf has 16 binary places.
             cells.append(
                 ", ".join(f"{term} {weight / 65536:.1f}" for term, weight in item["matched"].items())

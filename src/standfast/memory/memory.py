@@ -18,7 +18,7 @@ from standfast.ledger.notary import Notary
 from standfast.limits import MAX_RETRIES, MAX_WARNINGS
 from standfast.memory.band_budgets import BandBudgets
 from standfast.memory.conversations import AddedMessages, Addition, Conversations, FactExtractor, with_facts
-from standfast.memory.embedding import MemoryVectors, named_embedder
+from standfast.memory.embedding import NO_EMBEDDER, MemoryVectors, named_embedder
 from standfast.memory.erasing import Eraser, ErasurePlan, ErasureTarget, Forgotten
 from standfast.memory.governance import MemoryGovernance
 from standfast.memory.judging_cache import JudgingCache
@@ -93,8 +93,8 @@ class Memory:
         budgets: The byte budgets of bands, at most one per band.
         origins: How far kinds of sources are trusted, where it differs from ``ORIGIN_OF_KIND``: ``{"ticket":
             "ordinary"}``.
-        embedder: Makes vectors for ``hybrid-v1``, stored with each commit: ``"static"`` for the shipped
-            table; see ``open_embedder``.
+        embedder: Makes vectors for ``hybrid-v1``, stored with each commit: by default the shipped table,
+            ``"none"`` for no vectors; see ``open_embedder``.
         language: The language of the namespace's texts, by which recall finds stems and function words; see
             ``recall.LANGUAGES``. ``"none"`` takes words as they are, for code.
     """
@@ -204,7 +204,8 @@ class Memory:
         commit_policy = member_of(CommitPolicy, commit_policy, what="commit_policy")
         origin_table(origins or {})
         analyzer_of(language)
-        judge, band_budgets, embedder = judge_of(floors), BandBudgets(budgets), named_embedder(embedder)
+        judge, band_budgets = judge_of(floors), BandBudgets(budgets)
+        embedder = named_embedder(embedder) or NO_EMBEDDER
         store = open_store(url, create=create, clock=clock, ids=ids)
         try:
             memory = cls(

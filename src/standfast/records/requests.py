@@ -466,7 +466,8 @@ class ForgetRequest(Value, frozen=True, kw_only=True, omit_defaults=True):
     def __post_init__(self) -> None:
         reason, source = self.reason, self.source
         if not self.rehearse and not (isinstance(reason, str) and reason.strip()):
-            raise InvalidValue(what="reason", problem=f"it must be a non-empty string, not {reason!r:.80}")
+            problem = f"say why (reason=… or --reason); the ledger keeps it. It is {reason!r:.80}"
+            raise InvalidValue(what="reason", problem=problem)
         named = [one for one in (self.subject, self.memory_id, source) if one is not None]
         if len(named) > 1 or not (named or self.scope is not None):
             problem = "name one of subject, memory_id and source, or only a scope to forget all of it"
