@@ -40,25 +40,18 @@ from standfast.optimize.evals.samples import (
     read_dataset as read_dataset,
 )
 from standfast.optimize.loops.agent import (
-    AgentSession as AgentSession,
     AgentTool as AgentTool,
-    Resources as Resources,
     ToRemember as ToRemember,
     ToolContext as ToolContext,
 )
 from standfast.optimize.loops.apply import (
     LedgerSealer as LedgerSealer,
-    PromptChange as PromptChange,
     Sealer as Sealer,
     apply_modifications as apply_modifications,
     apply_report as apply_report,
-    restore as restore,
     rollback as rollback,
-    set_overrides as set_overrides,
 )
 from standfast.optimize.loops.evaluation import (
-    EvalMatrix as EvalMatrix,
-    ExperimentComparison as ExperimentComparison,
     compare_experiments as compare_experiments,
     evaluate as evaluate,
     provider_matrix as provider_matrix,
@@ -83,8 +76,6 @@ from standfast.optimize.loops.optimize import (
 )
 from standfast.optimize.loops.proposals import (
     CompressStrategy as CompressStrategy,
-    Rewriting as Rewriting,
-    SampleOutcome as SampleOutcome,
     SectionEdit as SectionEdit,
     Strategies as Strategies,
     StrategySession as StrategySession,
@@ -94,10 +85,6 @@ from standfast.optimize.loops.report import (
     Modification as Modification,
     OptimizationReport as OptimizationReport,
     ParetoPoint as ParetoPoint,
-    RejectedModification as RejectedModification,
-    RewordedText as RewordedText,
-    SampleComparison as SampleComparison,
-    UnchangedSection as UnchangedSection,
     UntestedText as UntestedText,
     html_report as html_report,
 )
@@ -109,7 +96,6 @@ from standfast.optimize.loops.spending import (
     SpendingLimits as SpendingLimits,
     live_table as live_table,
 )
-from standfast.optimize.loops.statistics import PowerStatement as PowerStatement
 from standfast.optimize.loops.strategies import (
     Ablation as Ablation,
     DuplicateRemoval as DuplicateRemoval,
@@ -126,11 +112,8 @@ from standfast.optimize.loops.worker import (
 from standfast.optimize.mailboxes.in_memory import InMemoryMailbox as InMemoryMailbox
 from standfast.optimize.mailboxes.mailbox import (
     DeadLetter as DeadLetter,
-    DeadReason as DeadReason,
     InMemoryMailboxResolver as InMemoryMailboxResolver,
     Mailbox as Mailbox,
-    MailboxCounts as MailboxCounts,
-    MailboxResolver as MailboxResolver,
     Message as Message,
 )
 from standfast.optimize.mailboxes.redis import (
@@ -138,8 +121,6 @@ from standfast.optimize.mailboxes.redis import (
     RedisMailboxResolver as RedisMailboxResolver,
 )
 from standfast.optimize.mailboxes.wire import (
-    Codec as Codec,
-    WireCodec as WireCodec,
     message_kind as message_kind,
 )
 from standfast.optimize.prompts.backends import (
@@ -148,28 +129,21 @@ from standfast.optimize.prompts.backends import (
     S3PromptOverridesStore as S3PromptOverridesStore,
 )
 from standfast.optimize.prompts.overrides import (
-    OverridesBackend as OverridesBackend,
     PromptOverride as PromptOverride,
     PromptOverridesStore as PromptOverridesStore,
-    RollbackRecord as RollbackRecord,
     SectionOverride as SectionOverride,
 )
 from standfast.optimize.prompts.prompt import (
     Experiment as Experiment,
     Fallback as Fallback,
-    FellBack as FellBack,
     Prompt as Prompt,
-    RenderedPrompt as RenderedPrompt,
-    ResolvedPrompt as ResolvedPrompt,
     descriptor_for_prompt as descriptor_for_prompt,
 )
 from standfast.optimize.prompts.template import (
     InMemoryPromptRegistry as InMemoryPromptRegistry,
     PromptDescriptor as PromptDescriptor,
-    PromptRegistry as PromptRegistry,
     PromptTemplate as PromptTemplate,
     Section as Section,
-    SectionDescriptor as SectionDescriptor,
     memory_section as memory_section,
 )
 from standfast.optimize.providers.adapter import (

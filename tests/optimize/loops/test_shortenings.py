@@ -1,7 +1,7 @@
 """Sentences that say the opposite are refused or listed, and honest shortenings pass, in four languages.
 
-``shortenings.json`` has two sets of 28 flips and 20 honest shortenings: one that the rules were made with,
-and one that was written before them and first looked at when they were done.
+``shortenings.json`` has two sets of 28 flips and 20 honest shortenings, both written before the rules by
+one author. The rules were made with the first; the second was first run when they were done.
 """
 
 import json
