@@ -1,7 +1,7 @@
 """The optimiser with a real model: SmolLM2 at temperature 0, asked for the place that a sentence names.
 
-A harmless shortening is accepted and holds on samples that nobody has used; a harmful one is rejected, and the
-report shows the answers that were lost. Finding the places in a text is a public task (named entities) that a
+A harmless shortening is accepted and holds on samples that nobody has used; a harmful one is rejected, and
+the report shows the answers that were lost. Finding places in a text is a public task (named entities) that a
 model of 135 million parameters can do; of the capitals of the world it knows a third.
 """
 
