@@ -13,7 +13,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from standfast import BpeCounter, EstimatedCounter, Memory, RecallItem, RecallPackage, RecallRequest
-from standfast.errors import EmptyQuery, InvalidSettings, InvalidValue
+from standfast.errors import EmptyQuery, InvalidValue
 from standfast.limits import MAX_QUERY_TERMS, MAX_VALUE_BYTES
 from standfast.recall import RecordView, TokenCounter
 from standfast.recall.analysis import LANGUAGES, Analyzer, IndexedRecord, SpeakerRole, analyzer_of, words_of
@@ -28,8 +28,6 @@ from standfast.recall.lexical import (
     lexical_scores,
     log2_fixed,
 )
-from standfast.settings import Settings
-from standfast.wiring import memory_in
 from tests.recall.lexical_vectors import FILE, package_of
 
 SOURCE = {"kind": "doc", "id": "handbook#4"}
@@ -526,41 +524,6 @@ def test_scopes_bound_statistics_and_filters_choose_without_changing_a_score() -
     assert isinstance(tagged, RecallPackage)
     assert (tagged.request.scopes, tagged.request.where) == (("user/ada",), {"tag": "b"})
     assert memory.recall("refunds", controller="lexical-v1").items == ()
-
-
-def test_the_language_is_a_setting_of_the_namespace() -> None:
-    text = "Die Rückzahlungen dauern vierzehn Tage."
-    found = {}
-    for language in ("german", "english", "none"):
-        memory = Memory.open(":memory:", language=language)
-        memory.remember(text, source=SOURCE)
-        package = memory.recall("Wie lange dauert die Rückzahlung?")
-        assert isinstance(package, RecallPackage)
-        found[language] = (len(package.items), package.request.analysis)
-
-    assert found["german"] == (1, "german, snowball-3.1, forms-1")
-    assert found["english"][1] == "english, snowball-3.1, forms-1"
-    assert found["none"] == (1, "none"), "it matches the article"
-    assert Memory.open(":memory:", language="none").recall("the").items == ()
-    with pytest.raises(InvalidValue, match="no language 'klingon'; known: english"):
-        Memory.open(":memory:", language="klingon")
-
-
-def test_settings_name_the_language_of_each_namespace() -> None:
-    settings = Settings(language="german", languages={"code": "none"})
-    store = Memory.open(":memory:").store
-    names = []
-    for namespace in ("default", "code"):
-        memory = memory_in(settings, store, namespace)
-        memory.remember("Der Vertrag gilt.", source=SOURCE)
-        package = memory.recall("Vertrag")
-        assert isinstance(package, RecallPackage)
-        names.append(package.request.analysis)
-
-    assert names == ["german, snowball-3.1, forms-1", "none"]
-    for wrong in ({"language": "klingon"}, {"languages": {"code": "klingon"}}):
-        with pytest.raises(InvalidSettings, match="klingon"):
-            Settings(**wrong)
 
 
 @given(

@@ -356,9 +356,7 @@ class Store:
         return [unknown] * len(batch)
 
     def _commit_alone(self, submission: Submission) -> CommitAnswer:
-        """One member of a failed batch may be to blame, so each gets its own transaction and its own
-        answer.
-        """
+        """One member of a failed batch may be to blame, so each gets a transaction and an answer."""
         try:
             return self._commit_batch([submission])[0]
         except StoreError as error:
@@ -371,9 +369,7 @@ class Store:
             raise OutcomeUnknown(problem=f"{error}; then {again}") from None
 
     def status(self, commit_id: str) -> Receipt | Buffer | None:
-        """The receipt of a commit that was applied, its buffer if it was only staged, None if it is
-        unknown.
-        """
+        """The receipt of a commit that was applied, its buffer if it was only staged, None if unknown."""
         applied, buffer = self._transact(
             StateQuery(commit_ids=[commit_id]),
             lambda view: (Changes(), (view.applied.get(commit_id), view.buffers.get(commit_id))),
