@@ -108,6 +108,8 @@ def test_without_vectors_hybrid_v1_goes_by_words_and_filling_in_says_what_to_do(
     assert isinstance(package, RecallPackage)
     assert (_ids(package), package.request.vector) == (["ada/pets"], None)
     assert list(memory.store.vectors("default")) == []
+    (related,) = memory.at(1).explain("Does she have a cat?").explanation.items
+    assert related.as_json()["why"] == ["meaning"]
     with pytest.raises(InvalidValue, match="embedder"):
         memory.vectors.fill(by="op")
 
@@ -251,3 +253,8 @@ def test_settings_name_the_embedder(tmp_path: Path, monkeypatch: pytest.MonkeyPa
         assert _ids(_package(memory)) == ["ada/pets"]
     with pytest.raises(InvalidSettings, match="local:FOLDER"):
         open_memory(Settings(store=":memory:", embedder="nonsense"), create=True)
+
+
+def test_what_is_no_embedder_is_refused_with_what_it_lacks() -> None:
+    with pytest.raises(InvalidValue, match=r"has no name, version, dimensions, .*embed; give a name"):
+        Memory.open(":memory:", embedder=5)  # type: ignore[arg-type]  # A mistake.

@@ -130,6 +130,12 @@ def identity_of(embedder: Embedder) -> str:
 
 def checked_embedder(embedder: Embedder) -> Embedder:
     """The embedder, if its facts make sense; otherwise ``InvalidValue``."""
+    facts = ("name", "version", "dimensions", "weight_percent", "floor_percent", "embed")
+    if missing := [fact for fact in facts if not hasattr(embedder, fact)]:
+        problem = (
+            f"{embedder!r:.40} has no {', '.join(missing)}; give a name such as 'static', or an Embedder"
+        )
+        raise InvalidValue(what="embedder", problem=problem)
     identity = identity_of(embedder)
     if not identity.isprintable() or len(identity) > 200:
         raise InvalidValue(what="embedder", problem="its name and version must be short and printable")

@@ -470,7 +470,8 @@ def _why(candidate: PackedCandidate, matched: Mapping[str, int], parts: Mapping[
     reasons = {
         "pinned": candidate.is_pinned,
         "words": bool(matched) or (ranked.is_match and not parts) or parts.get("lexical", 0) > 0,
-        "meaning": parts.get("vector", 0) > 0,
+        # Without vectors, points without a match come from words that mean something alike.
+        "meaning": parts.get("vector", 0) > 0 or (points > 1 and not (parts or matched or ranked.is_match)),
         "speaker": ranked.is_named or ranked.is_asked_role,
         "date": ranked.quarters > 0,
         "newest": points <= 1,
