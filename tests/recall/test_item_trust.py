@@ -85,12 +85,12 @@ def test_an_item_carries_verdict_trust_ceiling_and_reasons() -> None:
     clock = ManualClock()
     memory = Memory.open(":memory:", clock=clock)
     memory.remember("EU refunds take 14 days.", source=USER)
-    (young,) = items(memory.recall("refunds"))
+    young = items(memory.recall("refunds"))[0]
     clock.advance(100 * 86_400)
     memory.remember("Parcels take 5 days.", source=DOC)
-    (old,) = items(memory.recall("refunds"))
-    (then,) = items(memory.at(1).recall("refunds"))
-    (asked,) = items(memory.at(1).recall("refunds", now_utc=utc_text(clock.now())))
+    old = items(memory.recall("refunds"))[0]
+    then = items(memory.at(1).recall("refunds"))[0]
+    asked = items(memory.at(1).recall("refunds", now_utc=utc_text(clock.now())))[0]
 
     assert (young.verdict, young.trust, young.ceiling, young.reasons) == ("SEAL", "trusted", 0.85, ())
     assert (old.ceiling, len(old.reasons)) == (0.56, 2)
@@ -104,7 +104,7 @@ def test_an_item_carries_verdict_trust_ceiling_and_reasons() -> None:
     assert contract.ceiling == explained.ceiling
 
 
-def test_age_and_origin_count_in_the_ranking() -> None:
+def test_origin_counts_in_the_ranking_and_age_does_not() -> None:
     old = record("a", "Refunds take 14 days.", verdict="SEAL", evidence=CHECKED, ts_utc="2026-01-01")
     new = record("b", "Refunds take 15 days.", verdict="SEAL", evidence=CHECKED, ts_utc="2026-05-31")
     said = record(
@@ -112,7 +112,7 @@ def test_age_and_origin_count_in_the_ranking() -> None:
     )
 
     assert ids(answer([old, new], "refunds")) == ["a", "b"], "no time is known"
-    assert ids(answer([old, new, said], "refunds", now_utc="2026-06-01")) == ["c", "b", "a"]
+    assert ids(answer([old, new, said], "refunds", now_utc="2026-06-01")) == ["c", "a", "b"]
 
 
 @pytest.fixture
@@ -183,16 +183,17 @@ def test_untrusted_content_beside_other_content_answers_only_if_nothing_else_doe
         return sorted(item.excerpt for item in memory.recall(query, scopes=scopes, **options).items)
 
     mixed = ("user", "user/ada")
-    assert len(found("refunds", *mixed)) == 2, "the named scope holds nothing else"
+    assert len(found("refunds", *mixed)) == 3, "the named scope holds nothing else"
     memory.remember("Ada likes tea.", source=USER, scope="user/ada")
-    assert found("refunds", *mixed) == ["Refunds take 14 days."]
+    assert found("refunds", *mixed) == ["Ada likes tea.", "Refunds take 14 days."]
     assert (
         memory.at(memory.store.head()).explain("refunds", scopes=mixed).explanation.counts["untrusted_beside"]
-        == 1
+        == 2
     )
-    assert len(found("refunds", *mixed, least_origin="untrusted")) == 2
-    assert found("parcel", *mixed) == ["Parcel 7 left Bonn."], "nothing else matches"
+    assert len(found("refunds", *mixed, least_origin="untrusted")) == 4
+    assert "Parcel 7 left Bonn." in found("parcel", *mixed), "nothing else matches"
     assert found("refunds", *mixed, "user/ada/web") == [
+        "Ada likes tea.",
         "Refunds of parcels take weeks.",
         "Refunds take 14 days.",
     ]

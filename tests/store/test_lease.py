@@ -33,7 +33,7 @@ def test_a_kept_commit_is_not_taken_over() -> None:
 def test_a_lease_that_was_lost_says_so_and_can_not_be_used() -> None:
     clock = ManualClock()
     store, other = memory_store(clock), None
-    other = type(store)(store._storage, clock=clock, ids=store.ids)
+    other = type(store)(store._storage, clock=clock, ids=store.ids, any_rows=True)
     buffer = store.stage(commit("r1", write("a")))
     clock.advance(LEASE_SECONDS + 1)
     other.recover()
