@@ -105,7 +105,7 @@ def test_what_the_model_proposes_may_be_rejected_and_secrets_are_never_sent(memo
     added = memory.add(chat, scope="user/ada", session="s", extract=Extractor(ScriptedProvider(answer)))
 
     assert [one.verdict for one in added.facts] == [Verdict.VOID]
-    assert [one.verdict for one in added.messages] == [Verdict.SEAL, Verdict.VOID]
+    assert [one.verdict for one in added.messages] == [Verdict.SEAL, Verdict.SABAR]
     assert SECRET[18:38] not in prompts[0].prompt
     assert "[0] user: I moved to Cork in May." in prompts[0].prompt
     assert facts_of(memory) == {}
