@@ -72,6 +72,15 @@ def test_forgetting_a_subject_reaches_what_stands_beside_it(memory: Memory) -> N
     assert ledger(memory) == {}
 
 
+def test_forgetting_a_subject_leaves_what_stands_beside_another(memory: Memory) -> None:
+    """Though both ids are of one length, and end alike."""
+    for subject in ("policy/eu", "policy/us"):
+        memory.remember(f"Refunds of {subject} take 90 days.", subject=subject, source=PAGE)
+    memory.forget("policy/eu", reason="a test")
+
+    assert [record.text for record in ledger(memory).values()] == ["Refunds of policy/us take 90 days."]
+
+
 def test_what_an_untrusted_source_said_first_does_not_keep_the_users_word_out(memory: Memory) -> None:
     poison = memory.remember("Ada lives in Rome.", source=PAGE)
     own = memory.remember("Ada lives in Rome.", source=USER)
