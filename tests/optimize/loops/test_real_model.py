@@ -6,7 +6,7 @@ model of 135 million parameters can do; of the capitals of the world it knows a 
 """
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -105,9 +105,9 @@ def _sentences() -> list[dict[str, str]]:
 
 
 @pytest.fixture
-def provider(model_server: ModelServer) -> OpenAICompatibleProvider:
+def provider(model_server: ModelServer) -> Iterator[OpenAICompatibleProvider]:
     """The model, as greedy as it can be."""
-    return OpenAICompatibleProvider(
+    made = OpenAICompatibleProvider(
         model=MODEL_NAME,
         base_url=model_server.base_url,
         api_key="none",
@@ -116,6 +116,8 @@ def provider(model_server: ModelServer) -> OpenAICompatibleProvider:
         seed=1,
         timeout_seconds=300,
     )
+    yield made
+    made.close()
 
 
 def _optimized(folder: Path, body: str, provider: Any, rows: list[dict[str, str]]) -> OptimizationReport:
