@@ -143,7 +143,7 @@ def test_nothing_to_change_is_a_no(folder: Path) -> None:
     ran = _call(*RUN, "--margin", "0.01", "--strategy", "rewrite")
 
     assert ran.exit_code == 1
-    assert "439 held-out samples, and there are 48" in ran.output
+    assert "348 held-out samples, and there are 48" in ran.output
     assert "pass rate" not in ran.output
     assert _call("apply", "optimization.json", "prompt.toml").exit_code == 1
 
@@ -187,12 +187,12 @@ def test_the_smallest_recall_budget_is_found_applied_and_rolled_back(
     assert ran.exit_code == 0, ran.output
     report = json.loads((folder / "optimization.json").read_text(encoding="utf-8"))
     [smaller] = report["modifications"]
-    assert (smaller["original_recall_tokens"], smaller["recall_tokens"]) == (80, 30)
-    assert smaller["token_reduction"] == 50
+    assert (smaller["original_recall_tokens"], smaller["recall_tokens"]) == (80, 40)
+    assert smaller["token_reduction"] == 40
     assert not (folder / "traces").exists()
     assert _call("apply", "optimization.json", "prompt.toml", "--store", "agent.db").exit_code == 0
     [override] = LocalPromptOverridesStore("overrides").list()[0].overrides
-    assert override.recall_tokens == 30
+    assert override.recall_tokens == 40
     assert _call("rollback", "prompt.toml", "--store", "agent.db").exit_code == 0
 
 

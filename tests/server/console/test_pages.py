@@ -66,7 +66,7 @@ SAYS = {
     "memory": "Parcels to Bergen leave at noon.",
     "search": "Somebody should look at this.",
     "found": "Refunds over 500 euros take two signatures.",
-    "recall": "1 match",
+    "recall": "match",
     "activity": "Snapshot 4: policy/eu-refunds",
     "refused": "The deploy key is [redacted: AWS access key id] and it works.",
     "scopes": "user/ada",

@@ -298,9 +298,6 @@ def every_secret_in(text: str, longest_run_chars: int) -> Iterator[FoundSecret]:
         for found in _TOKEN.finditer(text):
             if _is_random_next_to_a_word_for_it(text, found):
                 yield FoundSecret("random token next to a word for a secret", found[0])
-        for found in _NAMED_TOKEN.finditer(text):
-            if _is_named_token(found):
-                yield FoundSecret("token after the name of a key", found["token"])
     yield from _split_keys_in(text)
     yield from _codes_in(text, lowered)
     yield from _phrases_in(text, lowered)
@@ -312,6 +309,11 @@ def every_secret_in(text: str, longest_run_chars: int) -> Iterator[FoundSecret]:
         for found in _HEX_OF_256_BITS.finditer(text):
             if _is_private_key(text, found):
                 yield FoundSecret("private key", found[0])
+    if any(map(lowered.__contains__, _NAME_WORDS)):
+        # The least specific kind comes last.
+        for found in _NAMED_TOKEN.finditer(text):
+            if _is_named_token(found):
+                yield FoundSecret("token after the name of a key", found["token"])
 
 
 def _codes_in(text: str, lowered: str) -> Iterator[FoundSecret]:

@@ -10,8 +10,6 @@ from standfast.limits import CONSOLE_PAGE_ITEMS, MAX_DIFF_SNAPSHOTS, MAX_EVENT_E
 from standfast.memory import Memory
 from standfast.memory.band_budgets import budget_key
 from standfast.recall.answers import ExplainedItem, ExplainedMatch
-from standfast.recall.lexical import BEST_SCORE
-from standfast.recall.package import ContextPackage
 from standfast.records.canon import parse
 from standfast.records.requests import RECALLED_BANDS
 from standfast.records.scopes import ALL_SCOPES
@@ -168,25 +166,26 @@ def _search(request: PageRequest, query: MemoryPageQuery, at: int) -> dict[str, 
         raise NotFound(what=f"band {query.band} for your key")
     found = view.explain(body.query, tokens=body.tokens, max_items=body.max_items, bands=bands, scope=scope)
     why = {(one.store_path, one.memory_id): one for one in found.explanation.items}
+    best = max((item.score for item in found.package.items), default=1)
     hits: list[dict[str, Any]] = [
         {
             "item": item,
-            "score": _shown_score(item.score),
+            "score": _shown_score(item.score, best),
             "band": item.store_path.rpartition("/")[2],
             "ceiling": why[item.store_path, item.memory_id].ceiling,
             "matched": _matched(why[item.store_path, item.memory_id]),
+            "is_filler": _is_filler(why[item.store_path, item.memory_id]),
             "boosts": _boosts(why[item.store_path, item.memory_id]),
             "record": view.record_at(item.store_path, item.memory_id),
         }
         for item in found.package.items
     ]
-    is_contract = isinstance(found.package, ContextPackage)
     return {
         "package": found.package,
-        "hits": [hit for hit in hits if hit["matched"] or not is_contract],
-        "fillers": [hit for hit in hits if not hit["matched"] and is_contract],
+        "hits": [hit for hit in hits if not hit["is_filler"]],
+        "fillers": [hit for hit in hits if hit["is_filler"]],
         "passed_over": [
-            (one, _shown_score(one.score))
+            (one, _shown_score(one.score, best))
             for one in found.explanation.items
             if isinstance(one, ExplainedMatch) and one.outcome != "selected"
         ],
@@ -195,18 +194,22 @@ def _search(request: PageRequest, query: MemoryPageQuery, at: int) -> dict[str, 
     }
 
 
-def _shown_score(score: float) -> str:
-    """A score as people read it.
-
-    Controllers by index count in whole numbers, of which the best record gets ``BEST_SCORE``.
-    """
-    return f"{score / BEST_SCORE if isinstance(score, int) else score:.3f}"
+def _shown_score(score: float, best: float) -> str:
+    """A score as people read it: as a share of the best one, where a controller counts in whole numbers."""
+    return f"{score / max(1, best) if isinstance(score, int) else score:.3f}"
 
 
 def _boosts(why: ExplainedItem | ExplainedMatch) -> str:
     """What multiplied the score of a record."""
     boosts = why.boosts if isinstance(why, ExplainedMatch) else {}
     return ", ".join(f"{name} ×{factor:g}" for name, factor in boosts.items())
+
+
+def _is_filler(why: ExplainedItem | ExplainedMatch) -> bool:
+    """Whether a record is there only because the budget had room for it."""
+    if isinstance(why, ExplainedMatch):
+        return not set(why.why) - {"newest"}
+    return not _matched(why)
 
 
 def _matched(why: ExplainedItem | ExplainedMatch) -> list[str]:
