@@ -82,10 +82,16 @@ def _part(package: ModuleType, names: Iterable[str]) -> str:
     return "```{eval-rst}\n" + "\n".join(_entry(package, name) for name in ranked) + "```\n"
 
 
+def _own_names(package: ModuleType) -> list[str]:
+    """The names of a package without those that ``standfast`` exports too."""
+    told = [getattr(standfast, name) for name in dir(standfast)]
+    return [name for name in dir(package) if not any(getattr(package, name) is one for one in told)]
+
+
 def reference() -> str:
     """The text of docs/api.md."""
     parts = [f"\n## {title}\n\n{_part(standfast, names_of(modules))}" for title, modules in PARTS.items()]
-    others = [f"\n## {title}\n\n{_part(package, dir(package))}" for title, package in PACKAGES.items()]
+    others = [f"\n## {title}\n\n{_part(package, _own_names(package))}" for title, package in PACKAGES.items()]
     return HEADER + "".join(parts + others)
 
 
