@@ -189,6 +189,13 @@ def test_the_shipped_pairs_share_no_question_between_their_halves() -> None:
     assert {each.name[:2] for each in first.corpora} == {"en", "de", "fr", "es", "it"}
 
 
+def test_facts_asked_in_other_words_are_in_the_text_by_default() -> None:
+    (score,) = evaluate_recall([read_set(SHIPPED[0])], budgets=[500])
+
+    assert score.recall.value >= 0.95
+    assert score.first_three >= 0.4
+
+
 def test_the_command_prints_figures_and_draws_them(tmp_path: Path) -> None:
     plot = tmp_path / "recall.svg"
     sets = [str(SHIPPED[2]), str(SHIPPED[3])]

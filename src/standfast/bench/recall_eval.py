@@ -155,6 +155,7 @@ def _told(memory: Memory, corpus: EvalCorpus) -> dict[str, str]:
                     subject=one.subject,
                     tags=one.tags,
                     source=one.source or {"kind": "user", "id": "evaluation"},
+                    time=one.time,
                 )
                 if answer.memory_id is not None:
                     ids[answer.memory_id] = one.memory_id
