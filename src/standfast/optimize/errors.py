@@ -207,8 +207,8 @@ class OptimizationError(LoopError, code="optimization"):
             " evaluator first."
         ),
         "evals_unanswered": (
-            "{unanswered} of {requested} evaluations of the baseline have no grade ({problem}). Check that"
-            " evaluation workers run and reach the model, then retry."
+            "{unanswered} of {requested} evaluations of the baseline have no grade ({problem}). Mend what"
+            " the first of them says; if it says nothing, check that evaluation workers run."
         ),
         "report_not_applicable": (
             "The report of experiment {experiment_id} can't be applied: {problem}. Optimize again and"

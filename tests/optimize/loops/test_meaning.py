@@ -131,6 +131,11 @@ def test_dropping_what_commits_to_nothing_is_no_flip(language: str) -> None:
         ("Wait 3 days. Then wait 3 more days.", "Wait 3 days. Then wait more days."),
         ("It can't be shared.", "It can be shared."),
         ("Greet people.", "Greet people. Never smile."),
+        ("Decline to give advice to callers.", "Give advice to callers."),
+        ("Pretend to delete the file.", "Delete the file."),
+        ("Skip greeting the customers.", "Greet the customers."),
+        ("Veuillez éviter de citer les concurrents.", "Citez les concurrents."),
+        ("Incluya los pedidos salvo los cancelados.", "Incluya los pedidos cancelados."),
     ],
 )
 def test_more_flips_are_refused(before: str, after: str) -> None:
@@ -146,6 +151,8 @@ def test_more_flips_are_refused(before: str, after: str) -> None:
         ("Never share keys. Be kind. Never share keys.", "Never share keys. Be kind."),
         ("Please be kind. Refund in 30 days.", "Refund in 30 days. Be kind."),
         ("You don't guess.", "You do not guess."),
+        ("Veuillez éviter de citer les concurrents.", "Évitez de citer les concurrents."),
+        ("Please be sure to decline giving advice.", "Decline giving advice."),
     ],
 )
 def test_what_says_the_same_passes(before: str, after: str) -> None:

@@ -36,3 +36,13 @@ def test_a_template_and_settings_are_taken_too() -> None:
 def test_a_failure_is_raised() -> None:
     with raises_code("optimization_failed", match="no_baseline_pass"):
         optimize(TEMPLATE, dataset(100), agent(lambda *_: False))
+
+
+def test_first_mistakes_are_told_with_advice_that_helps() -> None:
+    rows = [{"a": number, "expected": "1"} for number in range(80)]
+    model = ScriptedProvider(lambda _: "1")
+
+    with raises_code("invalid_value", match="choose among rewrite"):
+        optimize("Please note: add ${a}", rows, model, strategies=["shorten"])
+    with raises_code("optimization_failed", match="value for b.*Mend what the first of them says"):
+        optimize("Please note: add ${b}", rows, model)

@@ -441,4 +441,8 @@ def named_strategies(
         "reflection": (Reflection(provider, cache=cache),),
     }
     assert tuple(by_name) == STRATEGY_NAMES
+    for name in names:
+        if name not in by_name:
+            problem = f"{name!r} is no strategy; choose among {', '.join(STRATEGY_NAMES)}"
+            raise InvalidValue(what="strategies", problem=problem)
     return Strategies(*(strategy for name in names for strategy in by_name[name]))
