@@ -104,6 +104,8 @@ ARGUMENTS = {
     ("export",): (),
     ("import",): ("chat.json", "--from", "markdown", "--dry-run"),
     ("patterns", "lift"): ("web:example.com", "--reason", "x"),
+    ("refusals", "list"): (),
+    ("refusals", "lift"): ("web:example.com", "--reason", "x"),
     ("keys", "create"): ("ada",),
 }
 

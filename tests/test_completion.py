@@ -24,6 +24,7 @@ def test_every_command_is_offered() -> None:
         "recall",
         "receipt",
         "recover",
+        "refusals",
         "remember",
         "restore",
         "retention",

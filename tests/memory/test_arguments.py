@@ -96,7 +96,7 @@ def test_forgetting_needs_a_subject_and_a_reason(memory: Memory, arguments: tupl
     memory.remember("EU refunds take 14 days.", subject="a", source=HANDBOOK)
     subject, reason = arguments
 
-    with pytest.raises(InvalidValue, match="non-empty string"):
+    with pytest.raises(InvalidValue, match=r"non-empty string|say why"):
         memory.forget(subject, reason=reason)
     assert memory.store.head() == 1
 

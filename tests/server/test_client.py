@@ -73,6 +73,8 @@ def test_the_client_has_the_verbs_of_memory(client: Client) -> None:
         "retry",
         "patterns",
         "lift_pattern",
+        "refusals",
+        "lift_refusal",
         "finish_forgetting",
         "tail",
     }
