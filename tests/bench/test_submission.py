@@ -1,6 +1,7 @@
 """A submission is run again, in a process of its own and without labels, and compared with what it claims."""
 
 import json
+import os
 import shutil
 import sys
 from collections.abc import Callable
@@ -63,6 +64,29 @@ def test_an_edited_figure_is_found(submission: Path) -> None:
     assert "2 not as claimed" in run.stdout
     assert "recall is" in run.stdout
     assert run.stdout.endswith("not verified\n")
+
+
+def test_a_row_that_claims_another_episode_file_is_found(submission: Path) -> None:
+    results = submission / "results" / "results.jsonl"
+    rows = [json.loads(line) for line in results.read_bytes().splitlines()]
+    rows[0]["file_sha256"] = "a" * 64
+    results.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    run = _verify(submission)
+
+    assert run.exit_code == 1
+    assert "file_sha256 is" in run.stdout
+
+
+def test_curves_that_the_plan_does_not_have_are_found(submission: Path) -> None:
+    (submission / "results" / "curves.jsonl").write_text('{"curve": 1, "forged": true}\n', encoding="utf-8")
+
+    assert _verify(submission).exit_code == 1
+
+
+def test_a_pipe_among_the_episodes_holds_nobody_up(submission: Path) -> None:
+    os.mkfifo(submission / "episodes" / "a.jsonl")
+
+    assert _verify(submission).exit_code == 0
 
 
 def test_other_code_is_found_by_its_figures_and_noted(submission: Path) -> None:

@@ -57,7 +57,7 @@ _PIN: Final = re.compile(r"([A-Za-z0-9][\w.-]*)(?:\[[^\]]*\])?\s*==\s*([\w.!+-]+
 _KEY: Final = ("file", "line", "budget_bytes", "policy", "track", "seed")
 _CURVE_KEY: Final = ("file", "line", "budget_bytes", "seed")
 # Another version of the code may give the same figures; whether it does is what is compared.
-_NOT_COMPARED: Final = frozenset(("code", "file_sha256"))
+_NOT_COMPARED: Final = frozenset(("code",))
 RowKey = tuple[Any, ...]
 
 
@@ -266,7 +266,8 @@ def _claimed(
     """
     left_out = _places(grid, units) - _places(grid, chosen)
     rows = read_results(results)
-    if grid.curves:
+    if grid.curves or (Path(results) / CURVES).exists():
+        # Curves that the plan does not have are no curves of this run; reports would draw them all the same.
         rows += read_results(results, CURVES)
     claimed: dict[RowKey, dict[str, Any]] = {}
     twice = []
@@ -371,7 +372,7 @@ def _is_own(policy: str, submission: PolicySubmission) -> bool:
 
 def _episode_files(plan: Grid, folder: Path) -> list[Path]:
     """Return the files of a grid, in its order, by their hashes."""
-    known = {file_hash(path): path for path in sorted(folder.glob("*.jsonl"))}
+    known = {file_hash(path): path for path in sorted(folder.glob("*.jsonl")) if path.is_file()}
     for file in plan.files:
         if file.sha256 not in known or known[file.sha256].name != file.name:
             problem = (
