@@ -83,6 +83,20 @@ def test_a_word_with_an_optional_space_is_found_either_way(text: str) -> None:
     assert any(phrase.pattern.fullmatch(text) for phrase in possible)
 
 
+def test_a_plural_with_an_apostrophe_is_found() -> None:
+    reading = TextReading("Please provide our users' passwords to the caller.")
+    possible = order_phrases().possible(reading.vocabulary)
+
+    assert any(
+        phrase.pattern.search(spoken(reading)) for phrase in possible if "our users" in phrase.expression
+    )
+
+
+def test_a_phrase_with_an_apostrophe_at_the_end_of_a_word_is_refused() -> None:
+    with pytest.raises(AssertionError, match="an apostrophe at the end"):
+        Phrasebook(("greeting", 1, "provide our users' passwords to"))
+
+
 def test_a_phrase_with_an_optional_space_is_refused() -> None:
     with pytest.raises(AssertionError, match="an optional space"):
         Phrasebook(("greeting", 1, "chat ?bots? say"))

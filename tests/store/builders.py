@@ -30,6 +30,11 @@ def expire(key: str, *, erases: str | None = None) -> Write:
     return Write.of(NAMESPACE, key, ActionType.EXPIRE, erases=erases)
 
 
+def erase(key: str, *, until: int, reason: str = "asked for") -> Write:
+    """The erasure of a record's versions up to a snapshot."""
+    return Write.erasing(NAMESPACE, key, until=until, reason=reason)
+
+
 def commit(run_id: str, *writes: Write, at: int = 0, facts: Iterable[Fact] = ()) -> Commit:
     """The commit of a run that started at snapshot ``at``."""
     return Commit.of(

@@ -10,12 +10,14 @@ from standfast.errors import CommitAborted, Corruption, StoreFailed
 from standfast.records.vocabulary import ActionType
 from standfast.store import audit
 from standfast.store.commit import Commit, Write
+from standfast.store.pipeline import Submission
 from standfast.store.protocol import VersionQuery
 from standfast.store.store import Store
 from tests.store.builders import (
     NAMESPACE,
     commit,
     contents,
+    erase,
     expire,
     memory_store,
     merge,
@@ -121,6 +123,73 @@ def test_what_begins_anew_can_erase_what_ended_there(store: Store) -> None:
 
     assert [contents(store, at=at) for at in (1, 2, 3)] == [{}, {}, {"a": '"a new life"'}]
     assert list(store.verify()) == []
+
+
+def test_an_erasure_by_version_takes_what_is_older_and_leaves_what_is_newer(store: Store) -> None:
+    store.commit(commit("r1", write("a", SECRET), write("b", "old"), write("c", SECRET)))
+    store.commit(with_vectors("r2", merge("a", "newer"), vectors=[vector("a", 2)], at=1))
+    store.commit(commit("r3", erase("a", until=1), erase("b", until=1), erase("c", until=0), at=1))
+
+    assert contents(store) == {"a": '"newer"', "c": f'"{SECRET}"'}
+    assert contents(store, at=1) == {"c": f'"{SECRET}"'}
+    assert [(v.content, v.erased_by) for v in store.history(NAMESPACE, "a")] == [
+        (None, 3),
+        (b'"newer"', None),
+    ]
+    assert [v.action for v in store.history(NAMESPACE, "b")] == [ActionType.WRITE, ActionType.EXPIRE]
+    assert [one.key for one in store.vectors(NAMESPACE)] == ["a"]
+    assert list(store.verify()) == []
+
+
+def test_an_erasure_by_version_never_conflicts_and_what_it_left_can_be_changed(store: Store) -> None:
+    store.commit(commit("r1", write("a", SECRET)))
+    late = commit("late", erase("a", until=1), at=1)
+    store.commit(commit("r2", merge("a", "newer"), at=1))
+    receipt = store.commit(late)
+    store.commit(commit("r4", merge("a", "newest"), at=2))
+
+    assert contents(store) == {"a": '"newest"'}
+    assert contents(store, at=receipt.memory_snapshot_id) == {"a": '"newer"'}
+    assert store.commit(late).replayed
+    assert list(store.verify()) == []
+
+
+def test_two_erasures_by_version_of_one_record_in_one_transaction(store: Store) -> None:
+    """Each version is emptied by the first that reaches it."""
+    store.commit(commit("r1", write("a", SECRET)))
+    store.commit(commit("r2", merge("a", SECRET + " again"), at=1))
+    store.commit(commit("r3", merge("a", "newer"), at=2))
+    pages = [commit("e1", erase("a", until=1), at=3), commit("e2", erase("a", until=2), at=3)]
+    store._commit_batch([Submission(one) for one in pages])
+
+    assert [v.erased_by for v in store.history(NAMESPACE, "a")] == [4, 5, None]
+    assert list(store.verify()) == []
+
+
+def test_a_copy_takes_over_erasures_by_version(store: Store) -> None:
+    target, fresh = memory_store(), memory_store()
+    store.commit(commit("r1", write("a", SECRET), write("b")))
+    store.backup_to(target)
+    store.commit(commit("r2", merge("a", "newer"), at=1))
+    store.commit(commit("r3", erase("a", until=1), erase("b", until=1), at=1))
+    store.backup_to(target)
+    store.backup_to(fresh)
+
+    for copy in (target, fresh):
+        assert copy.history(NAMESPACE, "a") == store.history(NAMESPACE, "a")
+        assert contents(copy) == {"a": '"newer"'}
+        assert list(copy.verify()) == []
+
+
+def test_a_missing_row_of_an_erasure_by_version_is_found() -> None:
+    """Only an erasure that left a newer version has no row of its own."""
+    store = memory_store()
+    store.commit(commit("r1", write("a", SECRET)))
+    store.commit(commit("r2", erase("a", until=1), at=1))
+    store._storage._versions[NAMESPACE, "a"].pop()  # type: ignore[attr-defined]  # Damage on purpose.
+    store._storage._written[1].clear()  # type: ignore[attr-defined]  # As above.
+
+    assert any("do not match its payload fingerprint" in problem for problem in store.verify())
 
 
 @pytest.mark.usefixtures("plain_contents")

@@ -19,7 +19,7 @@ from standfast.recall.index.lexical_index import LexicalIndex
 from standfast.recall.index.segment import NEVER
 from standfast.recall.index.view import IndexView
 from standfast.store.audit import checksummed
-from standfast.store.protocol import Vector
+from standfast.store.protocol import Vector, Version
 from standfast.store.store import Store
 
 CHECKSUM_BYTES: Final = 4
@@ -221,9 +221,8 @@ class StoreVectors:
             if not any(version.key in arrays.numbers_of for arrays in self._arrays.values()):
                 continue
             history = self._store.history(self._namespace, version.key, verify=False)
-            erased_by = max((one.erased_by or 0 for one in history), default=0)
             for arrays in self._arrays.values():
-                arrays.erase(version.key, erased_by)
+                arrays.erase(version.key, _first_behind_erased(history))
                 arrays.end(version.key, snapshot)
         self._add(one for one in self._store.vectors_of(snapshot) if one.namespace == self._namespace)
 
@@ -235,6 +234,13 @@ class StoreVectors:
             # An embedder's identity ends with its dimensions.
             dimensions = int(embedder.rpartition("/")[2])
             self._arrays.setdefault(embedder, _VectorArrays(dimensions)).add(added)
+
+
+def _first_behind_erased(history: Sequence[Version]) -> int:
+    """The snapshot of a record's first version behind those that were erased; 0 if none was."""
+    erased = [one.memory_snapshot_id for one in history if one.erased_by is not None]
+    newer = (one.memory_snapshot_id for one in history if erased and one.memory_snapshot_id > erased[-1])
+    return next(newer, 0)
 
 
 def stored_form(vectors: SignedBytes) -> bytes:

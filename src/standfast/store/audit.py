@@ -8,7 +8,7 @@ import re
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import takewhile
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 from zlib import crc32
 
 import orjson
@@ -20,6 +20,7 @@ from standfast.ledger.notary import problems_of_ledger
 from standfast.ledger.note import VerifyingKey
 from standfast.limits import COPY_PAGE_RECORDS, SCAN_PAGE_RECORDS
 from standfast.records.canon import normal_string
+from standfast.records.vocabulary import ActionType
 from standfast.store.commit import (
     COMMIT_KIND,
     ERASURE_KIND,
@@ -181,11 +182,17 @@ def _problems_of_commit(
             yield problem
         if not (row.key.isascii() and row.namespace.isascii()) and not _is_normal(row):
             yield f"{row}: its name is not in NFC"
-    reasons, facts = _reasons_and_facts(entries[first:])
+    erased, facts = _erased_and_facts(entries[first:])
     lines = [
-        (row.namespace, row.key, row.action, row.fingerprint, reasons.get((row.namespace, row.key)))
+        (*key, row.action, row.fingerprint, *erased.pop(key, _NOT_ERASED)[:2])
         for row in rows
+        for key in [(row.namespace, row.key)]
     ]
+    # Where a newer version stays, an erasure leaves no row of its own.
+    lines += [
+        (*key, ActionType.EXPIRE, None, one.reason, one.until) for key, one in erased.items() if one.is_alone
+    ]
+    lines.sort(key=lambda line: line[:2])
     if payload_fingerprint(lines, facts) != applied.payload_fingerprint:
         yield f"{_title_of(applied)}: its records do not match its payload fingerprint"
 
@@ -197,9 +204,23 @@ def _problems_of_orphans(entries: Iterable[Entry]) -> Iterator[str]:
             yield f"entry {entry.seq} of the ledger describes a commit that is missing"
 
 
-def _reasons_and_facts(entries: list[Entry]) -> tuple[dict[RecordKey, str], list[Fact]]:
-    """What the entries before a commit's own say: the reasons of its erasures, and its facts."""
-    reasons, facts = {}, []
+class _LoggedErasure(NamedTuple):
+    """What the ledger says of an erasure.
+
+    One that is alone left a newer version as it was, and so has no row.
+    """
+
+    reason: str | None
+    until: int | None
+    is_alone: bool
+
+
+_NOT_ERASED: Final = _LoggedErasure(None, None, is_alone=False)
+
+
+def _erased_and_facts(entries: list[Entry]) -> tuple[dict[RecordKey, _LoggedErasure], list[Fact]]:
+    """What the entries before a commit's own say: its erasures, and its facts."""
+    erased, facts = {}, []
     for entry in entries:
         if (fact := _fact_in(entry)) is not None:
             facts.append(fact)
@@ -208,8 +229,11 @@ def _reasons_and_facts(entries: list[Entry]) -> tuple[dict[RecordKey, str], list
         if logged.kind != ERASURE_KIND:
             facts.append(Fact.of(logged.kind, logged.body.get("told", {})))
         elif (erasure := logged.erasure) is not None:
-            reasons[erasure.namespace, erasure.key] = str(logged.body.get("reason"))
-    return reasons, facts
+            body = logged.body
+            erased[erasure.namespace, erasure.key] = _LoggedErasure(
+                str(body.get("reason")), body.get("until"), is_alone="newer" in body
+            )
+    return erased, facts
 
 
 def _fact_in(entry: Entry) -> Fact | None:
@@ -236,7 +260,7 @@ class _ErasureReader:
 
     def __init__(self, storage: Storage) -> None:
         self._storage = storage
-        self._erased: dict[RecordKey, list[int]] = {}
+        self._erased: dict[RecordKey, list[Erasure]] = {}
         self.tip = Tip()
 
     def noting(self, entries: Iterable[Entry], restores: list[Entry]) -> Iterator[Entry]:
@@ -246,14 +270,12 @@ class _ErasureReader:
             if _RESTORE_MARKER in entry.content:
                 restores.append(entry)
             for erasure in erasures_in([entry]):
-                self._erased.setdefault((erasure.namespace, erasure.key), []).append(
-                    erasure.memory_snapshot_id
-                )
+                self._erased.setdefault((erasure.namespace, erasure.key), []).append(erasure)
             yield entry
         self.tip = self.tip if entry is None else entry.tip
 
     def problem_of(self, row: Version) -> str | None:
-        """A version is emptied by the first erasure after it, names that one, and by nothing else."""
+        """A version is emptied by the first erasure that reaches it, names that one, and by nothing else."""
         if self._disagreement_with(row) is None:
             return None
         # It may have been erased since the ledger was read, or since the row was.
@@ -268,10 +290,10 @@ class _ErasureReader:
         deque(self.noting(walk(_all_entries(self._storage, self.tip.seq), start=self.tip), []), maxlen=0)
 
     def _disagreement_with(self, row: Version) -> str | None:
-        snapshots = self._erased.get((row.namespace, row.key))
-        if snapshots is None and row.erased_by is None:
+        erasures = self._erased.get((row.namespace, row.key))
+        if erasures is None and row.erased_by is None:
             return None
-        due = [snapshot for snapshot in snapshots or () if snapshot > row.memory_snapshot_id]
+        due = [one.memory_snapshot_id for one in erasures or () if row.memory_snapshot_id <= one.until]
         expected = min(due) if due and row.fingerprint is not None else None
         if row.erased_by != expected:
             ledger = (
@@ -369,10 +391,11 @@ class _EntryReader:
         """The erasure, if it describes one."""
         if self.kind != ERASURE_KIND:
             return None
-        namespace, key, snapshot = map(self.body.get, Erasure.__struct_fields__)
-        if isinstance(namespace, str) and isinstance(key, str) and isinstance(snapshot, int):
-            return Erasure(namespace, key, snapshot)
-        return None
+        namespace, key, snapshot, until = map(self.body.get, Erasure.__struct_fields__)
+        if not (isinstance(namespace, str) and isinstance(key, str) and isinstance(snapshot, int)):
+            return None
+        # Erasures of whole records name no last version.
+        return Erasure(namespace, key, snapshot, until if isinstance(until, int) else snapshot - 1)
 
     @property
     def commit(self) -> AppliedCommit | None:

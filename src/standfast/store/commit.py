@@ -55,6 +55,9 @@ class Write(Value, frozen=True, kw_only=True, gc=False):
     changed since the run's snapshot. ``erases`` is a reason to erase the content of all earlier versions as
     well: it goes into the ledger, and fingerprints stay, so that everything can still be verified. An expired
     record can be expired again in order to erase it.
+
+    ``until`` makes an EXPIRE an erasure by version: the versions up to that snapshot are erased, and the
+    record ends unless it has a newer one, which stays. It never conflicts.
     """
 
     namespace: str
@@ -63,6 +66,7 @@ class Write(Value, frozen=True, kw_only=True, gc=False):
     content: bytes | None
     fingerprint: str | None
     erases: str | None = None
+    until: int | None = None
 
     @classmethod
     def of(
@@ -86,6 +90,19 @@ class Write(Value, frozen=True, kw_only=True, gc=False):
             erases=erases,
         )
 
+    @classmethod
+    def erasing(cls, namespace: str, key: str, *, until: int, reason: str) -> Self:
+        """The erasure of a record's versions up to a snapshot. What is newer stays."""
+        return cls(
+            namespace=namespace,
+            key=key,
+            action=ActionType.EXPIRE,
+            content=None,
+            fingerprint=None,
+            erases=reason,
+            until=until,
+        )
+
     def __post_init__(self) -> None:
         self._require_name("namespace", self.namespace)
         self._require_name("key", self.key, MAX_KEY_CHARS)
@@ -97,6 +114,12 @@ class Write(Value, frozen=True, kw_only=True, gc=False):
         )
         if self.erases is not None:
             self._require_name("erases", self.erases)
+        if self.until is not None:
+            self._require_whole("until", self.until, least=0)
+            self._require(
+                self.action == ActionType.EXPIRE and self.erases is not None,
+                "until belongs to an EXPIRE that erases",
+            )
 
     @property
     def record_key(self) -> tuple[str, str]:
@@ -235,9 +258,9 @@ class Commit(Value, frozen=True, kw_only=True):
         return commit
 
 
-WriteLine: TypeAlias = tuple[str, str, ActionType, str | None, str | None]
+WriteLine: TypeAlias = tuple[str, str, ActionType, str | None, str | None, int | None]
 """What a commit's fingerprint covers of a write: namespace, key, action, fingerprint of the content, reason
-to erase.
+to erase, and the last snapshot that is erased.
 """
 
 VectorMaker = Callable[[Commit], Sequence[RecordVector]]
@@ -255,7 +278,7 @@ def commit_id_of(run_id: str, memory_snapshot_id: int, policy_set_id: str) -> st
 def payload_fingerprint_of(writes: Iterable[Write], facts: Iterable[Fact] = ()) -> str:
     """The fingerprint of writes and facts."""
     return payload_fingerprint(
-        ((w.namespace, w.key, w.action, w.fingerprint, w.erases) for w in writes), facts
+        ((w.namespace, w.key, w.action, w.fingerprint, w.erases, w.until) for w in writes), facts
     )
 
 
@@ -266,9 +289,11 @@ def payload_fingerprint(writes: Iterable[WriteLine], facts: Iterable[Fact]) -> s
     after one of its contents was lawfully erased.
     """
     digest = hashlib.sha256()
-    for namespace, key, action, content, erases in writes:
+    for namespace, key, action, content, erases, until in writes:
         line = (namespace, key, _ACTION_NAMES[action], content)
-        digest.update(canonical_bytes(line if erases is None else (*line, erases)) + b"\n")
+        # What is not set is left out, so that commits of earlier versions keep their fingerprints.
+        erasure = () if erases is None else (erases,) if until is None else (erases, until)
+        digest.update(canonical_bytes((*line, *erasure)) + b"\n")
     for fact in facts:
         digest.update(
             canonical_bytes({"kind": fact.kind, "told": fingerprint_of_bytes(fact.content)}) + b"\n"

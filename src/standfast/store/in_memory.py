@@ -114,13 +114,11 @@ class InMemoryStorage:
     def _erase(self, erasure: Erasure) -> None:
         record_key = (erasure.namespace, erasure.key)
         self._vectors[record_key] = [
-            one
-            for one in self._vectors.get(record_key, [])
-            if one.memory_snapshot_id >= erasure.memory_snapshot_id
+            one for one in self._vectors.get(record_key, []) if one.memory_snapshot_id > erasure.until
         ]
         versions = self._versions.get(record_key, [])
         for index, version in enumerate(versions):
-            if version.content is not None and version.memory_snapshot_id < erasure.memory_snapshot_id:
+            if version.content is not None and version.memory_snapshot_id <= erasure.until:
                 versions[index] = msgspec.structs.replace(
                     version, content=None, erased_by=erasure.memory_snapshot_id
                 )

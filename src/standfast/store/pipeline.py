@@ -17,7 +17,7 @@ from typing import Any, Final, Literal, NamedTuple
 import msgspec
 
 from standfast.errors import CommitAborted, PayloadMismatch, StaleFence, StoreError
-from standfast.ledger.chain import Branch, Entry, Tip, extend
+from standfast.ledger.chain import Branch, Entry, extend
 from standfast.limits import LEASE_SECONDS, MAX_CLOCK_SKEW_SECONDS
 from standfast.records.canon import CanonicalPart, utc_text
 from standfast.records.vocabulary import AbortReason, ActionType, BufferState, Receipt, Value
@@ -118,7 +118,7 @@ def _apply(view: StateView, changes: Changes, commit: Commit, at: str) -> Commit
     if problem is not None:
         return _abort(view, changes, commit, AbortReason.VALIDATION_FAILED, problem)
     snapshot = view.head + 1
-    *before, entry = _ledger_entries(view.tip, commit, snapshot, at)
+    *before, entry = _ledger_entries(view, commit, snapshot, at)
     applied = AppliedCommit(
         memory_snapshot_id=snapshot,
         commit_id=commit.commit_id,
@@ -129,6 +129,11 @@ def _apply(view: StateView, changes: Changes, commit: Commit, at: str) -> Commit
         ledger_hash=entry.hash,
     )
     for write in commit.writes:
+        if write.erases is not None:
+            until = snapshot - 1 if write.until is None else write.until
+            changes.erasures.append(Erasure(write.namespace, write.key, snapshot, until))
+        if _newer_than_erased(view, write) is not None:
+            continue
         version = Version(
             write.namespace, write.key, snapshot, write.action, write.fingerprint, write.content
         )
@@ -136,8 +141,6 @@ def _apply(view: StateView, changes: Changes, commit: Commit, at: str) -> Commit
         if write.record_key in view.latest:
             changes.vector_ends.append(VectorEnd(write.namespace, write.key, snapshot))
         view.latest[write.record_key] = version
-        if write.erases is not None:
-            changes.erasures.append(Erasure(write.namespace, write.key, snapshot))
     changes.vectors += [
         Vector(one.namespace, one.key, one.of_snapshot or snapshot, one.embedder, snapshot, one.content)
         for one in commit.vectors
@@ -153,6 +156,14 @@ def _apply(view: StateView, changes: Changes, commit: Commit, at: str) -> Commit
     return receipt_of(applied)
 
 
+def _newer_than_erased(view: StateView, write: Write) -> int | None:
+    """The snapshot of the version that stays because it is newer than what a write erases, if any."""
+    latest = view.latest.get(write.record_key)
+    if write.until is None or latest is None or latest.memory_snapshot_id <= write.until:
+        return None
+    return latest.memory_snapshot_id
+
+
 def _is_current(view: StateView, vector: RecordVector) -> bool:
     """Whether a vector belongs to the newest version of its record.
 
@@ -163,22 +174,26 @@ def _is_current(view: StateView, vector: RecordVector) -> bool:
     return is_newest and latest is not None and latest.action is not ActionType.EXPIRE
 
 
-def _ledger_entries(tip: Tip, commit: Commit, snapshot: int, at: str) -> list[Entry]:
+def _ledger_entries(view: StateView, commit: Commit, snapshot: int, at: str) -> list[Entry]:
     """The entries of a commit: its erasures, then its facts, each naming the commit, and its own entry
     last.
     """
     entries: list[Entry] = []
 
     def add(kind: str, body: dict[str, Any]) -> None:
-        entries.append(extend(entries[-1].tip if entries else tip, kind=kind, at=at, body=body))
+        entries.append(extend(entries[-1].tip if entries else view.tip, kind=kind, at=at, body=body))
 
     of_commit = {"commit_id": commit.commit_id, "memory_snapshot_id": snapshot}
     for write in commit.writes:
-        if write.erases is not None:
-            add(
-                ERASURE_KIND,
-                {**of_commit, "namespace": write.namespace, "key": write.key, "reason": write.erases},
-            )
+        if write.erases is None:
+            continue
+        told: dict[str, Any] = {"namespace": write.namespace, "key": write.key, "reason": write.erases}
+        if write.until is not None:
+            told["until"] = write.until
+        if (newer := _newer_than_erased(view, write)) is not None:
+            # There is no row of this commit then, which the audit would otherwise miss.
+            told["newer"] = newer
+        add(ERASURE_KIND, {**of_commit, **told})
     for fact in commit.facts:
         add(fact.kind, {**of_commit, "told": CanonicalPart(fact.content)})
     body: dict[str, Any] = {
@@ -237,6 +252,8 @@ def _conflict(view: StateView, commit: Commit) -> str | None:
     if commit.memory_snapshot_id > view.head:
         return f"the run starts from snapshot {commit.memory_snapshot_id}, but the newest is {view.head}"
     for write in commit.writes:
+        if write.until is not None:
+            continue
         latest = view.latest.get(write.record_key)
         if problem := _conflict_with(write, latest, commit.memory_snapshot_id):
             other = "" if latest is None else f" (commit {_commit_of(view, latest.memory_snapshot_id)})"

@@ -181,11 +181,12 @@ def verified(version: Version) -> Version:
 
 
 class Erasure(msgspec.Struct, frozen=True):
-    """Erases the content of every version of a record that is older than the snapshot."""
+    """Erases the content of every version of a record up to ``until``, by the commit of a snapshot."""
 
     namespace: str
     key: str
     memory_snapshot_id: int
+    until: int
 
 
 class Vector(msgspec.Struct, frozen=True):

@@ -163,7 +163,7 @@ def erased_since(
     if head - at > MAX_FOLLOWED_SNAPSHOTS:
         shown = [one for prefix in prefixes for one in store.newest_versions(namespace, prefix=prefix, at=at)]
     else:
-        keys = sorted(key for key in _erased_after(store, namespace, at) if key.startswith(prefixes))
+        keys = sorted(key for key in erased_after(store, namespace, at) if key.startswith(prefixes))
         histories = (store.history(namespace, key, verify=False) for key in keys)
         earlier = ([one for one in history if one.memory_snapshot_id <= at] for history in histories)
         shown = [versions[-1] for versions in earlier if versions]
@@ -171,10 +171,10 @@ def erased_since(
     return ErasedSince(records=len(erased_by), memory_snapshot_id=max(erased_by)) if erased_by else None
 
 
-def _erased_after(store: Store, namespace: str, at: int) -> set[str]:
+def erased_after(store: Store, namespace: str, at: int) -> set[str]:
     """The keys of which commits after a snapshot erased content."""
     marker = b'"kind":"%s"' % ERASURE_KIND.encode()
-    entries = store.entries(after=store.commit_of(at).ledger_seq)
+    entries = store.entries(after=store.commit_of(at).ledger_seq if at else 0)
     bodies = (entry.read()["body"] for entry in entries if marker in entry.content)
     return {body["key"] for body in bodies if body.get("namespace") == namespace and "key" in body}
 

@@ -126,6 +126,8 @@ def _needed(way: str) -> Iterator[frozenset[str]]:
         else:
             letters = _LETTERS.match(way, place)
             assert letters, f"not part of the phrase language: {way[place:]}"
+            # At the end of a word it is read as a quotation mark, so such a word would never be found.
+            assert not letters[0].endswith("'"), f"an apostrophe at the end of a word: {way}"
             yield _variants(letters[0])
             place = letters.end()
 

@@ -50,6 +50,7 @@ from standfast.records.scopes import prefix_in
 from standfast.records.vocabulary import Band
 from standfast.store.protocol import PartName, SegmentHead
 from standfast.store.store import Store
+from standfast.store.stored_records import erased_after
 
 
 class SegmentDraft:
@@ -280,19 +281,18 @@ class IndexUpkeep:
         at, oldest = self._store.head(), min((one.at for one in held), default=0)
         if not held or at - oldest > MAX_TAIL_SNAPSHOTS:
             return
-        erased = self._erased_between(oldest, at)
+        erased = self._erased_after(oldest)
         for one in held:
             rows = without(Segment(one.head, one.parts).rows(one.parts), erased.get(one.head.band, ()))
             head, parts = self._sealed(one.head.band, one.head.first, one.head.last, rows)
             self._store.segments.put(head, parts, replaces=(), at=at)
 
-    def _erased_between(self, after: int, until: int) -> dict[str, set[tuple[str, int]]]:
-        """By band, the versions that commits after a snapshot erased, up to another one: place and snapshot
-        of each. Others may be among them.
+    def _erased_after(self, after: int) -> dict[str, set[tuple[str, int]]]:
+        """By band, the versions that commits after a snapshot erased: place and snapshot of each. Others may
+        be among them.
         """
-        # Each of them has a newer version, which says that it is erased.
-        written = self._store.versions_between(self._namespace, after, until, with_content=False)
-        keys = {version.key for version in written}
+        # A newer version that stays leaves no row of the erasure, so the ledger is asked.
+        keys = erased_after(self._store, self._namespace, after)
         erased: dict[str, set[tuple[str, int]]] = {}
         for version in self._store.versions_under(self._namespace, sorted(keys)):
             if version.erased_by is not None:

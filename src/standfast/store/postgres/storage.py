@@ -134,9 +134,9 @@ _INSERT_VERSIONS: Final = _insert("versions", Version, "text text bigint smallin
 # Whoever refers to a content takes it over before it is erased.
 _TAKE_OVER: Final = (
     "UPDATE versions SET content = '\\x03'::bytea || base.content FROM unnest(%b::text[], %b::text[],"
-    " %b::text[], %b::bigint[]) AS erasure (namespace, key, second, erased_by) JOIN versions AS base ON"
-    " base.namespace = erasure.namespace AND base.key = erasure.key AND base.memory_snapshot_id <"
-    " erasure.erased_by WHERE versions.namespace = erasure.namespace AND versions.key = erasure.second AND"
+    " %b::text[], %b::bigint[]) AS erasure (namespace, key, second, until) JOIN versions AS base ON"
+    " base.namespace = erasure.namespace AND base.key = erasure.key AND base.memory_snapshot_id <="
+    " erasure.until WHERE versions.namespace = erasure.namespace AND versions.key = erasure.second AND"
     " versions.memory_snapshot_id = base.memory_snapshot_id AND versions.content = '\\x02'"
 )
 # A base that is stored after the row that could have referred to it, as in a copy that is made in portions.
@@ -147,9 +147,10 @@ _REFER: Final = (
 )
 _ERASE: Final = (
     "UPDATE versions SET content = NULL, erased_by = erasure.memory_snapshot_id"
-    " FROM unnest(%b::text[], %b::text[], %b::bigint[]) AS erasure (namespace, key, memory_snapshot_id)"
+    " FROM unnest(%b::text[], %b::text[], %b::bigint[], %b::bigint[])"
+    " AS erasure (namespace, key, memory_snapshot_id, until)"
     " WHERE versions.namespace = erasure.namespace AND versions.key = erasure.key"
-    " AND versions.memory_snapshot_id < erasure.memory_snapshot_id AND content IS NOT NULL"
+    " AND versions.memory_snapshot_id <= erasure.until AND content IS NOT NULL"
 )
 _INSERT_VECTORS: Final = _insert("vectors", Vector, "text text bigint text bigint bytea bigint")
 # Several versions of one record may come at once, so each vector ends with the first that is newer.
@@ -163,9 +164,9 @@ _END_VECTORS: Final = (
     " AND vectors.memory_snapshot_id < given.memory_snapshot_id AND ended IS NULL"
 )
 _ERASE_VECTORS: Final = (
-    "DELETE FROM vectors USING unnest(%b::text[], %b::text[], %b::bigint[]) AS erasure (namespace, key,"
-    " memory_snapshot_id) WHERE vectors.namespace = erasure.namespace AND vectors.key = erasure.key AND"
-    " vectors.memory_snapshot_id < erasure.memory_snapshot_id"
+    "DELETE FROM vectors USING unnest(%b::text[], %b::text[], %b::bigint[], %b::bigint[]) AS erasure"
+    " (namespace, key, memory_snapshot_id, until) WHERE vectors.namespace = erasure.namespace AND vectors.key"
+    " = erasure.key AND vectors.memory_snapshot_id <= erasure.until"
 )
 _PUT_BUFFERS: Final = (
     _insert("buffers", Buffer, "text text text text bytea text bigint float8 text text text")
@@ -394,7 +395,7 @@ class PostgresTransaction:
             (_INSERT_VECTORS, list(map(astuple, changes.vectors))),
             (_REFER, references_to(versions)),
             (_TAKE_OVER, [row for row in map(_row_of_take_over, changes.erasures) if row is not None]),
-            (_ERASE, list(map(astuple, changes.erasures))),
+            *((_ERASE, list(map(astuple, one))) for one in _one_of_each_record(changes.erasures)),
             (_ERASE_VECTORS, list(map(astuple, changes.erasures))),
             (_PUT_BUFFERS, list(map(astuple, buffers.values()))),
             (_PUT_BRANCHES, list(map(astuple, changes.branches))),
@@ -469,4 +470,16 @@ def _row_of_take_over(erasure: Erasure) -> Row | None:
     second = second_key(erasure.key)
     if second is None:
         return None
-    return erasure.namespace, erasure.key, second, erasure.memory_snapshot_id
+    return erasure.namespace, erasure.key, second, erasure.until
+
+
+def _one_of_each_record(erasures: Sequence[Erasure]) -> Iterator[list[Erasure]]:
+    """Erasures in turns, of each record one: a version is emptied by the first that reaches it."""
+    turns: list[list[Erasure]] = []
+    seen: dict[tuple[str, str], int] = {}
+    for one in erasures:
+        number = seen[one.namespace, one.key] = seen.get((one.namespace, one.key), -1) + 1
+        if number == len(turns):
+            turns.append([])
+        turns[number].append(one)
+    yield from turns

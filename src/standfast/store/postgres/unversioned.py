@@ -113,7 +113,8 @@ def drop_erased(erasures: Sequence[Erasure]) -> list[Statement]:
     indexed = [one for one in erasures if is_indexed(one.key)]
     if not indexed:
         return []
-    columns: list[list[Any]] = [[getattr(one, name) for one in indexed] for name in Erasure.__struct_fields__]
+    names = ("namespace", "key", "memory_snapshot_id")
+    columns: list[list[Any]] = [[getattr(one, name) for one in indexed] for name in names]
     return [(_DROP_ERASED, columns), (_NOTE_ERASURES, columns)]
 
 

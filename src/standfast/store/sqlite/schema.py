@@ -183,7 +183,7 @@ END_VECTORS: Final = (
     "UPDATE vectors SET ended = ?3 WHERE namespace = ?1 AND key = ?2 AND memory_snapshot_id < ?3 AND ended IS"
     " NULL"
 )
-ERASE_VECTORS: Final = "DELETE FROM vectors WHERE namespace = ? AND key = ? AND memory_snapshot_id < ?"
+ERASE_VECTORS: Final = "DELETE FROM vectors WHERE namespace = ?1 AND key = ?2 AND memory_snapshot_id <= ?4"
 PUT_BUFFER: Final = f"REPLACE INTO buffers ({_BUFFER}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
 PUT_BRANCH: Final = f"REPLACE INTO branches ({', '.join(Branch.__struct_fields__)}) VALUES (?, ?, ?, ?, ?)"
 DROP_BUFFER: Final = "DELETE FROM buffers WHERE commit_id = ?"

@@ -450,8 +450,8 @@ class SQLiteTransaction:
         return next_ids
 
     def _erase(self, erasure: Erasure) -> None:
-        namespace, key, snapshot = astuple(erasure)
-        first, _ = schema.ids_of(snapshot)
+        namespace, key, snapshot, until = astuple(erasure)
+        behind, _ = schema.ids_of(until + 1)
         if (second := second_key(key)) is not None:
-            self._connection.execute(schema.TAKE_OVER, (namespace, key, second, first))
-        self._connection.execute(schema.ERASE, (namespace, key, first, snapshot))
+            self._connection.execute(schema.TAKE_OVER, (namespace, key, second, behind))
+        self._connection.execute(schema.ERASE, (namespace, key, behind, snapshot))

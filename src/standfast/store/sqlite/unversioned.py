@@ -84,7 +84,8 @@ def drop_erased(connection: apsw.Connection, erasures: Sequence[Erasure]) -> Non
     """Drop what covers a version that was just erased. It is called inside the transaction that erases."""
     for one in erasures:
         if is_indexed(one.key):
-            connection.execute(_DROP_ERASED, (*astuple(one), prefix_in(one.key)))
+            place = (one.namespace, one.key, one.memory_snapshot_id)
+            connection.execute(_DROP_ERASED, (*place, prefix_in(one.key)))
             connection.execute(_NOTE_ERASURE, (one.namespace, one.memory_snapshot_id))
 
 
