@@ -16,6 +16,7 @@ from standfast.errors import StoreFailed
 from standfast.recall.analysis import analyzer_of
 from standfast.recall.index import store_index
 from standfast.recall.index import upkeep as upkeep_module
+from standfast.recall.index.segment import Segment, expanded
 from standfast.recall.index.upkeep import IndexUpkeep, SegmentRange, problems_of_index
 from standfast.store.store import open_store
 from tests.recall.histories import (
@@ -239,15 +240,14 @@ def test_segments_that_lose_erased_rows_are_what_the_records_give(history: Any, 
     assert [(one.band, one.first, one.last) for one in upkeep.heads()] == covered
     for head in upkeep.heads():
         ((made, parts),) = upkeep.derived([head.band], SegmentRange(head.first - 1, head.last))
-        names = [(head.segment_id, name) for name in parts]
-        assert (made, {(made.segment_id, name): part for name, part in parts.items()}) == (
-            head,
-            store.segments.parts(names),
-        )
+        segment = Segment(head, store.segments.parts(Segment.needed([head])))
+        rows = segment.rows(store.segments.parts(segment.all_parts()))
+        derived = {(made.segment_id, name): part for name, part in parts.items()}
+        assert rows.encoded() == {name[1]: expanded(name, derived) for name in derived}
     assert list(problems_of_index(store)) == []
 
 
-def test_held_segments_do_not_bring_back_what_another_process_erased(tmp_path: Path) -> None:
+def test_two_processes_that_erase_from_one_segment_both_take_their_rows_out(tmp_path: Path) -> None:
     path = tmp_path / "store.db"
     stores = [sqlite_store(path), sqlite_store(path)]
     memories = [Memory(one) for one in stores]
@@ -256,10 +256,10 @@ def test_held_segments_do_not_bring_back_what_another_process_erased(tmp_path: P
     memories[0].reader.index.upkeep.rebuild()
     memories[0].forget("oboe", reason="asked for")
     memories[1].forget("harp", reason="asked for")
-    memories[0].reader.index.close()
 
-    heads = [one for one in stores[0].segments.heads() if one.rows]
-    assert [one.rows for one in heads] == [1]
+    (head,) = (one for one in stores[0].segments.heads() if one.rows)
+    segment = Segment(head, stores[0].segments.parts(Segment.needed([head])))
+    assert len(segment.gone) == 2
     assert list(problems_of_index(stores[0])) == []
     assert [len(one.recall("Which is in tune?").items) for one in memories] == [1, 1]
     for store in stores:

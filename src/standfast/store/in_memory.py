@@ -9,7 +9,6 @@ import msgspec
 from standfast.clock import Clock
 from standfast.ledger.chain import Branch, Entry, Tip
 from standfast.limits import LEASE_SECONDS, MAX_CLOCK_SKEW_SECONDS
-from standfast.records.scopes import prefix_in
 from standfast.store.protocol import (
     AppliedCommit,
     Buffer,
@@ -17,6 +16,7 @@ from standfast.store.protocol import (
     Erasure,
     PartName,
     RecordKey,
+    SegmentEraser,
     SegmentHead,
     StateQuery,
     StateView,
@@ -25,6 +25,7 @@ from standfast.store.protocol import (
     VectorQuery,
     Version,
     VersionQuery,
+    erased_from_segments,
     is_indexed,
     may_put,
 )
@@ -104,7 +105,7 @@ class InMemoryStorage:
             ]
         for erasure in changes.erasures:
             self._erase(erasure)
-        self.segments.drop_erased(changes.erasures, self._versions)
+        self.segments.erase(changes.erasures, self._versions)
         self._entries.extend(changes.entries)
         self._buffers.update({buffer.commit_id: buffer for buffer in changes.buffers})
         self._branches.update({branch.number: branch for branch in changes.branches})
@@ -289,6 +290,7 @@ class InMemorySegments:
         self._heads: dict[str, SegmentHead] = {}
         self._parts: dict[PartName, bytes] = {}
         self._erasures: dict[str, int] = {}
+        self.eraser: SegmentEraser | None = None
 
     def heads(self, namespace: str | None = None) -> list[SegmentHead]:
         """The segments by namespace, band, first snapshot and id."""
@@ -324,22 +326,17 @@ class InMemorySegments:
         with self._lock:
             return self._erasures.get(namespace, 0)
 
-    def drop_erased(self, erasures: Sequence[Erasure], versions: Mapping[RecordKey, list[Version]]) -> None:
-        """Drop what covers a version that was just erased."""
-        for erasure in erasures:
-            if not is_indexed(erasure.key):
-                continue
-            record_key = (erasure.namespace, erasure.key)
-            erased = [
-                one.memory_snapshot_id
-                for one in versions.get(record_key, [])
-                if one.erased_by == erasure.memory_snapshot_id
-            ]
-            covering = [
-                one.segment_id
-                for one in self.heads(erasure.namespace)
-                if one.band == prefix_in(erasure.key)
-                and any(one.first <= snapshot <= one.last for snapshot in erased)
-            ]
-            self.drop(covering)
-            self._erasures[erasure.namespace] = erasure.memory_snapshot_id
+    def erase(self, erasures: Sequence[Erasure], versions: Mapping[RecordKey, list[Version]]) -> None:
+        """Take versions that were just erased out of segments."""
+        indexed = [one for one in erasures if is_indexed(one.key)]
+        erased = [
+            (erasure.namespace, erasure.key, one.memory_snapshot_id)
+            for erasure in indexed
+            for one in versions.get((erasure.namespace, erasure.key), [])
+            if one.erased_by == erasure.memory_snapshot_id
+        ]
+        with self._lock:
+            parts, dropped = erased_from_segments(erased, self.heads(), self.eraser, self.parts)
+            self._parts |= parts
+            self.drop(dropped)
+            self._erasures |= {one.namespace: one.memory_snapshot_id for one in indexed}

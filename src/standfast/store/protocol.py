@@ -7,7 +7,7 @@ is small. ``tests/store/test_contract.py`` is the suite that a backend has to pa
 Backends build rows by position, so the columns of a table stand in the order of the struct's fields.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from functools import cache
 from typing import Final, Protocol
@@ -43,8 +43,22 @@ class SegmentHead(msgspec.Struct, frozen=True):
     size_bytes: int
 
 
+PartReader = Callable[[Sequence[PartName]], Mapping[PartName, bytes]]
+"""Returns parts by their names. One that is not there is left out."""
+SegmentEraser = Callable[[SegmentHead, Collection[tuple[str, int]], PartReader], dict[str, bytes] | None]
+"""Called with a segment and the versions in it that are erased, each by its key without the band and its
+snapshot. Returns the parts that change, by name, or None if the segment has to be dropped.
+"""
+
+
 class SegmentTable(Protocol):
     """The segments of a store. A backend has one as ``Storage.segments``."""
+
+    eraser: SegmentEraser | None
+    """Takes what is erased out of segments, inside the transaction that erases it.
+
+    Whoever makes segments sets it. Without one, a segment that covers an erased version is dropped.
+    """
 
     def heads(self, namespace: str | None = None) -> list[SegmentHead]:
         """The segments of a namespace, or of all, by namespace, band, first snapshot and id."""
@@ -84,6 +98,35 @@ def may_put(
     others = (one for one in present if one.segment_id not in replaces and one.band == head.band)
     is_free = all(one.last < head.first or head.last < one.first for one in others)
     return last_erasure <= at and known.issuperset(replaces) and is_free
+
+
+def erased_from_segments(
+    erased: Iterable[tuple[str, str, int]],
+    heads: Sequence[SegmentHead],
+    eraser: SegmentEraser | None,
+    read: PartReader,
+) -> tuple[dict[PartName, bytes], list[str]]:
+    """What happens to the segments that cover erased versions, each given by namespace, key and snapshot.
+
+    Returns the parts to replace, and the ids of segments to drop.
+    """
+    covered: dict[str, set[tuple[str, int]]] = {}
+    for namespace, key, snapshot in erased:
+        band, _, place = key.partition("/")
+        for head in heads:
+            if (head.namespace, head.band) == (namespace, band) and head.first <= snapshot <= head.last:
+                covered.setdefault(head.segment_id, set()).add((place, snapshot))
+    parts: dict[PartName, bytes] = {}
+    dropped = []
+    for head in heads:
+        if head.segment_id not in covered:
+            continue
+        changed = eraser(head, sorted(covered[head.segment_id]), read) if eraser is not None else None
+        if changed is None:
+            dropped.append(head.segment_id)
+        else:
+            parts |= {(head.segment_id, name): part for name, part in changed.items()}
+    return parts, dropped
 
 
 def is_indexed(key: str) -> bool:
@@ -449,7 +492,7 @@ class Storage(Protocol):
 
     @property
     def segments(self) -> SegmentTable:
-        """The segments of derived indexes. ``append`` drops those that cover a version that it erases."""
+        """The segments of derived indexes. ``append`` takes the versions that it erases out of them."""
         ...
 
     def transaction(self) -> AbstractContextManager[Transaction]:

@@ -11,7 +11,7 @@ import threading
 from array import array
 from bisect import bisect_right
 from collections import OrderedDict
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from typing import Final, NamedTuple
 
 import msgspec
@@ -45,7 +45,7 @@ from standfast.recall.index.segment import (
 )
 from standfast.records.scopes import key_parts, prefix_in, scoped_key
 from standfast.records.vocabulary import ActionType, Band
-from standfast.store.protocol import PartName, Version, verified
+from standfast.store.protocol import PartName, PartReader, Version, verified
 from standfast.store.store import Store
 from standfast.store.stored_records import record_line
 
@@ -53,7 +53,6 @@ from standfast.store.stored_records import record_line
 _EXPIRE: Final = ActionType.EXPIRE
 _VOID: Final = Band.VOID.value
 _BANDS: Final = frozenset(band.value for band in Band)
-PartReader = Callable[[Sequence[PartName]], Mapping[PartName, bytes]]
 
 
 class IndexedVersion(NamedTuple):

@@ -11,6 +11,7 @@ them. Every part carries a checksum over its name and its segment.
     blocks    the first and the last term of each block
     post/N    block N: its terms, and for each the rows and how often it is in them
     keys/N    the keys of the rows from N times 64 on, without their band
+    gone      the rows that were erased since: their words and keys are in no part any more
 """
 
 import hashlib
@@ -29,10 +30,10 @@ import numpy.typing as npt
 from standfast.limits import MAX_SEGMENT_ROWS
 from standfast.recall.analysis import COLUMNS, FREQUENCY_BITS, MAX_FREQUENCY
 from standfast.recall.arrays import Numbered, Numbers
-from standfast.store.protocol import PartName, SegmentHead
+from standfast.store.protocol import PartName, PartReader, SegmentHead
 
 _Name = TypeVar("_Name", bound=Hashable)
-FORMAT: Final = "lexical-segment-3"
+FORMAT: Final = "lexical-segment-4"
 NEVER: Final = (1 << 62) - 1
 KEYS_A_PART: Final = 64
 _BLOCK_BYTES: Final = 1 << 12
@@ -103,6 +104,7 @@ class SegmentRows:
         parts = {
             "columns": _encoded_columns(self.columns),
             "crc": self.crcs.astype("<u4").tobytes(),
+            "gone": b"",
             "tables": msgspec.json.encode(self.tables),
         }
         for at in range(0, len(self.places), KEYS_A_PART):
@@ -117,22 +119,27 @@ class SegmentRows:
     def _block(self, start: int, end: int) -> bytes:
         before, lengths = int(self.lengths[:start].sum()), self.lengths[start:end]
         packed = self.packed[before : before + int(lengths.sum())]
-        rows, counts = packed >> FREQUENCY_BITS, packed & MAX_FREQUENCY
-        steps = np.diff(rows, prepend=0)
-        starts = np.cumsum(lengths) - lengths
-        steps[starts] = rows[starts]
-        terms = "\n".join(self.terms[start:end]).encode()
-        width = _width_of(counts)
-        return b"".join(
-            [
-                struct.pack("<IIIB", end - start, len(terms), len(packed), width),
-                terms,
-                lengths.astype("<u4").tobytes(),
-                (steps & 0xFF).astype("<u1").tobytes(),
-                (steps >> 8).astype("<u1").tobytes(),
-                counts.astype(_WIDTHS[width]).tobytes(),
-            ]
-        )
+        return _encoded_block(self.terms[start:end], lengths, packed)
+
+
+def _encoded_block(names: Sequence[str], lengths: Numbers, packed: Numbers) -> bytes:
+    """A block of terms with how many postings each has, and these."""
+    rows, counts = packed >> FREQUENCY_BITS, packed & MAX_FREQUENCY
+    steps = np.diff(rows, prepend=0)
+    starts = np.cumsum(lengths) - lengths
+    steps[starts] = rows[starts]
+    terms = "\n".join(names).encode()
+    width = _width_of(counts)
+    return b"".join(
+        [
+            struct.pack("<IIIB", len(names), len(terms), len(packed), width),
+            terms,
+            lengths.astype("<u4").tobytes(),
+            (steps & 0xFF).astype("<u1").tobytes(),
+            (steps >> 8).astype("<u1").tobytes(),
+            counts.astype(_WIDTHS[width]).tobytes(),
+        ]
+    )
 
 
 def crc_of(place: str) -> int:
@@ -238,7 +245,18 @@ class Block(NamedTuple):
     @property
     def terms(self) -> list[str]:
         """The terms, in order."""
-        return self.names[1:-1].decode().split("\n")
+        return self.names[1:-1].decode().split("\n") if len(self.lengths) else []
+
+    @property
+    def packed(self) -> Numbers:
+        """Rows and counts of all postings."""
+        steps = self.steps(0, len(self.low))
+        sums = np.cumsum(steps)
+        starts = np.cumsum(self.lengths) - self.lengths
+        # Each term counts its rows from 0, so the sum of all steps before it is taken off.
+        before = np.repeat(sums[starts] - steps[starts], self.lengths)
+        packed: Numbers = (sums - before) << FREQUENCY_BITS | self.counts.astype(np.int64)
+        return packed
 
     def matching(self, term: str, *, as_prefix: bool = False) -> Iterator[tuple[Numbers, Numbers]]:
         """The rows of a term, or of each that begins with it, and the counts there."""
@@ -284,12 +302,16 @@ class Segment:
         stored: At least the parts that ``needed`` names.
     """
 
-    OPENED: Final = ("columns", "tables", "blocks")
+    OPENED: Final = ("columns", "tables", "blocks", "gone")
 
     def __init__(self, head: SegmentHead, stored: Mapping[PartName, bytes]) -> None:
         self.head = head
-        columns, tables, blocks = (expanded((head.segment_id, name), stored) for name in self.OPENED)
+        columns, tables, blocks, gone = (expanded((head.segment_id, name), stored) for name in self.OPENED)
         self.columns = _decoded_columns(columns, head.rows)
+        self.gone: Numbers = np.frombuffer(gone, "<u4").astype(np.int64)
+        """The rows that were erased since, in order."""
+        # No snapshot shows them.
+        self.columns["end"][self.gone] = self.columns["first"][self.gone]
         self.tables = _decode_tables(tables)
         terms = blocks.decode().split("\n") if blocks else []
         self._first_terms, self._last_terms = terms[::2], terms[1::2]
@@ -317,6 +339,10 @@ class Segment:
         """The part with the key of a row; it is at ``row % KEYS_A_PART`` there."""
         return self.head.segment_id, f"keys/{row // KEYS_A_PART}"
 
+    def place_of(self, row: int, stored: Mapping[PartName, bytes]) -> str:
+        """The key of a row without its band, from parts that were read; "" if it was erased."""
+        return expanded(self.keys_part(row), stored).decode().split("\n")[row % KEYS_A_PART]
+
     def all_parts(self) -> list[PartName]:
         """The names of all parts but those that were read already."""
         keys = [f"keys/{number}" for number in range(-(-self.head.rows // KEYS_A_PART))]
@@ -324,7 +350,7 @@ class Segment:
         return [(self.head.segment_id, name) for name in ["crc", *keys, *posts]]
 
     def rows(self, stored: Mapping[PartName, bytes]) -> SegmentRows:
-        """The whole content, from ``all_parts``."""
+        """The content without what was erased since, from ``all_parts``: what the records give now."""
         places: list[str] = []
         blocks: list[Block] = []
         for name in self.all_parts():
@@ -334,37 +360,101 @@ class Segment:
             elif name[1].startswith("post/"):
                 blocks.append(Block.of(raw))
         lengths = np.concatenate([block.lengths for block in blocks] or [_NO_NUMBERS])
-        return SegmentRows(
+        rows = SegmentRows(
             columns=self.columns,
             places=places,
             tables=self.tables,
             terms=[term for block in blocks for term in block.terms],
             lengths=lengths,
-            packed=np.concatenate([_packed(block) for block in blocks] or [_NO_NUMBERS]),
+            packed=np.concatenate([block.packed for block in blocks] or [_NO_NUMBERS]),
         )
+        return _without(rows, self.gone) if len(self.gone) else rows
 
 
 _NO_NUMBERS: Final[Numbers] = np.zeros(0, dtype=np.int64)
 _decode_tables: Final = msgspec.json.Decoder(SegmentTables).decode
 
 
-def _packed(block: Block) -> Numbers:
-    """Rows and counts of all postings of a block."""
-    steps = block.steps(0, len(block.low))
-    sums = np.cumsum(steps)
-    starts = np.cumsum(block.lengths) - block.lengths
-    # Each term counts its rows from 0, so the sum of all steps before it is taken off.
-    before = np.repeat(sums[starts] - steps[starts], block.lengths)
-    packed: Numbers = (sums - before) << FREQUENCY_BITS | block.counts.astype(np.int64)
-    return packed
+def tombstoned(
+    head: SegmentHead, erased: Collection[tuple[str, int]], read: PartReader
+) -> dict[str, bytes] | None:
+    """The parts of a segment that change when versions are erased, without a byte of their words and keys; a
+    ``SegmentEraser`` of the store.
 
-
-def without(rows: SegmentRows, erased: Collection[tuple[str, int]]) -> SegmentRows:
-    """The rows but for some, each given by its key and first snapshot: what the records give once these are
-    erased.
+    Every block is looked through, so that nothing depends on how a text was analysed. None if the segment is
+    damaged or of another format, so that it has to be dropped.
     """
-    firsts = rows.columns["first"].tolist()
-    is_kept = np.array([row not in erased for row in zip(rows.places, firsts, strict=True)], dtype=np.bool_)
+    if not head.analysis.startswith(f"{FORMAT};"):
+        return None
+    try:
+        segment = Segment(head, read(Segment.needed([head])))
+        stored = read(segment.all_parts())
+        rows = _rows_erased(segment, erased, stored)
+        changed = _without_words(segment, rows, stored) | _without_keys(segment, rows, stored)
+    except SegmentLost:
+        return None
+    gone = np.union1d(segment.gone, rows)
+    if len(gone) == len(segment.gone):
+        return {}
+    changed["gone"] = gone.astype("<u4").tobytes()
+    return sealed(head.segment_id, changed)
+
+
+def _rows_erased(
+    segment: "Segment", erased: Collection[tuple[str, int]], stored: Mapping[PartName, bytes]
+) -> Numbers:
+    """The rows of versions, each given by its key without the band and its snapshot."""
+    crcs, firsts = checksums_in(expanded(segment.crc_part, stored)), segment.columns["first"]
+    found: list[int] = []
+    for place, snapshot in erased:
+        # Rows are in the order of snapshot and checksum.
+        low, high = (int(np.searchsorted(firsts, snapshot, side)) for side in ("left", "right"))
+        alike = low + np.flatnonzero(crcs[low:high] == crc_of(place))
+        found += [row for row in alike.tolist() if segment.place_of(row, stored) == place]
+    return np.array(sorted(found), dtype=np.int64)
+
+
+def _without_words(segment: "Segment", rows: Numbers, stored: Mapping[PartName, bytes]) -> dict[str, bytes]:
+    """The blocks that lose postings of rows, and the list of blocks."""
+    is_gone = np.zeros(segment.head.rows, dtype=np.bool_)
+    is_gone[rows] = True
+    changed: dict[str, bytes] = {}
+    bounds: list[str] = []
+    for name in (name for name in segment.all_parts() if name[1].startswith("post/")):
+        block = Block.of(expanded(name, stored))
+        packed, terms = block.packed, block.terms
+        stays = ~is_gone[packed >> FREQUENCY_BITS]
+        if not stays.all():
+            numbers = np.repeat(np.arange(len(terms)), block.lengths)[stays]
+            lengths = np.bincount(numbers, minlength=len(terms)).astype(np.int64)
+            terms = [term for term, length in zip(terms, lengths.tolist(), strict=True) if length]
+            changed[name[1]] = _encoded_block(terms, lengths[lengths > 0], packed[stays])
+        # An empty block stands where the one before it ends, so that blocks stay in order.
+        bounds += [terms[0], terms[-1]] if terms else [bounds[-1] if bounds else ""] * 2
+    if changed:
+        changed["blocks"] = "\n".join(bounds).encode()
+    return changed
+
+
+def _without_keys(segment: "Segment", rows: Numbers, stored: Mapping[PartName, bytes]) -> dict[str, bytes]:
+    """The parts with keys of rows, without these; and the tables, if they name one of the rows."""
+    changed: dict[str, bytes] = {}
+    for name in dict.fromkeys(segment.keys_part(row) for row in rows.tolist()):
+        places = expanded(name, stored).decode().split("\n")
+        first = int(name[1].removeprefix("keys/")) * KEYS_A_PART
+        for row in rows[(rows >= first) & (rows < first + KEYS_A_PART)].tolist():
+            places[row - first] = ""
+        changed[name[1]] = "\n".join(places).encode()
+    if ids := segment.tables.ids.keys() & set(rows.tolist()):
+        kept = {row: named for row, named in segment.tables.ids.items() if row not in ids}
+        changed["tables"] = msgspec.json.encode(msgspec.structs.replace(segment.tables, ids=kept))
+    return changed
+
+
+def _without(rows: SegmentRows, gone: Numbers) -> SegmentRows:
+    """The rows but for some: what the records give once these are erased."""
+    is_kept = np.ones(len(rows), dtype=np.bool_)
+    is_kept[gone] = False
     new_rows = np.cumsum(is_kept) - 1
     columns = {name: values[is_kept] for name, values in rows.columns.items()}
     scopes, columns["scope"] = _renumbered(rows.tables.scopes, columns["scope"])

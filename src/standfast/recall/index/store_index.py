@@ -22,7 +22,7 @@ from standfast.recall.analysis import DEFAULT_LANGUAGE, IndexedRecord, analyzer_
 from standfast.recall.candidates import BadLine, Candidate, Fault, bad_line, read_block
 from standfast.recall.filters import Choice
 from standfast.recall.index.lexical_index import LexicalIndex, read_commits, record_of_version
-from standfast.recall.index.segment import RowEnd, Segment, SegmentLost
+from standfast.recall.index.segment import RowEnd, Segment, SegmentLost, tombstoned
 from standfast.recall.index.upkeep import PERSISTED_BANDS, IndexUpkeep, SegmentRange, uncovered
 from standfast.recall.index.view import IndexView
 from standfast.recall.jsonl import Source
@@ -200,6 +200,7 @@ class StoreIndex:
         self._covered = -1
         self._new_rows = 0
         """How many rows were written since the last segment was stored, about."""
+        store.segments.eraser = tombstoned
         if may_write:
             store.before_commit[namespace] = self._watch
 
@@ -343,11 +344,9 @@ class StoreIndex:
             self._quietly(lambda: self._store.segments.drop([error.segment_id]))
 
     def _watch(self, commit: Commit) -> None:
-        """Count what a commit writes, and hold the segments that it will drop because it erases."""
-        written = [write for write in commit.writes if write.namespace == self._namespace]
-        self._new_rows += sum(prefix_in(write.key) in PERSISTED_BANDS for write in written)
-        if erased := [write.key for write in written if write.erases is not None]:
-            self._quietly(lambda: self.upkeep.hold(erased))
+        """Count what a commit writes."""
+        written = (write.key for write in commit.writes if write.namespace == self._namespace)
+        self._new_rows += sum(prefix_in(key) in PERSISTED_BANDS for key in written)
 
     def after_commit(self, snapshot: int) -> None:
         """Store what was committed since the last segment, if it is much. Never raises an error."""
@@ -376,12 +375,10 @@ class StoreIndex:
             self._quietly(self.upkeep.fill)
 
     def close(self) -> None:
-        """Store what was held back; and what was committed since the last segment, if the next process would
-        notice its absence.
-        """
-        is_much = self._new_rows >= MAX_TAIL_ROWS // 8
-        with self._upkeep_lock:
-            self._quietly(partial(self.upkeep.fill, whole=True) if is_much else self.upkeep.put_back)
+        """Store what was committed since the last segment, if the next process would notice its absence."""
+        if self._new_rows >= MAX_TAIL_ROWS // 8:
+            with self._upkeep_lock:
+                self._quietly(partial(self.upkeep.fill, whole=True))
 
     def _quietly(self, action: Callable[[], None]) -> None:
         """What is derived can be made later, so no failure to store it is an error."""

@@ -5,16 +5,14 @@ Segments are derived: whatever is missing, damaged or of another version is made
 transaction of its own, never in that of a commit.
 """
 
-import threading
 from collections.abc import Callable, Iterator, Sequence
-from typing import Final, NamedTuple
+from typing import Final
 
 import msgspec
 import numpy as np
 
 from standfast.errors import Corruption
 from standfast.limits import (
-    MAX_HELD_SEGMENT_BYTES,
     MAX_SEGMENT_ROWS,
     MAX_TAIL_SNAPSHOTS,
     MERGED_SEGMENTS,
@@ -39,18 +37,14 @@ from standfast.recall.index.segment import (
     SegmentLost,
     SegmentRows,
     SegmentTables,
-    expanded,
     grouped_by_term,
     id_of,
     merged,
     sealed,
-    without,
 )
-from standfast.records.scopes import prefix_in
 from standfast.records.vocabulary import Band
 from standfast.store.protocol import PartName, SegmentHead
 from standfast.store.store import Store
-from standfast.store.stored_records import erased_after
 
 
 class SegmentDraft:
@@ -159,14 +153,6 @@ class SegmentRange(msgspec.Struct, frozen=True, order=True):
         return self.until - self.after
 
 
-class _HeldSegment(NamedTuple):
-    """A segment as it was read when a snapshot was the newest."""
-
-    head: SegmentHead
-    parts: dict[PartName, bytes]
-    at: int
-
-
 class IndexUpkeep:
     """Looks after the segments of one namespace."""
 
@@ -175,8 +161,6 @@ class IndexUpkeep:
         self._namespace = namespace
         self._analyzer = analyzer
         self.analysis = f"{FORMAT}; {analyzer.name}"
-        self._held: dict[str, _HeldSegment] = {}
-        self._held_lock = threading.Lock()
 
     def heads(self) -> list[SegmentHead]:
         """The segments that can be used, by band and first snapshot."""
@@ -222,7 +206,6 @@ class IndexUpkeep:
         """Make segments of what none covers; of the newest snapshots only if they are many, or if
         ``whole``.
         """
-        self.put_back()
         head = self._store.head()
         self._drop_unused()
         heads = self.heads()
@@ -248,57 +231,6 @@ class IndexUpkeep:
         self._store.segments.drop([one.segment_id for one in self._store.segments.heads(self._namespace)])
         self.fill(whole=True, progress=progress)
         return self.status()
-
-    def hold(self, keys: Sequence[str]) -> None:
-        """Read the segments that will be dropped when these keys are erased, up to some bytes, so that
-        ``put_back`` need not make them anew.
-        """
-        at = self._store.head()
-        snapshots: dict[str, list[int]] = {}
-        for version in self._store.versions_under(self._namespace, keys):
-            snapshots.setdefault(prefix_in(version.key), []).append(version.memory_snapshot_id)
-        with self._held_lock:
-            size = sum(one.head.size_bytes for one in self._held.values())
-            for head in self.heads():
-                is_covering = any(head.first <= one <= head.last for one in snapshots.get(head.band, ()))
-                if not is_covering or head.segment_id in self._held:
-                    continue
-                size += head.size_bytes
-                if size > MAX_HELD_SEGMENT_BYTES:
-                    return
-                opened = self.read(Segment.needed([head]))
-                parts = self.read(Segment(head, opened).all_parts())
-                self._held[head.segment_id] = _HeldSegment(head, {**opened, **parts}, at)
-
-    def put_back(self) -> None:
-        """Put the segments that were held and dropped in their places again, without what was erased
-        since.
-        """
-        with self._held_lock:
-            present = {one.segment_id for one in self.heads()} if self._held else set()
-            held = [one for one in self._held.values() if one.head.segment_id not in present]
-            self._held = {}
-        at, oldest = self._store.head(), min((one.at for one in held), default=0)
-        if not held or at - oldest > MAX_TAIL_SNAPSHOTS:
-            return
-        erased = self._erased_after(oldest)
-        for one in held:
-            rows = without(Segment(one.head, one.parts).rows(one.parts), erased.get(one.head.band, ()))
-            head, parts = self._sealed(one.head.band, one.head.first, one.head.last, rows)
-            self._store.segments.put(head, parts, replaces=(), at=at)
-
-    def _erased_after(self, after: int) -> dict[str, set[tuple[str, int]]]:
-        """By band, the versions that commits after a snapshot erased: place and snapshot of each. Others may
-        be among them.
-        """
-        # A newer version that stays leaves no row of the erasure, so the ledger is asked.
-        keys = erased_after(self._store, self._namespace, after)
-        erased: dict[str, set[tuple[str, int]]] = {}
-        for version in self._store.versions_under(self._namespace, sorted(keys)):
-            if version.erased_by is not None:
-                band, _, place = version.key.partition("/")
-                erased.setdefault(band, set()).add((place, version.memory_snapshot_id))
-        return erased
 
     def _drop_unused(self) -> None:
         """Drop what another version made: it would be in the way of what this one makes."""
@@ -377,9 +309,7 @@ class IndexUpkeep:
             title = f"the index of {self._namespace}/{head.band}, snapshots {head.first} to {head.last}"
             advice = "run: standfast index rebuild"
             try:
-                segment = Segment(head, self.read(Segment.needed([head])))
-                stored = self.read([*Segment.needed([head]), *segment.all_parts()])
-                parts = {name[1]: expanded(name, stored) for name in stored}
+                rows = self._rows_of(head)
             except SegmentLost as error:
                 yield f"{title}: {error}; {advice}"
                 continue
@@ -391,7 +321,7 @@ class IndexUpkeep:
                 for version in commit:
                     draft.add(version)
             is_current = any(one.segment_id == head.segment_id for one in self.heads())
-            if is_current and (draft.rows().encoded() != parts or len(draft) != head.rows):
+            if is_current and draft.rows().encoded() != rows.encoded():
                 yield f"{title}: it does not agree with the records; {advice}"
 
 

@@ -41,7 +41,7 @@ from standfast.store.postgres.server import (
     ServerConnection,
     Statement,
 )
-from standfast.store.postgres.unversioned import PostgresSegments, PostgresTemporaryRows, drop_erased
+from standfast.store.postgres.unversioned import PostgresSegments, PostgresTemporaryRows
 from standfast.store.protocol import (
     AppliedCommit,
     Buffer,
@@ -204,7 +204,7 @@ class PostgresStorage:
         Waiting longer than ``MAX_BUSY_SECONDS`` is ``StoreBusy``.
         """
         with self._lock:
-            transaction = PostgresTransaction(self._writer)
+            transaction = PostgresTransaction(self._writer, self.segments)
             try:
                 yield transaction
                 transaction.finish()
@@ -327,8 +327,9 @@ class PostgresStorage:
 class PostgresTransaction:
     """One round trip that locks and reads, and one that appends and commits."""
 
-    def __init__(self, connection: ServerConnection) -> None:
+    def __init__(self, connection: ServerConnection, segments: PostgresSegments) -> None:
         self._connection = connection
+        self._segments = segments
         self._reads: list[Statement] = []
         self._seen: list[Any] = []
         self._changes: list[Statement] = []
@@ -404,15 +405,19 @@ class PostgresTransaction:
         if changes.vector_ends:
             given = _columns(list(map(astuple, changes.vector_ends)))
             self._changes.append((_END_VECTORS, [*given, *given]))
-        self._changes += drop_erased(changes.erasures)
+        self._segments.erase(self, changes.erasures)
         if changes.dropped:
             self._changes.append((_DROP_BUFFERS, (changes.dropped,)))
         self._collected_bytes += sum(len(version.content or b"") for version in changes.versions)
         self._collected_bytes += sum(len(entry.content) for entry in changes.entries)
         self._collected_bytes += sum(len(vector.content) for vector in changes.vectors)
         if self._collected_bytes > FLUSH_BYTES:
-            self._connection.execute(self._changes)
-            self._changes, self._collected_bytes, self._is_partly_sent = [], 0, True
+            self.send()
+
+    def send(self) -> None:
+        """Send what was collected, so that ``read`` shows it."""
+        self._connection.execute(self._changes)
+        self._changes, self._collected_bytes, self._is_partly_sent = [], 0, True
 
     def finish(self) -> None:
         """Commit the changes.

@@ -15,9 +15,11 @@ from standfast.store.protocol import (
     BEHIND_ALL_KEYS,
     Erasure,
     PartName,
+    SegmentEraser,
     SegmentHead,
     StateQuery,
     TemporaryRow,
+    erased_from_segments,
     is_indexed,
     may_put,
 )
@@ -41,12 +43,16 @@ _NOTE_ERASURES: Final = (
     " %b::text[], %b::bigint[]) AS erasure (namespace, key, memory_snapshot_id) GROUP BY namespace ON"
     " CONFLICT (namespace) DO UPDATE SET memory_snapshot_id = excluded.memory_snapshot_id"
 )
-_DROP_ERASED: Final = (
-    "DELETE FROM segments USING unnest(%b::text[], %b::text[], %b::bigint[]) AS erasure (namespace, key,"
-    " memory_snapshot_id), versions WHERE segments.namespace = erasure.namespace AND versions.namespace ="
-    " erasure.namespace AND segments.band = split_part(erasure.key, '/', 1) AND versions.key = erasure.key"
-    " AND versions.erased_by = erasure.memory_snapshot_id AND versions.memory_snapshot_id BETWEEN"
-    " segments.first AND segments.last"
+_ERASED: Final = (
+    "SELECT versions.namespace, versions.key, versions.memory_snapshot_id FROM unnest(%b::text[],"
+    " %b::text[], %b::bigint[]) AS erasure (namespace, key, memory_snapshot_id) JOIN versions ON"
+    " versions.namespace = erasure.namespace AND versions.key = erasure.key AND versions.erased_by ="
+    " erasure.memory_snapshot_id"
+)
+_CHANGE_PARTS: Final = (
+    "UPDATE segment_parts SET content = part.content FROM unnest(%b::text[], %b::text[], %b::bytea[]) AS"
+    " part (segment_id, name, content) WHERE segment_parts.segment_id = part.segment_id AND"
+    " segment_parts.name = part.name"
 )
 
 
@@ -65,6 +71,7 @@ class PostgresSegments:
     ) -> None:
         self._rows = rows
         self._transaction = transaction
+        self.eraser: SegmentEraser | None = None
 
     def heads(self, namespace: str | None = None) -> list[SegmentHead]:
         """The segments by namespace, band, first snapshot and id."""
@@ -73,8 +80,8 @@ class PostgresSegments:
 
     def parts(self, names: Sequence[PartName]) -> dict[PartName, bytes]:
         """The parts with these names."""
-        rows = self._rows(_PARTS, [one for one, _ in names], [name for _, name in names])
-        return {(segment_id, name): content for segment_id, name, content in rows}
+        sql, asked = _asked_parts(names)
+        return _parts_in(self._rows(sql, *asked))
 
     def put(self, head: SegmentHead, parts: Mapping[str, bytes], *, replaces: Sequence[str], at: int) -> bool:
         """Put a segment in the place of others."""
@@ -104,18 +111,40 @@ class PostgresSegments:
         rows = self._rows(_LAST_ERASURE, namespace)
         return int(rows[0][0]) if rows else 0
 
+    def erase(self, transaction: Any, erasures: Sequence[Erasure]) -> None:
+        """Take versions out of segments, inside the ``PostgresTransaction`` that erases them."""
+        indexed = [one for one in erasures if is_indexed(one.key)]
+        if not indexed:
+            return
+        columns = [
+            [getattr(one, name) for one in indexed] for name in ("namespace", "key", "memory_snapshot_id")
+        ]
+        heads = [SegmentHead(*row) for row in transaction.read([(_HEADS, ())])[0]]
+        if heads:
+            transaction.send()
+            erased = [(row[0], row[1], row[2]) for row in transaction.read([(_ERASED, columns)])[0]]
+            parts, dropped = erased_from_segments(
+                erased,
+                heads,
+                self.eraser,
+                lambda names: _parts_in(transaction.read([_asked_parts(names)])[0]),
+            )
+            names = sorted(parts)
+            if names:
+                contents = [parts[name] for name in names]
+                given = ([one for one, _ in names], [name for _, name in names], contents)
+                transaction.add((_CHANGE_PARTS, given))
+            if dropped:
+                transaction.add((_DROP, (dropped,)))
+        transaction.add((_NOTE_ERASURES, columns))
 
-def drop_erased(erasures: Sequence[Erasure]) -> list[Statement]:
-    """What drops all that covers a version that was just erased.
 
-    It is sent with the transaction that erases.
-    """
-    indexed = [one for one in erasures if is_indexed(one.key)]
-    if not indexed:
-        return []
-    names = ("namespace", "key", "memory_snapshot_id")
-    columns: list[list[Any]] = [[getattr(one, name) for one in indexed] for name in names]
-    return [(_DROP_ERASED, columns), (_NOTE_ERASURES, columns)]
+def _asked_parts(names: Sequence[PartName]) -> Statement:
+    return _PARTS, ([one for one, _ in names], [name for _, name in names])
+
+
+def _parts_in(rows: Sequence[Row]) -> dict[PartName, bytes]:
+    return {(segment_id, name): bytes(content) for segment_id, name, content in rows}
 
 
 _NOW: Final = "extract(epoch FROM clock_timestamp())::float8"

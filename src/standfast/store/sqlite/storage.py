@@ -45,7 +45,7 @@ from standfast.store.sqlite.file import (
     translate,
     translated,
 )
-from standfast.store.sqlite.unversioned import SQLiteSegments, SQLiteTemporaryRows, drop_erased
+from standfast.store.sqlite.unversioned import SQLiteSegments, SQLiteTemporaryRows
 
 
 class _Ends(NamedTuple):
@@ -418,7 +418,7 @@ class SQLiteTransaction:
             self._erase(erasure)
         many(schema.ERASE_VECTORS, astuple, changes.erasures)
         if changes.erasures:
-            drop_erased(self._connection, changes.erasures)
+            self._storage.segments.erase(self._connection, changes.erasures)
         many(schema.PUT_BUFFER, astuple, changes.buffers)
         many(schema.PUT_BRANCH, astuple, changes.branches)
         for commit_id in changes.dropped:

@@ -10,13 +10,14 @@ import apsw
 from msgspec.structs import astuple
 
 from standfast.clock import Clock
-from standfast.records.scopes import prefix_in
 from standfast.store.protocol import (
     BEHIND_ALL_KEYS,
     Erasure,
     PartName,
+    SegmentEraser,
     SegmentHead,
     TemporaryRow,
+    erased_from_segments,
     is_indexed,
     may_put,
 )
@@ -31,10 +32,10 @@ _PUT_PART: Final = "INSERT INTO segment_parts (segment_id, name, content) VALUES
 _DROP: Final = "DELETE FROM segments WHERE segment_id = ?"
 _LAST_ERASURE: Final = "SELECT memory_snapshot_id FROM segment_erasures WHERE namespace = ?"
 _NOTE_ERASURE: Final = "REPLACE INTO segment_erasures VALUES (?, ?)"
-_DROP_ERASED: Final = (
-    "DELETE FROM segments WHERE namespace = ?1 AND band = ?4 AND EXISTS (SELECT 1 FROM versions"
-    " WHERE versions.namespace = ?1 AND key = ?2 AND erased_by = ?3 AND id >> 16 BETWEEN first AND last)"
+_ERASED: Final = (
+    "SELECT namespace, key, id >> 16 FROM versions WHERE namespace = ? AND key = ? AND erased_by = ?"
 )
+_CHANGE_PART: Final = "UPDATE segment_parts SET content = ? WHERE segment_id = ? AND name = ?"
 
 
 class SQLiteSegments:
@@ -43,6 +44,7 @@ class SQLiteSegments:
     def __init__(self, reading: Connections, writing: Connections) -> None:
         self._reading = reading
         self._writing = writing
+        self.eraser: SegmentEraser | None = None
 
     def heads(self, namespace: str | None = None) -> list[SegmentHead]:
         """The segments by namespace, band, first snapshot and id."""
@@ -52,8 +54,7 @@ class SQLiteSegments:
     def parts(self, names: Sequence[PartName]) -> dict[PartName, bytes]:
         """The parts with these names."""
         with self._reading() as connection:
-            rows = connection.executemany(_PART, names)
-            return {(segment_id, name): content for segment_id, name, content in rows}
+            return _parts(connection, names)
 
     def put(self, head: SegmentHead, parts: Mapping[str, bytes], *, replaces: Sequence[str], at: int) -> bool:
         """Put a segment in the place of others."""
@@ -79,14 +80,31 @@ class SQLiteSegments:
         with self._reading() as connection:
             return _last_erasure(connection, namespace)
 
+    def erase(self, connection: apsw.Connection, erasures: Sequence[Erasure]) -> None:
+        """Take versions that were just erased out of segments, inside the transaction that erases them."""
+        indexed = [one for one in erasures if is_indexed(one.key)]
+        if not indexed:
+            return
+        places = [(one.namespace, one.key, one.memory_snapshot_id) for one in indexed]
+        parts, dropped = erased_from_segments(
+            list(connection.executemany(_ERASED, places)),
+            [
+                one
+                for namespace in sorted({one.namespace for one in indexed})
+                for one in _heads(connection, namespace)
+            ],
+            self.eraser,
+            lambda names: _parts(connection, names),
+        )
+        connection.executemany(_CHANGE_PART, ((part, *name) for name, part in sorted(parts.items())))
+        connection.executemany(_DROP, [(one,) for one in dropped])
+        noted = {one.namespace: one.memory_snapshot_id for one in indexed}
+        connection.executemany(_NOTE_ERASURE, sorted(noted.items()))
 
-def drop_erased(connection: apsw.Connection, erasures: Sequence[Erasure]) -> None:
-    """Drop what covers a version that was just erased. It is called inside the transaction that erases."""
-    for one in erasures:
-        if is_indexed(one.key):
-            place = (one.namespace, one.key, one.memory_snapshot_id)
-            connection.execute(_DROP_ERASED, (*place, prefix_in(one.key)))
-            connection.execute(_NOTE_ERASURE, (one.namespace, one.memory_snapshot_id))
+
+def _parts(connection: apsw.Connection, names: Sequence[PartName]) -> dict[PartName, bytes]:
+    rows = connection.executemany(_PART, names)
+    return {(segment_id, name): content for segment_id, name, content in rows}
 
 
 def _heads(connection: apsw.Connection, namespace: str | None) -> list[SegmentHead]:
