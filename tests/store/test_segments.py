@@ -225,9 +225,12 @@ def test_the_first_write_after_forgets_and_a_crash_makes_no_segment_anew(
     store.close()  # As a crash does, without closing the memory.
     again = sqlite_store(tmp_path / "store.db")
     derived: list[object] = []
-    monkeypatch.setattr(
-        "standfast.recall.index.upkeep.IndexUpkeep.derived", lambda *given: derived.append(given) or iter(())
-    )
+
+    def noted(*given: object) -> list[object]:
+        derived.append(given)
+        return []
+
+    monkeypatch.setattr("standfast.recall.index.upkeep.IndexUpkeep.derived", noted)
     after = Memory(again)
     after.remember("Something else.")
     after.recall("fa3ct")
