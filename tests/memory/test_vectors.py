@@ -211,9 +211,48 @@ def test_explain_shows_what_words_and_vectors_contribute() -> None:
     parts = item.as_json()["parts"]
 
     assert (parts["lexical"], parts["vector"]) == (2**20, 2**20 * 60 // 100), "a kitten is like a cat"
-    assert item.as_json()["why"] == ["words", "meaning"]
+    assert item.as_json()["why"] == ["meaning"], "no word of the question is in it"
     assert 40 <= parts["similarity"] <= 100
     assert item.as_json()["outcome"] == "selected"
+
+
+def test_explain_names_words_and_meaning_only_where_the_record_itself_has_them() -> None:
+    memory = Memory(memory_store(), embedder="static")
+    turns = ["Where did the parcel go?", "\u0f03\u0f03", "Ada adopted a kitten last spring."]
+    memory.add([{"role": "user", "content": one} for one in turns], session="s")
+    explained: Any = memory.explain("Where is the parcel? Is it a cat?").explanation.items
+    parcel, signs, kitten = sorted(explained, key=lambda one: one.memory_id)
+
+    assert "words" in parcel.why
+    assert "neighbours" not in parcel.why
+    assert signs.parts["similarity"] == 0
+    assert signs.why == ("neighbours",)
+    assert kitten.why == ("meaning", "neighbours")
+
+
+def test_a_memory_explains_its_newest_snapshot() -> None:
+    memory = Memory(memory_store())
+    _remember(memory, KITTEN, "ada/pets")
+    answer = memory.explain("kitten", tokens=100)
+
+    assert answer.package == memory.recall("kitten", tokens=100)
+    assert answer.explanation == memory.at(1).explain("kitten", tokens=100).explanation
+
+
+LARGE = [f"Cats and pets meow, {number}." for number in range(600)]
+
+
+@pytest.mark.parametrize("question", ["???", "\u7684", "kitten"])
+def test_what_shares_no_word_takes_a_quarter_of_a_large_scope_however_alike_it_is(question: str) -> None:
+    memory = Memory(memory_store(), embedder="static")
+    for start in (0, 200, 400):
+        page = LARGE[start : start + 200]
+        memory.add([{"role": "user", "content": one} for one in page], session="log")
+    package: Any = memory.recall(question, tokens=400)
+
+    assert 60 < package.text_tokens <= 100
+    if question != "kitten":
+        assert all(item.position >= 400 for item in package.items), "the newest are shown"
 
 
 TEXTS = (KITTEN, ORCHESTRA, "The cat sleeps.", "Cellos are large violins.", "The office closes at six.")

@@ -194,6 +194,7 @@ class AsyncMemory(_Wrapper[Memory]):
     add = _awaited(Memory.add)
     run = _run_block(Memory.run)
     recall = _awaited(Memory.recall)
+    explain = _awaited(Memory.explain)
     history = _awaited(Memory.history)
     diff = _awaited(Memory.diff)
     records = _listed(Memory.records)

@@ -27,7 +27,7 @@ from standfast.memory.messages import SessionInfo, SessionMessage
 from standfast.memory.retries import RetryLines
 from standfast.memory.run import Run
 from standfast.memory.run_dependencies import RunServices, checked_ceiling
-from standfast.memory.snapshot_view import SnapshotReader, SnapshotView
+from standfast.memory.snapshot_view import SnapshotReader, SnapshotView, at_newest
 from standfast.policies import BandBudget
 from standfast.recall.analysis import DEFAULT_LANGUAGE, analyzer_of
 from standfast.recall.answers import Package
@@ -506,6 +506,8 @@ class Memory:
         """
         request = RecallRequest.of(query, **fields)
         return self.reader.answer(request, token_counter=token_counter).package
+
+    explain = at_newest(SnapshotView.explain)
 
     def at(self, snapshot: int) -> SnapshotView:
         """Return memory as of a snapshot. Recalling from it gives the same package as it did then.

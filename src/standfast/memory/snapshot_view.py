@@ -3,7 +3,7 @@
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from datetime import datetime
 from functools import wraps
-from typing import Any, ParamSpec, Unpack
+from typing import Any, Concatenate, ParamSpec, Protocol, Unpack
 
 from standfast.errors import NoSuchSnapshot
 from standfast.govern.evidence import read_instant
@@ -188,6 +188,22 @@ def _package_of(explain: Callable[_P, RecallAnswer]) -> Callable[_P, Package]:
         " parameters are those of ``Memory.recall``."
     )
     return recall
+
+
+class _HasReader(Protocol):
+    reader: SnapshotReader
+
+
+def at_newest(
+    verb: Callable[Concatenate["SnapshotView", _P], RecallAnswer],
+) -> Callable[Concatenate[_HasReader, _P], RecallAnswer]:
+    """A verb of a snapshot as one of a memory, which asks its newest snapshot."""
+
+    @wraps(verb)
+    def asked(self: _HasReader, /, *args: _P.args, **kwargs: _P.kwargs) -> RecallAnswer:
+        return verb(SnapshotView(self.reader, self.reader.store.head()), *args, **kwargs)
+
+    return asked
 
 
 class SnapshotView:

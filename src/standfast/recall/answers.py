@@ -178,8 +178,10 @@ class ExplainedMatch:
             ``ceiling`` (its ceiling, but for age, as a share of the highest).
         parts: What ``hybrid-v1`` added up before boosts: ``lexical``, ``vector``, and the ``similarity`` in
             percent. Empty for ``lexical-v1``.
-        why: Why it is there, in a word for each reason: ``pinned``, ``words``, ``meaning``, ``speaker``,
-            ``date``, ``newest``.
+        why: Why it is there, in a word for each reason: ``pinned``, ``words`` (its own text or labels have a
+            word of the query), ``meaning`` (its own text is alike, or has a word that means something alike),
+            ``neighbours`` (only what stands next to it in the conversation has), ``speaker``, ``date``,
+            ``newest``.
         outcome: ``selected``, or why it was passed over.
         verdict: The judge's decision about the record.
         trust: ``law``, or how far its origin is trusted.

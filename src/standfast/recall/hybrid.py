@@ -46,11 +46,12 @@ class HybridController(LexicalController):
         analyzer = index.index.analyzer
         related = related_terms(query, analyzer)
         index.fetch([*query.terms, *(term for of_word in related for term, _ in of_word)], query.words)
-        weights, shares_word, lexical = lexical_scores(query.terms, index, _occurring(related, index))
+        occurring = _occurring(related, index)
+        weights, shares_word, lexical = lexical_scores(query.terms, index, occurring)
         vector = vector_of(request)
         vectors = None if vector is None else view.vectors(vector.embedder)
         if vector is None or vectors is None:
-            return SlotScores(lexical, shares_word, weights)
+            return SlotScores(lexical, shares_word, shares_word, weights, occurring)
         similar = vectors.similarities(index, vector.numbers)
         borrowed: Numbers = np.maximum(index.mean_with_neighbours(similar.dots, similar.has), 0)
         best = max(1, int(borrowed.max(initial=0)))
@@ -68,7 +69,7 @@ class HybridController(LexicalController):
             return passages[min(int(similar.best[slot]), len(passages) - 1)]
 
         is_match = shares_word | (similar.percents >= vector.floor_percent)
-        return SlotScores(lexical + by_vector, is_match, weights, parts, focus)
+        return SlotScores(lexical + by_vector, shares_word, is_match, weights, occurring, parts, focus)
 
 
 def related_terms(query: LexicalQuery, analyzer: Analyzer) -> list[list[tuple[str, int]]]:

@@ -9,7 +9,7 @@ its own. ``packing`` makes the package.
 """
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import pairwise
 from typing import Final
@@ -134,15 +134,19 @@ class SlotScores:
 
     Attributes:
         totals: The score of each slot.
-        is_match: Which slots share a word with the query, or are alike enough in meaning.
+        shares_word: Which slots share a word with the query, themselves or by a neighbour.
+        is_match: Which do, or are alike enough in meaning.
         weights: The terms of the query that occur, and what each is worth (its idf).
+        related: Terms that mean something alike, and what each counts in percent.
         parts: Says what a slot's score was added up from.
         focus: Gives the passage of a slot's text that matches best, if words alone do not say.
     """
 
     totals: Numbers
+    shares_word: Flags
     is_match: Flags
     weights: dict[str, int]
+    related: Mapping[str, int] = field(default_factory=dict)
     parts: Callable[[int], dict[str, int]] = lambda _: {}
     focus: Callable[[int, str], str] = lambda _, __: ""
 
@@ -236,7 +240,7 @@ class _ScoredRows:
     named: Flags
     asked_role: Flags
     quarters: Numbers
-    is_match: Flags
+    shares_word: Flags
     untrusted: Flags
     sizes: Numbers
 
@@ -265,7 +269,7 @@ class _ScoredRows:
             self.named,
             self.asked_role,
             self.quarters,
-            self.is_match,
+            self.shares_word,
             self.sizes,
         )
         return [RankedRow(*row) for row in zip(*(column.tolist() for column in columns), strict=True)]
@@ -281,14 +285,15 @@ class RankedRows:
                  · (4 + q)/4 for dates · trust/10 · ceiling
         score  = points · 2^28 + the snapshot that wrote it
 
-    each step rounded down. So of two rows with equal points the newer one comes first. In a small scope rows
-    without points are ranked too: after the others, what the user said first, the newest first.
+    each step rounded down. So of two rows with equal points the newer one comes first. In a small scope, or
+    if no row has points, rows without points are ranked too: after the others, what the user said first, the
+    newest first.
 
     Only what is asked for is looked at: first the rows with the best totals, then more of them, as far as one
     that was not looked at could come before one that was.
 
     Args:
-        is_small: Whether rows without points are ranked too.
+        ranks_all: Whether rows without points are ranked too.
         most_untrusted: Only so many of the best untrusted rows are kept, so that a flood of them crowds out
             nothing.
     """
@@ -300,17 +305,17 @@ class RankedRows:
         scores: SlotScores,
         *,
         choice: Choice,
-        is_small: bool,
+        ranks_all: bool,
         most_untrusted: int,
     ) -> None:
         self._query, self._view, self._scores = query, view, scores
         self._base = scores.totals
-        self._choice, self._most_untrusted, self._is_small = choice, most_untrusted, is_small
+        self._choice, self._most_untrusted, self._ranks_all = choice, most_untrusted, ranks_all
         self._may_match = view.may_match(choice.where) if choice.where else None
         self._date_names = named_dates(query.dates)
         self.matched = int(np.count_nonzero(scores.is_match))
         """How many rows match at all."""
-        self._ranked = view.count if is_small else int(np.count_nonzero(self._base))
+        self._ranked = view.count if ranks_all else int(np.count_nonzero(self._base))
 
     def pinned(self) -> Iterator[RankedRow]:
         """The pinned rows that may be chosen, the newest first."""
@@ -365,11 +370,11 @@ class RankedRows:
             yield from scored.between(others, highest)
             size, highest = size * 8, others
         scored, _ = self._scored(self._all_slots())
-        yield from scored.between(-1 if self._is_small else (1 << SNAPSHOT_BITS) - 1, highest)
+        yield from scored.between(-1 if self._ranks_all else (1 << SNAPSHOT_BITS) - 1, highest)
 
     def _all_slots(self) -> Numbers:
         """The slots that may be ranked at all."""
-        return np.arange(self._view.count) if self._is_small else np.flatnonzero(self._base)
+        return np.arange(self._view.count) if self._ranks_all else np.flatnonzero(self._base)
 
     def _most_points(self, total: int) -> int:
         """The most points that a total can become."""
@@ -402,13 +407,13 @@ class RankedRows:
         points = np.where(asked_role, points * ROLE_TENTHS // 10, points)
         points = points * (4 + quarters) // 4 * trust_tenths(codes) // 10
         points = points * ceilings(codes) // FULL_CEILING
-        if self._is_small:
+        if self._ranks_all:
             points = np.maximum(points, roles == SpeakerRole.USER)
         scores = (points << SNAPSHOT_BITS) + np.minimum(view.snapshots(rows), (1 << SNAPSHOT_BITS) - 1)
-        matches, sizes = self._scores.is_match[slots], view.sizes(rows)
+        shares_word, sizes = self._scores.shares_word[slots], view.sizes(rows)
         return (
             _ScoredRows(
-                slots, rows, scores, named, asked_role, quarters, matches, is_untrusted(codes), sizes
+                slots, rows, scores, named, asked_role, quarters, shares_word, is_untrusted(codes), sizes
             ),
             left_out,
         )
@@ -466,7 +471,7 @@ class RankedRows:
     def counts(self) -> tuple[int, dict[str, int]]:
         """How many rows are ranked, and how many match and may not be chosen, by reason."""
         scored, left_out = self._scored(self._all_slots())
-        is_ranked = scored.scores >= (0 if self._is_small else 1 << SNAPSHOT_BITS)
+        is_ranked = scored.scores >= (0 if self._ranks_all else 1 << SNAPSHOT_BITS)
         untrusted = int((scored.untrusted & is_ranked).sum())
         return int(is_ranked.sum()) - max(0, untrusted - self._most_untrusted), left_out
 
@@ -508,12 +513,14 @@ class LexicalController:
             index,
             scores,
             choice=Choice.of(request, now),
-            is_small=is_small,
+            # A question of which nothing can be made ("???") gets the newest, within the share of others.
+            ranks_all=is_small or not scores.totals.any(),
             most_untrusted=request.max_items,
         )
         packing = Packing(
             request,
             scores.weights,
+            scores.related,
             analyzer,
             counter,
             now=now,
@@ -541,4 +548,4 @@ class LexicalController:
             raise InvalidValue(what="vector", problem=problem)
         index.fetch(query.terms, query.words)
         weights, shares_word, scores = lexical_scores(query.terms, index)
-        return SlotScores(scores, shares_word, weights)
+        return SlotScores(scores, shares_word, shares_word, weights)

@@ -5,7 +5,7 @@ explains what became of each.
 """
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from typing import Final, NamedTuple
@@ -63,7 +63,7 @@ LEAST_SHARE: Final = 20
 PINNED_SHARE: Final = 5
 """What is pinned takes at most a fifth of the budget."""
 OTHERS_SHARE: Final = 4
-"""In a large scope, what does not match takes at most a quarter of the budget."""
+"""In a large scope, what shares no word with the query takes at most a quarter of the budget."""
 UNTRUSTED_SHARE: Final = 4
 """While anything else waits, untrusted records take at most a quarter of the budget."""
 
@@ -82,8 +82,8 @@ class RankedRow(NamedTuple):
     is_named: bool
     is_asked_role: bool
     quarters: int
-    is_match: bool
-    """Whether it shares a word with the query, or is alike enough in meaning."""
+    shares_word: bool
+    """Whether it shares a word with the query, itself or by a neighbour."""
     size: int
     """The bytes of its text, or 0 if it has to be read whatever its size."""
 
@@ -125,9 +125,10 @@ class Packing:
 
     Args:
         weights: The terms of the query and what each is worth.
+        related: Terms that mean something alike.
         now: The time that age is measured from, or ``MISSING``.
         scope_bytes: The bytes of all texts. If they fit the budget, none is cut.
-        bounds_others: Whether what does not match takes at most a share of the budget.
+        bounds_others: Whether what shares no word with the query takes at most a share of the budget.
         asks_for_then: The query names a date, so that records which do not hold now are shown, and marked.
         parts: Says what the score of a slot was added up from, if it has several parts.
         focus: Gives the passage of a slot's text that matches best, if words alone do not say.
@@ -137,6 +138,7 @@ class Packing:
         self,
         request: RecallRequest,
         weights: Mapping[str, int],
+        related: Collection[str],
         analyzer: Analyzer,
         counter: TokenCounter,
         *,
@@ -147,7 +149,7 @@ class Packing:
         parts: Callable[[int], dict[str, int]],
         focus: Callable[[int, str], str],
     ) -> None:
-        self._parts, self._focus = parts, focus
+        self._parts, self._focus, self._related = parts, focus, related
         self._request, self._weights, self._analyzer, self._counter = request, weights, analyzer, counter
         self._now = now
         self._asks_for_then = asks_for_then
@@ -295,7 +297,7 @@ class Packing:
         left = [self._left]
         if candidate.is_pinned:
             left.append(self._pinned_left)
-        elif not candidate.ranked.is_match:
+        elif not candidate.ranked.shares_word:
             left.append(self._others_left)
         if candidate.is_untrusted:
             left.append(self._untrusted_left)
@@ -305,7 +307,7 @@ class Packing:
         self._left -= cost
         if candidate.is_pinned:
             self._pinned_left -= cost
-        elif not candidate.ranked.is_match:
+        elif not candidate.ranked.shares_word:
             self._others_left -= cost
         if candidate.is_untrusted:
             self._untrusted_left -= cost
@@ -455,7 +457,7 @@ class Packing:
             matched=matched,
             boosts=boosts,
             parts=parts,
-            why=_why(candidate, matched, parts),
+            why=_why(candidate, parts, has_word=bool(matched), has_related=not own.isdisjoint(self._related)),
             outcome=candidate.outcome,
             verdict=record.verdict,
             trust=trust_of(record),
@@ -463,15 +465,25 @@ class Packing:
         )
 
 
-def _why(candidate: PackedCandidate, matched: Mapping[str, int], parts: Mapping[str, int]) -> tuple[str, ...]:
-    """Why a candidate has its place, in a word for each reason."""
+def _why(
+    candidate: PackedCandidate, parts: Mapping[str, int], *, has_word: bool, has_related: bool
+) -> tuple[str, ...]:
+    """Why a candidate has its place, in a word for each reason.
+
+    Args:
+        parts: What its score was added up from, if vectors take part.
+        has_word: Whether the record itself has a word of the query.
+        has_related: Whether it has a word that means something alike.
+    """
     ranked = candidate.ranked
     points = ranked.score >> SNAPSHOT_BITS
+    has_meaning = has_related or parts.get("similarity", 0) > 0
     reasons = {
         "pinned": candidate.is_pinned,
-        "words": bool(matched) or (ranked.is_match and not parts) or parts.get("lexical", 0) > 0,
-        # Without vectors, points without a match come from words that mean something alike.
-        "meaning": parts.get("vector", 0) > 0 or (points > 1 and not (parts or matched or ranked.is_match)),
+        "words": has_word,
+        "meaning": has_meaning,
+        # What it has points for, if not for its own words or meaning, stands next to it.
+        "neighbours": points > 1 and not has_word and (ranked.shares_word or not has_meaning),
         "speaker": ranked.is_named or ranked.is_asked_role,
         "date": ranked.quarters > 0,
         "newest": points <= 1,
