@@ -7,7 +7,7 @@ import pytest
 from click.testing import CliRunner
 
 from standfast.cli import main
-from standfast.errors import InvalidSettings, InvalidValue, NotAllowed
+from standfast.errors import InvalidSettings, InvalidValue, NoSuchSnapshot, NotAllowed
 from standfast.memory import Memory
 from standfast.records.vocabulary import VisibilityMode
 from standfast.settings import Settings
@@ -139,3 +139,18 @@ def test_the_ceiling_holds_on_the_command_line_by_file_and_environment(
     assert (written.exit_code, read.exit_code, unread.exit_code) == (2, 0, 2)
     assert "[above_ceiling]" in written.stderr
     assert "[above_ceiling]" in unread.stderr
+
+
+def test_a_run_that_only_reads_may_read_an_earlier_snapshot() -> None:
+    memory = Memory.open(":memory:")
+    memory.remember("The limit is 10.", subject="limit")
+    memory.remember("The limit is 20.", subject="limit")
+    with memory.run(workflow="w", mode="read_only", snapshot=1) as run:
+        then = run.recall("limit")
+
+    assert run.identity.memory_snapshot_id == 1
+    assert then.package_hash == memory.at(1).recall("limit").package_hash
+    with pytest.raises(InvalidValue, match="works on the newest"):
+        memory.run(workflow="w", mode="buffered_write", snapshot=1)
+    with pytest.raises(NoSuchSnapshot):
+        memory.run(workflow="w", mode="read_only", snapshot=9)

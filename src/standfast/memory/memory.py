@@ -11,7 +11,7 @@ from typing import Any, Concatenate, Final, Literal, ParamSpec, Self, TypeVar, U
 import msgspec
 
 from standfast.clock import Clock, IdSource
-from standfast.errors import NoSuchSnapshot, NotAllowed
+from standfast.errors import InvalidValue, NoSuchSnapshot, NotAllowed
 from standfast.govern.judge.judge import Floor, FloorRegistry, Judge
 from standfast.govern.policy import MemoryWritePolicy
 from standfast.ledger.notary import Notary
@@ -415,8 +415,9 @@ class Memory:
         run_id: str | None = None,
         scope: str = SHARED,
         max_origin: Origin | str = Origin.TRUSTED,
+        snapshot: int | None = None,
     ) -> Run:
-        """Start a run from the newest snapshot.
+        """Start a run from the newest snapshot, or from an earlier one that it only reads.
 
         Args:
             workflow: The name of the workflow; runs of one workflow can be compared.
@@ -428,9 +429,11 @@ class Memory:
                 calls under it, later and from any process, take effect once.
             scope: Where the run reads and writes unless a call names a scope.
             max_origin: The most that what the run remembers may be trusted, whatever its sources say.
+            snapshot: The snapshot that a run without writes reads; its trace names it.
 
         Raises:
-            InvalidValue: An argument is wrong.
+            InvalidValue: An argument is wrong, or a run that writes names a snapshot.
+            NoSuchSnapshot: The snapshot was never committed.
             NotAllowed: The mode is ``live_read_write`` and the memory does not allow it.
             NotAllowed: The memory's ceiling forbids the mode.
         """
@@ -440,7 +443,11 @@ class Memory:
             chosen = self.ceiling
         else:
             chosen = self._mode if self.ceiling.may_read else VisibilityMode.OFF
-        return self._open_run(workflow, chosen, agent, run_id, max_origin, model=model, scope=scope)
+        if snapshot is not None and chosen.may_write:
+            raise InvalidValue(what="snapshot", problem=f"a run in mode {chosen} works on the newest one")
+        return self._open_run(
+            workflow, chosen, agent, run_id, max_origin, model=model, scope=scope, snapshot=snapshot
+        )
 
     def _open_run(
         self,
@@ -452,6 +459,7 @@ class Memory:
         *,
         model: ModelConfig | None = None,
         scope: str = SHARED,
+        snapshot: int | None = None,
         is_recorded: bool = True,
     ) -> Run:
         if mode.may_read:
@@ -459,7 +467,7 @@ class Memory:
         if mode.may_write:
             self._require_writable(f"open a run in mode {mode}")
         new_id = self.store.ids.new_id() if run_id is None else run_id
-        at = self.store.head()
+        at = self.store.head() if snapshot is None else self.at(snapshot).memory_snapshot_id
         identity = self._services.identity(new_id, workflow=workflow, at=at, mode=mode, scope=scope)
         if mode is VisibilityMode.LIVE_READ_WRITE and not self._allow_live:
             raise NotAllowed(mode=mode.value, operation="run; open memory with allow_live=True")

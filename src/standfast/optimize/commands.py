@@ -209,6 +209,12 @@ def command() -> None:
 @click.option("--max-cost", type=float, default=None, help="Stop when the calls have cost this much.")
 @click.option("--input-price", type=float, default=0.0, help="The price of a million input tokens.")
 @click.option("--output-price", type=float, default=0.0, help="The price of a million output tokens.")
+@click.option(
+    "--proposer-max-calls",
+    type=click.IntRange(min=1),
+    default=None,
+    help="Ask the proposer at most this often, apart from --max-calls.",
+)
 @click.option("--dry-run", is_flag=True, help="Print what the run would spend, and call no model.")
 @click.option("--workers", type=click.IntRange(1, 256), default=4)
 @click.option(
@@ -236,6 +242,7 @@ def run(  # One parameter per option of the command.
     max_cost: float | None,
     input_price: float,
     output_price: float,
+    proposer_max_calls: int | None,
     dry_run: bool,
     workers: int,
     cache_url: str,
@@ -274,6 +281,9 @@ def run(  # One parameter per option of the command.
             cache=cache,
             gate=gate,
             limits=limits,
+            proposer_limits=(
+                None if proposer_max_calls is None else optimize.SpendingLimits(max_calls=proposer_max_calls)
+            ),
             tag=tag,
             workers=workers,
             progress=show,

@@ -42,8 +42,8 @@ class PromptError(StandfastError, code="prompt"):
         " name.",
         "missing_parameter": "Prompt {ns}/{prompt_key} needs a value for {names}. Bind it before rendering.",
         "missing_override": (
-            "Prompt {ns}/{prompt_key} has no override with tag {tag}. Store one, or pass"
-            " fallback=Fallback.TEMPLATE to render the source instead."
+            "Prompt {ns}/{prompt_key} has no override with tag {tag}. Store one under it, or use the tag"
+            " stable, which is the source until something is applied."
         ),
         "damaged_override": "The stored override {name} is damaged: {problem}. Restore it from a backup"
         " or delete it.",
@@ -53,7 +53,7 @@ class PromptError(StandfastError, code="prompt"):
 class StaleOverride(PromptError, code="stale_override"):
     says = (
         "The override of {ns}/{prompt_key} with tag {tag} does not match the source at section {section}:"
-        " {problem}. Create it again, or pass fallback=Fallback.TEMPLATE to render the source."
+        " {problem}. Optimize the new source, or roll the tag back to version 0 to render it as it is."
     )
     cases: ClassVar = {
         "unknown_section": "Prompt {ns}/{prompt_key} has no section {section}. Its descriptor lists the"
@@ -143,6 +143,10 @@ class MailboxUnavailable(MailboxError, code="mailbox_unavailable"):
 
 class ProviderError(StandfastError, code="provider"):
     says = "The model request failed."
+    cases: ClassVar = {
+        "invalid_provider": "{provider} is no provider: it needs config and complete. Pass one such as"
+        " OpenAICompatibleProvider(model=…), or ScriptedProvider(function) to call a function.",
+    }
 
 
 class ProviderUnavailable(ProviderError, code="provider_unavailable"):

@@ -17,17 +17,22 @@ from standfast.optimize import (
     EvalLoop,
     EvalRequest,
     Experiment,
+    Grade,
     InMemoryMailbox,
+    InMemoryResultCache,
     LocalPromptOverridesStore,
     MainLoop,
     MainLoopRequest,
     MessageRole,
+    ModelReply,
     ModelRequest,
     PromptTemplate,
     Sample,
     ScriptedProvider,
     Section,
+    SectionOverride,
     ToRemember,
+    evaluate,
     memory_section,
     optimize_in_process,
     rewriting_strategies,
@@ -210,3 +215,90 @@ def test_a_sample_of_a_dataset_may_have_a_scope_and_must_pass() -> None:
     [sample] = Dataset.of([{"q": "x", "expected": "y", "scope": "user/ada", "must_pass": True}])
 
     assert (sample.input, sample.scope, sample.must_pass) == ({"q": "x"}, "user/ada", True)
+
+
+def test_an_evaluation_reads_the_newest_snapshot_whole_and_its_trace_names_it(tmp_path: Path) -> None:
+    """Also when nothing was applied yet, and while somebody else writes."""
+    memory = _memory(traces=TraceFolder(tmp_path / "traces", ids=RandomIds()))
+    memory.remember("The limit is 10.", scope="user/ada", subject="limit")
+
+    def script(request: ModelRequest) -> str:
+        memory.remember("The limit is 20.", scope="user/ada", subject="limit")
+        return "10" if "limit is 10" in request.prompt else "?"
+
+    rows = [{"question": f"What is the limit? {n}", "expected": "10", "scope": "user/ada"} for n in range(3)]
+    before = evaluate(TEMPLATE, rows, ScriptedProvider(script), memory=memory)
+    pinned = Experiment("again", "again", "stable", memory_snapshot=1)
+    again = evaluate(TEMPLATE, rows, ScriptedProvider(script), memory=memory, experiment=pinned)
+    now = evaluate(TEMPLATE, rows, ScriptedProvider(script), memory=memory)
+    assert memory.traces is not None
+    traces = [trace for _, trace in memory.traces.readable()]
+    evaluations = [trace.memory_snapshot_id for trace in traces if trace.workflow_id == "main"]
+
+    assert (before.memory_snapshot, before.pass_rate) == (again.memory_snapshot, again.pass_rate) == (1, 1.0)
+    assert now.pass_rate == 0.0
+    assert sorted(set(evaluations)) == [1, now.memory_snapshot]
+    assert (
+        list(Dataset.from_traces(traces, grades=lambda one: Grade(run_id=one.run_id, good=True, by="x")))
+        == []
+    )
+
+
+def test_an_experiment_under_another_tag_needs_its_override_and_a_stale_one_is_an_error(
+    tmp_path: Path,
+) -> None:
+    rows, overrides = [{"question": "?", "expected": "x"}], LocalPromptOverridesStore(tmp_path)
+    model = ScriptedProvider(lambda _: "x")
+    plain = PromptTemplate(ns="n", key="k", sections=(Section(key="s", body="Q: ${question}"),))
+
+    def problem(tag: str) -> str:
+        found = evaluate(
+            plain, rows, model, overrides_store=overrides, experiment=Experiment("e", "e", tag)
+        ).results[0]
+        return "" if found.error is None else found.error
+
+    assert problem("stable") == ""
+    assert "use the tag stable" in problem("other")
+    overrides.replace(
+        plain,
+        [SectionOverride(path=("s",), expected_hash=plain.sections[0].content_hash, body="${question}")],
+        tag="stable",
+    )
+    plain = PromptTemplate(ns="n", key="k", sections=(Section(key="s", body="Question: ${question}"),))
+    assert "does not match the source" in problem("stable")
+
+
+def test_an_answer_that_was_cut_off_is_no_example_of_a_good_one(tmp_path: Path) -> None:
+    memory = _memory(traces=TraceFolder(tmp_path / "traces", ids=RandomIds()))
+    model = ScriptedProvider(lambda _: ModelReply(text="Half an ans", model="m", stopped="length"))
+    plain = PromptTemplate(ns="n", key="k", sections=(Section(key="s", body="Q: ${question}"),))
+    main: MainLoop[Any] = MainLoop(adapter=model, template=plain, memory=memory)
+    run = str(main.execute(MainLoopRequest({"question": "?"})).run_id)
+    assert memory.traces is not None
+    traces = [trace for _, trace in memory.traces.readable()]
+
+    assert list(Dataset.from_traces(traces, grades={run: Grade(run_id=run, good=True, by="Ada")})) == []
+    mended = Grade(run_id=run, good=True, by="Ada", expected="Half an answer")
+    assert [one.expected for one in Dataset.from_traces(traces, grades={run: mended})] == ["Half an answer"]
+
+
+def test_a_cached_answer_is_recorded_as_cut_off_if_it_was(tmp_path: Path) -> None:
+    memory = _memory(traces=TraceFolder(tmp_path / "traces", ids=RandomIds()))
+    model = ScriptedProvider(lambda _: ModelReply(text="x", model="m", stopped="length"))
+    plain = PromptTemplate(ns="n", key="k", sections=(Section(key="s", body="Q: ${question}"),))
+    cache = InMemoryResultCache()
+    reports = [
+        evaluate(plain, [{"question": "?", "expected": "x"}], model, memory=memory, cache=cache)
+        for _ in range(2)
+    ]
+    assert memory.traces is not None
+    answers = [
+        call.result["truncated"]
+        for _, trace in memory.traces.readable()
+        for event in trace.events
+        for call in event.tool_calls
+        if call.tool_name == "agent.exchange"
+    ]
+
+    assert [len(report.truncated) for report in reports] == [1, 1]
+    assert answers == [True, True]

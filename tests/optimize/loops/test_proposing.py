@@ -330,3 +330,40 @@ def test_sessions_are_graded_by_what_happened_in_them() -> None:
     assert not graded(NoRefusal(), output="I'm sorry, but I can't do that.")
     assert not graded(NoRefusal(), output="Ich kann das leider nicht sagen.")
     assert graded(NoRefusal(), output="The answer is 4.")
+
+
+def test_a_lost_sample_that_must_pass_is_the_reason_on_held_out_samples_too(tmp_path: Path) -> None:
+    _, confirm = dataset(100).split(GateSettings().held_out_share)
+    lost = confirm.samples[0].id
+    needs = lambda number, prompt, _repeat: f"s{number}" != lost or "proud" in prompt  # noqa: E731
+    rows = [
+        {"id": one.id, **one.input, "expected": one.expected, "must_pass": one.id == lost}
+        for one in dataset(100)
+    ]
+    edit = ("role", "You are a calculator.")
+    report = Harness(tmp_path, agent(needs), Planted(edit)).optimize(Dataset.of(rows))
+    [rejected] = report.rejected
+
+    assert rejected.reason is RejectReason.REGRESSED
+    assert rejected.detail == f"on held-out samples: lost samples that must pass: {lost}"
+    assert summary_lines(report)[-1] == "what was tried loses a sample that must pass, which decides alone"
+
+
+def test_answers_that_were_cut_off_are_told_apart_in_the_report(tmp_path: Path) -> None:
+    def script(request: ModelRequest) -> ModelReply:
+        cut = "proud" not in request.prompt
+        answer = agent().complete(request)
+        return ModelReply(text="1" if cut else answer.text, model="m", stopped="length" if cut else "stop")
+
+    report = Harness(tmp_path, ScriptedProvider(script), Planted(("role", "You are a calculator."))).optimize(
+        dataset(100)
+    )
+    [rejected] = report.rejected
+
+    assert (report.baseline_truncated, report.candidate_truncated) == (0, 0)
+    assert report.truncated_answers > 0
+    assert "0 of the baseline" in str(report)
+    assert rejected.lost[0].candidate_truncated
+    assert not rejected.lost[0].baseline_truncated
+    assert "became '1' (cut off)" in str(report)
+    assert "1 (cut off)" in html_report(report)

@@ -1,7 +1,7 @@
 """Sentences that say the opposite are refused or listed, and honest shortenings pass, in four languages.
 
-``shortenings.json`` has two sets of 28 flips and 20 honest shortenings, both written before the rules by
-one author. The rules were made with the first; the second was first run when they were done.
+``shortenings.json`` has four sets of 28 flips and 20 honest shortenings. The rules were made with "tuned" and
+"who acts"; "unseen" and "fresh" were first run when the rules were done.
 """
 
 import json
@@ -88,6 +88,22 @@ def test_what_an_imperative_says_anyway_may_go(before: str, after: str) -> None:
     assert meaning_change(old, new) is None
     assert reworded(old, new) == []
     assert dropped(old, new) == []
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("Ask the manager to approve it.", "Approve it."),
+        ("The manager must approve it.", "Approve it."),
+        ("If it is late, tell the driver to wait.", "If it is late, wait."),
+    ],
+)
+def test_a_sentence_without_who_acts_is_listed(before: str, after: str) -> None:
+    assert reworded(sentences_of(before), sentences_of(after)) == [(before, after)]
+
+
+def test_who_reads_the_prompt_needs_no_mention() -> None:
+    assert reworded(sentences_of("The assistant must approve it."), sentences_of("Approve it.")) == []
 
 
 def test_a_prompt_without_a_sentence_keeps_its_placeholders() -> None:

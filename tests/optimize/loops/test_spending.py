@@ -200,3 +200,37 @@ def test_the_live_table_is_drawn_in_a_terminal_and_nowhere_else() -> None:
         assert isinstance(console.file, io.StringIO)
 
         assert ("candidate 1" in console.file.getvalue()) == (is_terminal and not quiet)
+
+
+@pytest.mark.parametrize(("most", "asked"), [(1, 1), (None, 4)])
+def test_a_proposer_has_limits_of_its_own_and_what_it_proposed_is_tested(
+    tmp_path: Path, most: int | None, asked: int
+) -> None:
+    texts = ("You are a calculator.", "Do not guess.")
+    proposer = ScriptedProvider(
+        lambda request: f"<shortened>{texts['Do not guess' in request.prompt]}</shortened>"
+    )
+    evaluations = agent()
+    result = optimize_in_process(
+        TEMPLATE,
+        dataset(100),
+        provider=evaluations,
+        proposer=proposer,
+        strategy=LLMCompressStrategy(least_tokens=5),
+        overrides_store=LocalPromptOverridesStore(tmp_path),
+        gate=GateSettings(remove_untested=True, max_rounds=1),
+        proposer_limits=SpendingLimits(max_calls=most),
+    )
+
+    assert result.error is None
+    assert (proposer.calls, result.proposing.calls) == (asked, asked)
+    assert result.spending.calls == evaluations.calls + asked
+    assert result.report.has_modifications
+    assert result.report.stopped is None
+
+
+def test_the_price_of_proposals_is_limited_by_itself() -> None:
+    limits = SpendingLimits(max_cost=1.0, input_price=1e6)
+    spent = [ModelSpending(calls=1, usage=TokenUsage(input_tokens=tokens)) for tokens in (0, 1, 2)]
+
+    assert [limits.allow_another(one) for one in spent] == [True, False, False]

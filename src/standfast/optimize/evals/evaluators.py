@@ -84,6 +84,9 @@ def graded_session(evaluator: Evaluator, output: str, expected: Any, session: Se
 
 def as_evaluator(given: "Evaluator | Metric") -> Evaluator:
     """Return an evaluator: the given one, or one that calls a plain function."""
+    if isinstance(given, type):
+        problem = f"it is a class; pass an object of it, such as {given.__name__}()"
+        raise EvalError("invalid_evaluator", evaluator=given.__name__, problem=problem)
     return given if hasattr(given, "evaluator_id") else FunctionEvaluator(given)
 
 

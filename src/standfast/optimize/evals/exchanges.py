@@ -83,11 +83,15 @@ def exchanges_of(traces: Iterable[Trace]) -> list[Exchange]:
 
 
 def expected_of(exchange: Exchange, grades: Grades) -> Any:
-    """Return what a graded exchange expects; None if it is not graded, or bad without a correction."""
+    """Return what a graded exchange expects; None if it is not graded, or bad without a correction.
+
+    Nobody should expect half an answer, so one that was cut off needs a correction as well.
+    """
     grade = grades(exchange) if callable(grades) else grades.get(exchange.run_id)
     if grade is None:
         return None
-    return exchange.output if grade.expected is None and grade.good else grade.expected
+    whole = grade.good and not exchange.truncated
+    return exchange.output if grade.expected is None and whole else grade.expected
 
 
 class GradeBook:

@@ -102,6 +102,8 @@ class EvalReport(Value, frozen=True, kw_only=True):
     """The results of one run over a dataset."""
 
     results: tuple[EvalResult, ...]
+    memory_snapshot: int | None = None
+    """The snapshot of memory that every evaluation read."""
 
     @property
     def graded(self) -> tuple[EvalResult, ...]:
@@ -114,6 +116,11 @@ class EvalReport(Value, frozen=True, kw_only=True):
         return tuple(result for result in self.results if not result.success)
 
     @property
+    def truncated(self) -> tuple[EvalResult, ...]:
+        """The results whose answers end at the limit of output tokens, passed or not."""
+        return tuple(result for result in self.results if result.truncated)
+
+    @property
     def pass_rate(self) -> float:
         """The share of passes among the graded results; 0 if there are none."""
         graded = self.graded
@@ -121,7 +128,11 @@ class EvalReport(Value, frozen=True, kw_only=True):
 
     def as_json(self) -> dict[str, Any]:
         """Return the results with the pass rate."""
-        return {"pass_rate": self.pass_rate, "results": [msgspec.to_builtins(one) for one in self.results]}
+        return {
+            "pass_rate": self.pass_rate,
+            "memory_snapshot": self.memory_snapshot,
+            "results": [msgspec.to_builtins(one) for one in self.results],
+        }
 
 
 PREFIX: Final = "standfast:eval:"
@@ -322,8 +333,10 @@ def cached_answer(
     *,
     kind: str,
     spent: Callable[[TokenUsage], None] | None = None,
-) -> ProposedText:
-    """Return a model's answer to a request that is not graded, cached or new, and whether it was cut off.
+    may_ask: Callable[[], bool] | None = None,
+) -> ProposedText | None:
+    """Return a model's answer to a request that is not graded, cached or new, and whether it was cut off;
+    None if it is not cached and the model must not be asked any more.
 
     ``spent`` gets the tokens of a new one.
     """
@@ -338,6 +351,8 @@ def cached_answer(
     )
     cached = None if cache is None else cache.get(key)
     if cached is None:
+        if may_ask is not None and not may_ask():
+            return None
         reply = provider.complete(request)
         if spent is not None:
             spent(reply.usage)

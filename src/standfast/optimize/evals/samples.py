@@ -9,6 +9,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, Generic, TypeVar
 
+import msgspec
+
 from standfast.errors import MissingExtra, StandfastError
 from standfast.optimize.errors import InvalidDataset
 from standfast.optimize.evals.evaluators import Assertions
@@ -85,9 +87,9 @@ class Dataset(Value, Generic[InputT, ExpectedT], frozen=True, kw_only=True):
     def from_traces(cls, traces: Iterable[Trace], *, grades: Grades) -> "Dataset[Any, Any]":
         """Make samples of what an agent was really asked.
 
-        A good answer is what is expected; a bad one needs a correction, and is left out without one. So is
-        what nobody graded, and every evaluation. A sample has the request's scope, so that it recalls what
-        the request could.
+        A good answer is what is expected; a bad one needs a correction, and is left out without one; so does
+        an answer that was cut off. Left out are also what nobody graded, and every evaluation. A sample has
+        the request's scope, so that it recalls what the request could.
 
         Args:
             traces: Of the agent's runs, such as ``memory.traces.traces()``.
@@ -104,6 +106,23 @@ class Dataset(Value, Generic[InputT, ExpectedT], frozen=True, kw_only=True):
                 )
                 for one, expected in graded
                 if expected is not None
+            )
+        )
+
+    def distinct(self) -> "Dataset[InputT, ExpectedT]":
+        """Return the samples that differ in input, expected output or scope; the first of each.
+
+        The same sample twice is one observation, not two. It must pass if one of its copies must.
+        """
+        must = {sample.digest for sample in self.samples if sample.must_pass}
+        first: dict[str, Sample[InputT, ExpectedT]] = {}
+        for sample in self.samples:
+            first.setdefault(sample.digest, sample)
+        if len(first) == len(self.samples):
+            return self
+        return Dataset(
+            samples=tuple(
+                msgspec.structs.replace(sample, must_pass=digest in must) for digest, sample in first.items()
             )
         )
 

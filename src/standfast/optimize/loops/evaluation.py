@@ -4,6 +4,8 @@ from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
+import msgspec
+
 from standfast.memory.memory import Memory
 from standfast.optimize.evals.evaluators import Evaluator, Metric
 from standfast.optimize.evals.results import EvalReport, EvalRequest, EvalResult, ResultCache
@@ -12,7 +14,7 @@ from standfast.optimize.loops.gate import GateSettings, MoreRuns, Ruling, decide
 from standfast.optimize.loops.main import EvalLoop, MainLoop
 from standfast.optimize.loops.report import SampleComparison
 from standfast.optimize.mailboxes.in_memory import InMemoryMailbox
-from standfast.optimize.prompts.overrides import PromptOverridesStore
+from standfast.optimize.prompts.overrides import STABLE, PromptOverridesStore
 from standfast.optimize.prompts.prompt import Experiment
 from standfast.optimize.prompts.template import PromptTemplate, Section, as_text
 from standfast.optimize.providers.adapter import ProviderAdapter
@@ -34,11 +36,20 @@ def evaluate(
 ) -> EvalReport:
     """Run a prompt once on every sample and grade the answers.
 
+    All of them read one snapshot of memory, which the report names.
+
     Args:
-        experiment: Says which overrides and which snapshot of memory are used; by default the source and the
-            newest.
+        experiment: Says which overrides and which snapshot of memory are used; by default the tag ``stable``,
+            which is the source as long as nothing is applied, and the newest snapshot.
+
+    Raises:
+        EvalError: The evaluator is none.
+        ProviderError: The provider is none.
     """
     template = template_from(prompt)
+    named = experiment or Experiment("evaluate", "evaluate", STABLE)
+    if memory is not None and named.memory_snapshot is None:
+        named = msgspec.structs.replace(named, memory_snapshot=memory.store.head())
     main: MainLoop[Any] = MainLoop(
         adapter=provider, template=template, overrides_store=overrides_store, memory=memory, system=system
     )
@@ -47,14 +58,15 @@ def evaluate(
     )
 
     def result(sample: Any) -> EvalResult:
-        request: EvalRequest[Any, Any] = EvalRequest(sample=sample, experiment=experiment)
+        request: EvalRequest[Any, Any] = EvalRequest(sample=sample, experiment=named)
         try:
             return worker.handle(request)
         except Exception as error:  # noqa: BLE001  # As in the loop: an error says nothing about the prompt.
             return worker.failed(request, error)
 
     with ThreadPoolExecutor(workers) as threads:
-        return EvalReport(results=tuple(threads.map(result, Dataset.of(dataset))))
+        results = tuple(threads.map(result, Dataset.of(dataset)))
+    return EvalReport(results=results, memory_snapshot=None if memory is None else named.memory_snapshot)
 
 
 def template_from(prompt: PromptTemplate | str) -> PromptTemplate:
@@ -80,9 +92,7 @@ class ExperimentComparison(Value, frozen=True, kw_only=True):
         rates = f"pass rate {ruling.baseline_pass_rate:.1%} → {ruling.candidate_pass_rate:.1%}"
         lines = [f"{rates}, {len(ruling.lost)} lost, {len(ruling.gained)} gained: {verdict}"]
         lines += [
-            f"  {'-' if one.baseline_passed else '+'} {one.sample_id}:"
-            f" {one.baseline_output!r:.60} became {one.candidate_output!r:.60}"
-            for one in self.samples
+            f"  {'-' if one.baseline_passed else '+'} {one.sample_id}: {one.change}" for one in self.samples
         ]
         return "\n".join(lines)
 
@@ -90,8 +100,11 @@ class ExperimentComparison(Value, frozen=True, kw_only=True):
 def compare_experiments(
     before: EvalReport, after: EvalReport, dataset: DatasetLike, *, gate: GateSettings | None = None
 ) -> ExperimentComparison:
-    """Compare two evaluations, sample by sample. Samples with an error on either side are left out."""
-    settings, samples = gate or GateSettings(), Dataset.of(dataset)
+    """Compare two evaluations, sample by sample.
+
+    Samples with an error on either side are left out, and the same sample counts once.
+    """
+    settings, samples = gate or GateSettings(), Dataset.of(dataset).distinct()
     graded = [{one.sample_id: one for one in report.graded} for report in (before, after)]
     both = [sample for sample in samples if all(sample.id in side for side in graded)]
     runs = [{sample.id: (side[sample.id].passed,) for sample in both} for side in graded]
@@ -113,6 +126,8 @@ def compare_experiments(
             candidate_output=graded[1][name].output,
             baseline_passed=graded[0][name].passed,
             candidate_passed=graded[1][name].passed,
+            baseline_truncated=graded[0][name].truncated,
+            candidate_truncated=graded[1][name].truncated,
         )
         for name in (*ruling.lost, *ruling.gained)
     )

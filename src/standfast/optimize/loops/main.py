@@ -76,6 +76,7 @@ from standfast.optimize.providers.adapter import (
     ModelRequest,
     ProviderAdapter,
     TokenUsage,
+    checked_provider,
     tools_digest,
 )
 from standfast.records.canon import fingerprint, utc_text
@@ -196,7 +197,7 @@ class MainLoop(WorkerLoop[MainLoopRequest[UserRequestT], MainLoopResult], Generi
         super().__init__(
             requests=requests or InMemoryMailbox(name=f"main-{(ids or RandomIds()).new_id()}"), clock=clock
         )
-        self.adapter = adapter
+        self.adapter = checked_provider(adapter)
         self._template, self._store = template, overrides_store
         self._memory, self._workflow = memory, workflow
         self._tools, self._bus = Toolbox(*tools), bus
@@ -206,18 +207,23 @@ class MainLoop(WorkerLoop[MainLoopRequest[UserRequestT], MainLoopResult], Generi
     def prepare(self, request: UserRequestT, experiment: Experiment | None) -> tuple[Prompt, AgentSession]:
         """Return the prompt for a request, with its values bound.
 
-        An experiment's override must exist. Without an experiment, a missing stable override means the
-        source.
+        An experiment's override must exist, and fit the source. Only the tag ``stable`` may be missing: as
+        long as nothing is applied, it means the source.
         """
         if self._template is None:
             raise InvalidValue(what="MainLoop", problem="pass a template, or override prepare()")
         prompt = Prompt(
             self._template,
             overrides_tag=experiment.overrides_tag if experiment else STABLE,
-            fallback=Fallback.ERROR if experiment else Fallback.TEMPLATE,
+            fallback=self._fallback(experiment),
         )
         params = request if isinstance(request, dict) else {"input": request}
         return prompt.bind(params), AgentSession()
+
+    def _fallback(self, experiment: Experiment | None) -> Fallback:
+        if experiment is None:
+            return Fallback.TEMPLATE
+        return Fallback.IF_MISSING if experiment.overrides_tag == STABLE else Fallback.ERROR
 
     def query(self, request: UserRequestT) -> str:
         """Return the query for memory, used if the prompt has a memory section."""
@@ -363,10 +369,10 @@ class MainLoop(WorkerLoop[MainLoopRequest[UserRequestT], MainLoopResult], Generi
             return offered
         return fingerprint(["surroundings/v1", offered, self._system, self._output_schema])
 
-    def answer_again(self, rendering: Rendering, output: str) -> None:
+    def answer_again(self, rendering: Rendering, output: str, *, truncated: bool) -> None:
         """Record that the answer came from the evaluation cache."""
         with rendering.recorder.event(role=AGENT, interceptor=EVAL_CACHE, decision_type="known"):
-            self._record_exchange(rendering, output, truncated=False)
+            self._record_exchange(rendering, output, truncated=truncated)
             record_output(rendering.recorder, output, self.shape)
 
     @contextmanager
@@ -386,8 +392,10 @@ class MainLoop(WorkerLoop[MainLoopRequest[UserRequestT], MainLoopResult], Generi
             return
         model = model_identity(self.adapter.config, tools=self._tools.specs, repeat=request.repeat)
         mode = VisibilityMode.READ_ONLY if reading else VisibilityMode.BUFFERED_WRITE
+        # An evaluation reads the snapshot that its experiment names, and its trace says so.
+        pinned = request.experiment.memory_snapshot if reading and request.experiment is not None else None
         with self._memory.run(
-            workflow=self._workflow, mode=mode.value, model=model, scope=request.scope
+            workflow=self._workflow, mode=mode.value, model=model, scope=request.scope, snapshot=pinned
         ) as run:
             yield run, run.recorder
 
@@ -411,7 +419,7 @@ class MainLoop(WorkerLoop[MainLoopRequest[UserRequestT], MainLoopResult], Generi
         return Rendering(request=request, prompt=rendered, session=session, recorder=recorder)
 
     def _recalled(self, request: MainLoopRequest[UserRequestT], run: Run, tokens: int) -> ContextText:
-        """Recall for a request: from its run's snapshot, or from the one that its experiment names."""
+        """Recall for a request, from its run's snapshot."""
         also = [scope for scope in self._recall.get("scopes") or () if scope != request.scope]
         fields: RecallFields = {
             **self._recall,
@@ -419,10 +427,7 @@ class MainLoop(WorkerLoop[MainLoopRequest[UserRequestT], MainLoopResult], Generi
             "scope": None,
             "scopes": [request.scope, *also],
         }
-        query, experiment = self.query(request.request), request.experiment
-        if self._memory is not None and experiment is not None and experiment.memory_snapshot is not None:
-            return self._memory.at(experiment.memory_snapshot).recall(query, **fields)
-        return run.recall(query, **fields)
+        return run.recall(self.query(request.request), **fields)
 
     def _converse(
         self, rendering: Rendering, beat: Callable[[], None]
@@ -520,7 +525,7 @@ class EvalLoop(WorkerLoop[EvalRequest[InputT, ExpectedT], EvalResult], Generic[I
                 )
                 grade = store_grade(self._cache, graded)
             else:
-                self._loop.answer_again(rendering, grade.output)
+                self._loop.answer_again(rendering, grade.output, truncated=grade.truncated)
         return grade.result(request_id=request.request_id, sample=request.sample, calls=calls)
 
     def _score(self, answer: MainLoopResult, expected: ExpectedT) -> Score:

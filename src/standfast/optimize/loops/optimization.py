@@ -268,6 +268,7 @@ class Optimization:
             survives=survives,
             spent=self._trial.add_spending,
             outcomes=lambda prompt: self._trial.outcomes(self._arm(prompt), self._choose),
+            may_ask=self._trial.may_propose,
         )
         edits = []
         for edit in self._strategy.propose(progress.current, adapter=self._adapter, session=session):
@@ -492,6 +493,9 @@ class Optimization:
             approved_digest=None if subject.approved is None else subject.approved.digest,
             model_varies=self._trial.varies,
             truncated_answers=self._trial.truncated_answers,
+            baseline_truncated=self._trial.truncated_by(self._arm(self._base)),
+            candidate_truncated=self._trial.truncated_by(self._arm(progress.current)),
+            repeated_samples=subject.repeated_samples,
             memory_snapshot=subject.memory_snapshot,
             held_out_use=self._use,
             stopped=stopped,
@@ -524,13 +528,16 @@ class Optimization:
     def _unconfirmed(
         self, one: Modification, ruling: Ruling, lost: tuple[SampleComparison, ...]
     ) -> RejectedModification:
-        few = ruling.reason is RejectReason.NOT_ENOUGH_SAMPLES
+        # These reasons say more than that the held-out samples disagree.
+        plain = (RejectReason.NOT_ENOUGH_SAMPLES, RejectReason.REGRESSED)
+        reason = ruling.reason if ruling.reason in plain else RejectReason.NOT_CONFIRMED
+        named = "" if ruling.reason is None or ruling.reason is reason else f"{ruling.reason.value}: "
         return RejectedModification(
             section_path=one.section_path,
             token_reduction=one.token_reduction,
             regression_count=ruling.regression_count,
-            reason=RejectReason.NOT_ENOUGH_SAMPLES if few else RejectReason.NOT_CONFIRMED,
-            detail=f"on held-out samples: {ruling.reason.value if ruling.reason else ''}: {ruling.detail}",
+            reason=reason,
+            detail=f"on held-out samples: {named}{ruling.detail}",
             original_body=one.original_body,
             proposed_body=one.proposed_body,
             strategy=one.strategy,

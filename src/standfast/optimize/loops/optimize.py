@@ -48,7 +48,7 @@ from standfast.optimize.prompts.template import (
     PromptRegistry,
     PromptTemplate,
 )
-from standfast.optimize.providers.adapter import ProviderAdapter
+from standfast.optimize.providers.adapter import ProviderAdapter, checked_provider
 from standfast.recall.tokens import BpeCounter, EstimatedCounter, TokenCounter
 from standfast.records.canon import fingerprint
 from standfast.records.vocabulary import Value
@@ -95,6 +95,8 @@ class OptimizeResult(Value, frozen=True, kw_only=True):
     error_code: str | None = None
     spending: ModelSpending = ModelSpending()
     """What this run really spent; the report's own figures include what was cached."""
+    proposing: ModelSpending = ModelSpending()
+    """The part of it that a proposer with limits of its own spent."""
 
 
 class OptimizeLoop(
@@ -107,6 +109,9 @@ class OptimizeLoop(
         eval_requests: The mailbox of the evaluation workers.
         adapter: The model for strategies that ask one.
         limits: What one optimization may spend.
+        proposer_limits: What ``adapter`` may spend on proposals, apart from ``limits``. When it is spent,
+            nothing more is asked, and what was proposed is tested. Without it, proposals count against
+            ``limits``.
         counter: Counts tokens; by default a real tokenizer if one is installed, else an estimate.
         patience_seconds: How long to wait for evaluations before they are sent again.
         progress: Called often with what is known so far of each candidate.
@@ -126,13 +131,15 @@ class OptimizeLoop(
         adapter: ProviderAdapter | None = None,
         gate: GateSettings | None = None,
         limits: SpendingLimits | None = None,
+        proposer_limits: SpendingLimits | None = None,
         counter: TokenCounter | None = None,
         patience_seconds: float = EVAL_PATIENCE_SECONDS,
         progress: Progress | None = None,
         clock: Clock | None = None,
     ) -> None:
         super().__init__(requests=requests, clock=clock)
-        self._strategy, self._adapter = strategy, adapter
+        self._strategy, self._proposer_limits = strategy, proposer_limits
+        self._adapter = None if adapter is None else checked_provider(adapter)
         self._store, self._prompts = overrides_store, prompt_registry
         self._eval_requests = eval_requests
         self._gate, self._limits = gate or GateSettings(), limits or SpendingLimits()
@@ -152,17 +159,20 @@ class OptimizeLoop(
         held = self._store.resolve(
             ns=request.prompt_ns, prompt_key=request.prompt_key, tag=request.baseline_tag
         )
+        samples = request.dataset.distinct()
         approved = approved_prompt(template, None if baseline.fell_back else held)
         subject = Subject(
             experiment_id=fingerprint(["optimize/v1", str(request.request_id)])[:16],
             template=template,
             baseline=baseline,
             baseline_tag=request.baseline_tag,
-            dataset=request.dataset,
+            dataset=samples,
+            repeated_samples=len(request.dataset) - len(samples),
             flags=request.flags,
             created_at=request.created_at,
             gate=self._gate,
             limits=self._limits,
+            proposer_limits=self._proposer_limits,
             approved=None if approved.digest == baseline.descriptor.digest else approved,
             memory_snapshot=request.memory_snapshot,
             patience_seconds=self._patience_seconds,
@@ -185,7 +195,12 @@ class OptimizeLoop(
             ).report()
         finally:
             trial.close()
-        return OptimizeResult(request_id=request.request_id, report=report, spending=trial.spending)
+        return OptimizeResult(
+            request_id=request.request_id,
+            report=report,
+            spending=trial.spending + trial.proposing,
+            proposing=trial.proposing,
+        )
 
     def failed(self, request: OptimizeRequest[InputT, ExpectedT], error: Exception) -> OptimizeResult:
         """Return a result with the error and an empty report."""
@@ -220,6 +235,7 @@ def optimize_in_process(
     cache: ResultCache | None = None,
     gate: GateSettings | None = None,
     limits: SpendingLimits | None = None,
+    proposer_limits: SpendingLimits | None = None,
     tag: str = STABLE,
     workers: int = 4,
     progress: Progress | None = None,
@@ -232,6 +248,7 @@ def optimize_in_process(
         agent: The agent whose prompt it is, with its tools; by default one with the template, the provider,
             the memory and the system message.
         proposer: The model for strategies that ask one; by default the provider.
+        proposer_limits: What proposals may spend, apart from ``limits``.
     """
     resolver = InMemoryMailboxResolver()
     evals: InMemoryMailbox[Any, Any] = InMemoryMailbox(name="evals", reply_resolver=resolver)
@@ -252,6 +269,7 @@ def optimize_in_process(
         adapter=proposer or provider,
         gate=gate,
         limits=limits,
+        proposer_limits=proposer_limits,
         progress=progress,
     )
     loops: list[WorkerLoop[Any, Any]] = [
@@ -280,6 +298,7 @@ def optimize(
     proposer: ProviderAdapter | None = None,
     gate: GateSettings | None = None,
     limits: SpendingLimits | None = None,
+    proposer_limits: SpendingLimits | None = None,
     overrides_store: PromptOverridesStore | None = None,
     cache: ResultCache | None = None,
     workers: int = 4,
@@ -294,6 +313,8 @@ def optimize(
             ``Exact()`` by default.
         strategies: Names of strategies, as on the command line.
         proposer: The model for strategies that ask one; by default the provider.
+        proposer_limits: What proposals may spend, apart from ``limits``. When it is spent, nothing more is
+            asked, and what was proposed is tested.
         overrides_store: Where the baseline is read and uses of held-out samples are counted. Without one,
             each call starts afresh, so pass one if you optimize a prompt more than once on the same samples.
         progress: Called often with what is known so far of each candidate; ``live_table()`` shows it in a
@@ -301,8 +322,11 @@ def optimize(
 
     Raises:
         OptimizationError: The optimization came to no result; the message says why.
+        EvalError: The evaluator or the dataset is none.
+        ProviderError: The provider is none.
     """
     samples = Dataset.of(dataset)
+    checked_provider(provider)
     template = template_from(prompt)
     with ExitStack() as stack:
         if overrides_store is None:
@@ -318,6 +342,7 @@ def optimize(
             cache=cache,
             gate=gate,
             limits=limits,
+            proposer_limits=proposer_limits,
             workers=workers,
             progress=progress,
         )
@@ -337,7 +362,7 @@ def estimate_optimization(
 ) -> SpendingEstimate:
     """Estimate what an optimization would spend, without calling a model."""
     baseline = Prompt(template, overrides_tag=tag, fallback=Fallback.TEMPLATE).resolve(overrides_store)
-    gate, descriptor = gate or GateSettings(), baseline.descriptor
+    gate, descriptor, dataset = gate or GateSettings(), baseline.descriptor, dataset.distinct()
     _, confirm = dataset.split(gate.held_out_share)
     digests = [sample.digest for sample in confirm]
     return estimate_spending(

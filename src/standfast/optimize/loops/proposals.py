@@ -66,12 +66,14 @@ class StrategySession:
             not the gate.
         spent: Called by a strategy after each call of a model, with its tokens.
         outcomes: Returns how a prompt does on the choosing samples, one run each.
+        may_ask: Returns whether the proposer's limits allow another call.
     """
 
     counter: TokenCounter
     survives: Callable[[Sequence[PromptDescriptor]], list[bool]] | None = None
     spent: Callable[[TokenUsage], None] | None = None
     outcomes: Callable[[PromptDescriptor], Sequence[SampleOutcome]] | None = None
+    may_ask: Callable[[], bool] | None = None
 
 
 class CompressStrategy(Protocol):

@@ -43,6 +43,18 @@ class SampleComparison(Value, frozen=True, kw_only=True):
     candidate_output: str
     baseline_passed: bool
     candidate_passed: bool
+    baseline_truncated: bool = False
+    """Whether the answer ends at the limit of output tokens."""
+    candidate_truncated: bool = False
+
+    @property
+    def change(self) -> str:
+        """Both answers in one line, and whether they were cut off."""
+        sides = (
+            (self.baseline_output, self.baseline_truncated),
+            (self.candidate_output, self.candidate_truncated),
+        )
+        return " became ".join(f"{output!r:.60}{' (cut off)' if cut else ''}" for output, cut in sides)
 
 
 class RejectedModification(Value, frozen=True, kw_only=True):
@@ -136,7 +148,13 @@ class OptimizationReport(Value, frozen=True, kw_only=True):
     model_varies: bool = True
     """Whether the model's answers to one prompt differ."""
     truncated_answers: int = 0
-    """How many answers ended at the limit of output tokens."""
+    """How many answers ended at the limit of output tokens, of all prompts that were tried."""
+    baseline_truncated: int = 0
+    """How many answers of the baseline did."""
+    candidate_truncated: int = 0
+    """How many answers of the last candidate did."""
+    repeated_samples: int = 0
+    """How many samples were left out because they are the same as another one."""
     memory_snapshot: int | None = None
     """The snapshot of memory that every evaluation read."""
     held_out_use: int = 1
@@ -204,10 +222,7 @@ def summary_lines(report: OptimizationReport) -> list[str]:
             f"  - {'/'.join(rejected.section_path)}: {rejected.reason.value} ({rejected.strategy})"
             f" {rejected.detail}".rstrip()
         )
-        lines += [
-            f"      {one.sample_id}: {one.baseline_output!r:.60} became {one.candidate_output!r:.60}"
-            for one in rejected.lost
-        ]
+        lines += [f"      {one.sample_id}: {one.change}" for one in rejected.lost]
     lines += [f"  = {'/'.join(one.section_path)}: {one.why}" for one in report.unchanged]
     lines += [
         f"  {'removed, though' if one.removed else 'kept, but'} no sample tests it: {one.text!r:.100}"
@@ -216,9 +231,12 @@ def summary_lines(report: OptimizationReport) -> list[str]:
     lines += [f"  {_reworded_line(one)}" for one in report.reworded]
     if report.truncated_answers:
         lines.append(
-            f"{report.truncated_answers} of {report.evaluations} answers were cut off; raise the limit of"
-            " output tokens"
+            f"{report.truncated_answers} of {report.evaluations} answers were cut off,"
+            f" {report.baseline_truncated} of the baseline and {report.candidate_truncated} of the last"
+            " candidate; raise the limit of output tokens"
         )
+    if report.repeated_samples:
+        lines.append(f"{report.repeated_samples} samples are the same as another one and count once")
     return [*lines, *_certainty(report)]
 
 
@@ -247,6 +265,8 @@ def _refused_line(report: OptimizationReport, rate: float, worst_loss: float, se
     tried = (
         f"what was tried passes {rate:.1%} of the held-out runs, the baseline {report.baseline_pass_rate:.1%}"
     )
+    if any(one.reason is RejectReason.REGRESSED for one in report.rejected):
+        return "what was tried loses a sample that must pass, which decides alone"
     if worst_loss <= settings.margin:
         return f"{tried}; it was rejected for the reason above"
     return (
@@ -402,8 +422,8 @@ def _comparison_table(samples: tuple[SampleComparison, ...]) -> str:
             f"{'pass' if one.baseline_passed else 'fail'} → {'pass' if one.candidate_passed else 'fail'}",
             one.input,
             one.expected,
-            one.baseline_output,
-            one.candidate_output,
+            one.baseline_output + (" (cut off)" if one.baseline_truncated else ""),
+            one.candidate_output + (" (cut off)" if one.candidate_truncated else ""),
         ]
         for one in samples
     ]

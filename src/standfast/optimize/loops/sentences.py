@@ -12,8 +12,9 @@ direction, name, or content. A shorter sentence is compared with the one it come
 - No content word becomes its opposite.
 
 A sentence that breaks one of these rules is *changed*, which is refused. A sentence with a content word that
-its source does not have, or with less than a third of the source's content words, is *reworded*: nobody can
-tell without a model what it says, so a person or a sample must.
+its source does not have, with less than a third of the source's content words, or without those that said who
+acts ("Ask the manager to approve it" and "Approve it") is *reworded*: nobody can tell without a model what it
+says, so a person or a sample must.
 
 The words are in ``words/commitments.txt``, for English, German, French and Spanish. Texts in other languages
 are compared by numbers, names and content words. The check errs on the side of refusing. Nothing here needs a
@@ -101,6 +102,11 @@ _PHRASES: Final = tuple(
         (r"\bin (?:the )?(?:event|case) (?:that|of)\b", "if"),
         (r"\bin order to\b|\bso as to\b", "to"),
         (r"\b(?:in the form of|by means of)\b", "as"),
+        # What comes before what is asked for, and says nothing about it.
+        (r"\b(?:i|we) (?:would like|want|need|expect|ask) you to\b|\byour (?:role|goal) is to\b", ""),
+        (r"\b(?:take|spend) (?:the|your|some) time to\b|\b(?:do your best|feel free) to\b", ""),
+        (r"\bmake (?:every|an) effort to\b|\bgo ahead and\b|\bremember (?:that|to)\b", ""),
+        (r"\b(?:keep|bear) in mind (?:that\b)?|\bbe aware that\b", ""),
         (r"\bno (?:longer|more|later) than\b", "at most than"),
         (r"\bauf jeden fall\b|\bunter allen umständen\b", "unbedingt"),
         (r"\bauf keinen fall\b|\bunter keinen umständen\b", "nicht"),
@@ -452,7 +458,26 @@ def _is_subsequence(words: Sequence[Word], of: Sequence[Word]) -> bool:
 def _is_reworded(old: Sentence, new: Sentence) -> bool:
     if any(all(not word.matches(other) for other in old.words) for word in new.content):
         return True
-    return _order(old, new) is not _Order.KEPT or 3 * _shared(old, new) < len(old.content)
+    if _order(old, new) is not _Order.KEPT or 3 * _shared(old, new) < len(old.content):
+        return True
+    return _loses_who_acts(old, new)
+
+
+def _loses_who_acts(old: Sentence, new: Sentence) -> bool:
+    """Return whether a clause begins in the middle of its source's clause, and what stood before is gone.
+
+    What stood there said who acts: "The manager must approve it", or "Ask the manager to approve it".
+    """
+    firsts = {word.clause: word for word in reversed(new.content)}
+    for first in firsts.values():
+        start = next((at for at, word in enumerate(old.content) if first.matches(word)), 0)
+        before = [word for word in old.content[:start] if word.clause == old.content[start].clause]
+        if any(
+            word.text not in _words()["self"] and all(not word.matches(other) for other in new.content)
+            for word in before
+        ):
+            return True
+    return False
 
 
 def _is_about(sentence: Sentence, other: Sentence) -> bool:

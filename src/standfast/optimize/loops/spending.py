@@ -6,6 +6,8 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final
 
+from standfast.limits import PROBED_SAMPLES
+from standfast.optimize.errors import SpendingLimitReached
 from standfast.optimize.evals.samples import Dataset
 from standfast.optimize.loops.gate import GateSettings
 from standfast.optimize.loops.meaning import prompt_tokens
@@ -41,6 +43,26 @@ class SpendingLimits(Value, frozen=True, kw_only=True):
             self._require(
                 self.input_price + self.output_price > 0, "max_cost needs input_price and output_price"
             )
+
+    def allow_another(self, spent: "ModelSpending") -> bool:
+        """Return whether one more call may be made after these."""
+        if self.max_calls is not None and spent.calls >= self.max_calls:
+            return False
+        return self.max_cost is None or self.cost(spent.usage) < self.max_cost
+
+    def affordable(self, wanted: int, spent: "ModelSpending") -> int:
+        """Return how many of these calls may be made at once, or raise ``SpendingLimitReached``."""
+        if self.max_calls is not None:
+            wanted = min(wanted, self.max_calls - spent.calls)
+        if self.max_cost is not None:
+            left = self.max_cost - self.cost(spent.usage)
+            each = self.cost(spent.usage) / spent.calls if spent.calls else 0.0
+            # Before the first answer nobody knows what a call costs, so a few are tried.
+            some = PROBED_SAMPLES if not each else int(left / each)
+            wanted = min(wanted, some if left > 0 else 0)
+        if wanted < 1:
+            raise SpendingLimitReached(calls=spent.calls, cost=round(self.cost(spent.usage), 6))
+        return wanted
 
     def cost(self, usage: TokenUsage) -> float:
         """Return the price of tokens."""

@@ -112,8 +112,15 @@ class Reflection:
         if not failed:
             return []
         answer = cached_answer(
-            self._cache, provider, self._request(prompt, failed), kind="reflection/v1", spent=session.spent
+            self._cache,
+            provider,
+            self._request(prompt, failed),
+            kind="reflection/v1",
+            spent=session.spent,
+            may_ask=session.may_ask,
         )
+        if answer is None:
+            return []
         # The last line of an answer that was cut off is half an instruction.
         whole = answer.text.splitlines()[:-1] if answer.truncated else answer.text.splitlines()
         lines = [line.strip() for line in whole if line.strip().startswith("- ")][: self._count]
@@ -419,8 +426,16 @@ class LLMCompressStrategy:
         self, section: SectionDescriptor, provider: ProviderAdapter, session: StrategySession
     ) -> SectionEdit | None:
         request = ModelRequest.of(_REQUEST.format(body=section.body))
-        answer = cached_answer(self._cache, provider, request, kind="compress/v1", spent=session.spent)
-        found = _REPLY.search(answer.text)
+        answer = cached_answer(
+            self._cache,
+            provider,
+            request,
+            kind="compress/v1",
+            spent=session.spent,
+            may_ask=session.may_ask,
+        )
+        # The text of an answer that was cut off has no end mark, and is not found.
+        found = None if answer is None else _REPLY.search(answer.text)
         if found is None or placeholders(found[1]) != section.placeholders:
             return None
         edit = edit_of(section, found[1], session=session, strategy=f"compress:{provider.config.model}"[:200])

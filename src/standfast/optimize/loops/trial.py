@@ -20,7 +20,7 @@ from standfast.limits import (
     PROBED_SAMPLES,
     TWICE_RUN_SAMPLES,
 )
-from standfast.optimize.errors import OptimizationError, SpendingLimitReached, StaleReceipt
+from standfast.optimize.errors import OptimizationError, StaleReceipt
 from standfast.optimize.evals.results import EvalRequest, EvalResult, Outcome
 from standfast.optimize.evals.samples import Dataset, Sample
 from standfast.optimize.loops.gate import (
@@ -103,6 +103,10 @@ class Subject:
     """The version that a human last approved, if it is not the baseline."""
     memory_snapshot: int | None = None
     """The snapshot of memory that every evaluation reads."""
+    repeated_samples: int = 0
+    """How many samples were left out because they are the same as another one."""
+    proposer_limits: SpendingLimits | None = None
+    """What the proposer may spend; by default its calls count against ``limits``."""
     patience_seconds: float = EVAL_PATIENCE_SECONDS
 
 
@@ -132,6 +136,9 @@ class Trial:
         self.varies = True
         """Whether the model's answers to one prompt differ, as far as is known."""
         self.spending = ModelSpending()
+        """Of the evaluations and, without limits of its own, of the proposer."""
+        self.proposing = ModelSpending()
+        """Of the proposer, if it has limits of its own."""
 
     @property
     def evaluations(self) -> int:
@@ -250,6 +257,10 @@ class Trial:
         """How many answers ended at the limit of output tokens."""
         return sum(result.truncated for result in self._results.values())
 
+    def truncated_by(self, arm: Arm) -> int:
+        """Return how many answers of one prompt ended at the limit of output tokens."""
+        return sum(result.truncated for key, result in self._results.items() if key[0] == arm.digest)
+
     def answers(self, reference: Arm, arm: Arm, ids: Sequence[str]) -> tuple[SampleComparison, ...]:
         """Return the first answers of two prompts to some samples, as far as both were run."""
         by_id = {sample.id: sample for sample in self._subject.dataset}
@@ -270,6 +281,8 @@ class Trial:
                 candidate_output=now.output[:MAX_REPORTED_CHARS],
                 baseline_passed=was.passed,
                 candidate_passed=now.passed,
+                baseline_truncated=was.truncated,
+                candidate_truncated=now.truncated,
             )
             for sample, was, now in pairs
             if was is not None and now is not None
@@ -477,28 +490,21 @@ class Trial:
                 queue[request.request_id] = _Pending(key, request)
         left = list(queue.values())
         while left:
-            allowed = self._affordable(len(left))
+            allowed = self._subject.limits.affordable(len(left), self.spending)
             self._await({one.request.request_id: one for one in left[:allowed]})
             left = left[allowed:]
 
     def add_spending(self, usage: TokenUsage) -> None:
         """Count one call of a model that a strategy made."""
-        self.spending += ModelSpending(calls=1, usage=usage)
+        if self._subject.proposer_limits is None:
+            self.spending += ModelSpending(calls=1, usage=usage)
+        else:
+            self.proposing += ModelSpending(calls=1, usage=usage)
 
-    def _affordable(self, wanted: int) -> int:
-        """Return how many evaluations may be sent at once, or raise ``SpendingLimitReached``."""
-        limits, spent = self._subject.limits, self.spending
-        if limits.max_calls is not None:
-            wanted = min(wanted, limits.max_calls - spent.calls)
-        if limits.max_cost is not None:
-            left = limits.max_cost - limits.cost(spent.usage)
-            each = limits.cost(spent.usage) / spent.calls if spent.calls else 0.0
-            # Before the first answer nobody knows what a call costs, so a few are tried.
-            some = PROBED_SAMPLES if not each else int(left / each)
-            wanted = min(wanted, some if left > 0 else 0)
-        if wanted < 1:
-            raise SpendingLimitReached(calls=spent.calls, cost=round(limits.cost(spent.usage), 6))
-        return wanted
+    def may_propose(self) -> bool:
+        """Return whether the limits of the proposer allow another call."""
+        limits = self._subject.proposer_limits
+        return limits is None or limits.allow_another(self.proposing)
 
     def _await(self, pending: dict[UUID, _Pending]) -> None:
         """Send requests and wait for their results."""

@@ -54,6 +54,8 @@ class Fallback(StrEnum):
     """What to do when a tag's override is missing or stale."""
 
     ERROR = "error"
+    IF_MISSING = "if_missing"
+    """Render the source if nothing is stored under the tag. A stale override is an error."""
     TEMPLATE = "template"
 
 
@@ -157,7 +159,8 @@ class Prompt:
         return ResolvedPrompt(descriptor=descriptor, tag=tag, version=override.version)
 
     def _fall_back(self, error: PromptError, reason: FellBack) -> ResolvedPrompt:
-        if self.fallback is Fallback.ERROR:
+        stale = reason is FellBack.STALE
+        if self.fallback is Fallback.ERROR or (self.fallback is Fallback.IF_MISSING and stale):
             raise error
         return ResolvedPrompt(
             descriptor=self.template.descriptor, tag=self.overrides_tag, version=None, fell_back=reason

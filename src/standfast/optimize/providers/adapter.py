@@ -17,7 +17,7 @@ import msgspec
 
 from standfast.clock import Clock, SystemClock
 from standfast.limits import DEFAULT_OUTPUT_TOKENS
-from standfast.optimize.errors import ProviderRefused
+from standfast.optimize.errors import ProviderError, ProviderRefused
 from standfast.records.canon import fingerprint
 from standfast.records.vocabulary import Value
 
@@ -195,6 +195,17 @@ class ProviderAdapter(Protocol):
     def complete(self, request: ModelRequest) -> ModelReply:
         """Send a request and return the reply."""
         ...
+
+
+def checked_provider(given: ProviderAdapter) -> ProviderAdapter:
+    """Return the provider, or raise ``ProviderError`` if it is something else, such as a function or a
+    class.
+    """
+    if isinstance(given, type) or not (
+        hasattr(given, "config") and callable(getattr(given, "complete", None))
+    ):
+        raise ProviderError("invalid_provider", provider=f"{given!r:.80}")
+    return given
 
 
 class ProviderGuard:
