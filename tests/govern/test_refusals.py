@@ -123,17 +123,29 @@ def test_flagged_sentences_of_a_user_put_nothing_else_of_the_user_on_hold(memory
     assert memory.remember("I moved to Bonn.", source=USER).verdict is Verdict.SEAL
 
 
-def test_one_site_of_a_host_of_many_does_not_put_the_others_on_hold(memory: Memory) -> None:
+@pytest.mark.parametrize(
+    "host",
+    ["github.io", "vercel.app", "s3.amazonaws.com", "co.uk", "k12.ca.us", "wordpress.com", "\u4e2d\u56fd"],
+)
+def test_one_site_of_a_host_of_many_does_not_put_the_others_on_hold(memory: Memory, host: str) -> None:
     for number in range(3):
-        memory.remember(
-            f"{ATTACK} {number}", source={"kind": "web", "id": f"https://evil{number}.github.io/"}
-        )
+        memory.remember(f"{ATTACK} {number}", source={"kind": "web", "id": f"https://evil{number}.{host}/"})
     honest = memory.remember(
-        "The library needs Python 3.11.", source={"kind": "web", "id": "https://honest.github.io/"}
+        "The library needs Python 3.11.", source={"kind": "web", "id": f"https://honest.{host}/"}
     )
 
     assert memory.patterns() == []
     assert honest.verdict is Verdict.SEAL, honest.reasons
+
+
+@pytest.mark.parametrize("site", ["evil.example", "evil.github.io", "evil.co.uk", "evil.tumblr.com"])
+def test_all_names_below_a_registered_one_are_one_source(memory: Memory, site: str) -> None:
+    for number in range(3):
+        memory.remember(f"{ATTACK} {number}", source={"kind": "web", "id": f"https://a{number}.{site}/"})
+    held = memory.remember("The gate is open.", source={"kind": "web", "id": f"https://b.c.{site}/"})
+
+    assert [one.source for one in memory.patterns()] == [f"web:{site}"]
+    assert held.verdict is Verdict.PARTIAL
 
 
 def test_a_refusal_fades_after_ninety_days(memory: Memory, clock: ManualClock) -> None:

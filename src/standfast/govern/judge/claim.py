@@ -3,14 +3,15 @@
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
-from typing import Final, NamedTuple, Protocol, Self
+from functools import cache, lru_cache
+from importlib import import_module
+from typing import Any, Final, NamedTuple, Protocol, Self
 
 from standfast.errors import InvalidValue, NotCanonical
 from standfast.govern.authority import Role
 from standfast.govern.judge.similarity import IndexSnapshot, KnownText, RecalledText, SimilarityIndex
 from standfast.govern.judge.tables import WordTable
-from standfast.govern.judge.text_reading import READ_CHARS, TextReading, computed_once, word_set
+from standfast.govern.judge.text_reading import READ_CHARS, TextReading, computed_once
 from standfast.records.canon import fingerprint
 from standfast.records.origins import Origin
 from standfast.records.scopes import SHARED
@@ -27,9 +28,7 @@ _MAX_SHARED_NAME_CHARS: Final = 40
 _SITE: Final = re.compile(r"(?:https?:)?//(?:[^/@]*@)?([^/?#:]+)")
 _WEB_KINDS: Final = _TABLE.words("web kinds")
 _HOST: Final = re.compile(r"([a-z0-9-]+(?:\.[a-z0-9-]+)+)(?:[:/?#].*)?")
-# Names under which registries give out names, such as the "co" of "co.uk".
 _SHARED_HOSTS: Final = _TABLE.words("shared hosts")
-_REGISTRY_NAMES: Final = word_set("ac co com edu go gob gov gouv ltd ne net nom or org")
 # Shorter than any issued key, so that no key passes unread as a name.
 _NAME: Final = re.compile(r"[a-z0-9][a-z0-9_.@-]{0,18}", re.IGNORECASE)
 _LOCATION_KEYS: Final = ("url", "uri", "path", "doc", "document")
@@ -442,14 +441,24 @@ def _named_source(kind: str, source_id: str) -> str:
 def _registered_name(host: str) -> str:
     """The part of a host name that somebody registered, because whoever has it can make any number of names
     below it.
+
+    The public suffix list says where names are given out: below ``co.uk``, and below ``github.io``, where
+    each name is somebody else's.
     """
-    labels = host.strip(".").split(".")
-    if labels[-1].isdigit():
+    name = host.strip(".")
+    if name.rpartition(".")[2].isdigit():
         return host
-    is_registry = len(labels) > 2 and len(labels[-1]) == 2 and labels[-2] in _REGISTRY_NAMES
-    # Below a host of many sites, each name is somebody else's.
-    is_registry = is_registry or ".".join(labels[-2:]) in _SHARED_HOSTS
-    return ".".join(labels[-3 if is_registry else -2 :])
+    registered: str = _public_suffixes().privatesuffix(name) or name
+    if registered in _SHARED_HOSTS and name != registered:
+        below = name.removesuffix(f".{registered}").rpartition(".")[2]
+        return f"{below}.{registered}"
+    return registered
+
+
+@cache
+def _public_suffixes() -> Any:
+    """The list as the installed package has it. It loads when the first web page is judged."""
+    return import_module("publicsuffixlist").PublicSuffixList()
 
 
 def _lines(value: object) -> list[str]:
