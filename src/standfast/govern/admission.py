@@ -27,7 +27,7 @@ from standfast.govern.evidence import (
 )
 from standfast.govern.judge.claim import WITNESS_OF, sites_of
 from standfast.govern.judge.judge import Claim, Judge, Judgement, JudgingContext
-from standfast.govern.judge.secrecy import SECRECY_FLOOR, redacted, redacted_text
+from standfast.govern.judge.secrecy import SECRECY_FLOOR, redacted_claim, redacted_text
 from standfast.govern.judge.text_reading import computed_once
 from standfast.govern.patterns import Incident, incidents_of
 from standfast.govern.policy import MemoryWritePolicy, WriteDecision
@@ -180,7 +180,7 @@ def admit(
         judgement = lenient_judgement(judgement, claim)
     verdict = judgement.verdict
     has_secret = verdict is Verdict.VOID and _failed(judgement, SECRECY_FLOOR)
-    content = redacted(claim.record) if has_secret else claim.record
+    content = redacted_claim(claim) if has_secret else claim.record
     digest = content_fingerprint(content)
     evidence, chain = build_judged_chain(digest, judgement.floor_checks, verdict, now)
     is_meant_as_law = claim.record.band in (Band.VAULT, Band.PHOENIX)
@@ -222,7 +222,7 @@ def _kept_message(
     reasons = list(judgement.reasons)
     record = claim.record
     if _failed(judgement, SECRECY_FLOOR):
-        record = redacted(record)
+        record = redacted_claim(claim)
         judgement = judge.judge(Claim(record=record, role=claim.role, is_message=True), context)
     if judgement.verdict is Verdict.VOID:
         record = msgspec.structs.replace(record, origin=Origin.UNTRUSTED)

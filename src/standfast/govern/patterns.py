@@ -24,7 +24,7 @@ from standfast.govern.evidence import build_evidence, content_check
 from standfast.govern.judge.claim import HEARSAY_KINDS, source_key, sources_of
 from standfast.govern.judge.floors import ATTACKS_OF_A_PATTERN, PATTERN_DAYS, day_after
 from standfast.govern.judge.judge import Judgement
-from standfast.govern.judge.secrecy import redacted_text
+from standfast.govern.judge.secrecy import redacted_text, require_no_secret
 from standfast.records.canon import fingerprint, utc_text
 from standfast.records.origins import Origin
 from standfast.records.rows import RowKind
@@ -180,6 +180,7 @@ def lift_pattern(
     """
     if not reason.strip():
         raise InvalidValue(what="reason", problem="say why the pattern is lifted; the ledger keeps it")
+    require_no_secret(by=by)
     kind, _, name = source.partition(":")
     digest, head = _digest(source_key({"kind": kind, "id": name})), store.head()
     own = f"{_PATTERN}{digest}/"

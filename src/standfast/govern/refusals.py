@@ -18,7 +18,7 @@ from standfast.errors import InvalidValue
 from standfast.govern.judge.claim import Claim, refused_as_attack, refused_by_human, source_key
 from standfast.govern.judge.floors import day_after
 from standfast.govern.judge.judge import Judgement
-from standfast.govern.judge.secrecy import redacted_text
+from standfast.govern.judge.secrecy import redacted_text, require_no_secret
 from standfast.govern.judge.text_reading import TextReading
 from standfast.govern.patterns import ATTACK_FLOORS
 from standfast.govern.policy import RETENTION_VOID_DAYS
@@ -158,6 +158,7 @@ def lift_refusal(
     """
     if not reason.strip():
         raise InvalidValue(what="reason", problem="say why the refusal is lifted; the ledger keeps it")
+    require_no_secret(by=by)
     kind, colon, name = refusal_id.partition(":")
     source = source_key({"kind": kind, "id": name}).replace(" ", ":", 1) if colon else None
     head = store.head()

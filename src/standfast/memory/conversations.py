@@ -20,7 +20,7 @@ from msgspec.structs import replace
 from standfast.errors import InvalidValue, MessageConflict, StandfastError
 from standfast.govern.admission import JudgedRecord, admit
 from standfast.govern.judge.judge import Claim, JudgingContext
-from standfast.govern.judge.secrecy import redacted
+from standfast.govern.judge.secrecy import redacted, require_no_secret
 from standfast.govern.refusals import RefusalLookup
 from standfast.limits import EXTRACTED_MESSAGES, MAX_MESSAGE_POSITION, MESSAGES_PER_COMMIT
 from standfast.memory.commit_plan import JudgedCommit
@@ -116,9 +116,7 @@ class Addition(Value, frozen=True, kw_only=True):
         read = read_messages(request.messages)
         if not read:
             raise InvalidValue(what="messages", problem="there are none; give at least one")
-        name = Record(memory_id="session", text=f"{request.place}\n{request.session or ''}")
-        if redacted(name) is not name:
-            raise InvalidValue(what="session", problem="its name, or the scope, holds a secret; use another")
+        require_no_secret(session=request.session, scope=request.place)
         return cls(
             asked=request,
             messages=tuple(read),
@@ -300,7 +298,7 @@ class Conversations:
         services = self._services
         claims = {
             position: [
-                Claim(record=record, is_message=True)
+                Claim(record=record, is_message=True, given_tags=request.asked.tags)
                 for record in self._records(request, position, message, utc_text(now), run.memory_snapshot_id)
             ]
             for position, message in new

@@ -20,7 +20,7 @@ from msgspec.structs import replace
 from standfast.errors import CommitAborted, InvalidValue, PayloadMismatch
 from standfast.govern.admission import witness_prefix
 from standfast.govern.evidence import read_instant
-from standfast.govern.judge.secrecy import redacted_text
+from standfast.govern.judge.secrecy import redacted_text, require_no_secret
 from standfast.govern.judge.text_reading import TextReading
 from standfast.limits import (
     ERASED_ROWS_PER_COMMIT,
@@ -212,6 +212,7 @@ class Eraser:
                 f"there is nothing of {target} in namespace {self._namespace}; nothing was forgotten{stays}"
             )
             raise InvalidValue(what="forget", problem=problem)
+        require_no_secret(agent=by)
         intent = _Intent(
             erasure_id=wanted[:32],
             namespace=self._namespace,

@@ -13,6 +13,7 @@ import msgspec
 from standfast.clock import Clock, IdSource
 from standfast.errors import InvalidValue, NoSuchSnapshot, NotAllowed
 from standfast.govern.judge.judge import Floor, FloorRegistry, Judge
+from standfast.govern.judge.secrecy import require_no_secret
 from standfast.govern.policy import MemoryWritePolicy
 from standfast.ledger.notary import Notary
 from standfast.limits import MAX_RETRIES, MAX_WARNINGS
@@ -119,6 +120,7 @@ class Memory:
         language: str = DEFAULT_LANGUAGE,
     ) -> None:
         self.store = store
+        require_no_secret(namespace=namespace)
         self.namespace = checked_namespace(namespace)
         self._mode = member_of(VisibilityMode, mode, what="mode")
         self.ceiling = checked_ceiling(ceiling)
@@ -200,6 +202,7 @@ class Memory:
                 ``standfast-traces``.
         """
         namespace, ceiling = checked_namespace(namespace), checked_ceiling(ceiling)
+        require_no_secret(namespace=namespace)
         mode = member_of(VisibilityMode, mode, what="mode")
         commit_policy = member_of(CommitPolicy, commit_policy, what="commit_policy")
         origin_table(origins or {})
@@ -299,6 +302,7 @@ class Memory:
             MessageConflict: The session has another message at one of the positions.
         """
         self._require_writable("add messages")
+        require_no_secret(agent=agent)
         request = Addition.of(AddRequest.of(messages, **fields), run_id=run_id, max_origin=max_origin)
         added = self._conversations.add(request, workflow=workflow, agent=agent or workflow, retry=self.retry)
         if extract is None:
@@ -466,6 +470,7 @@ class Memory:
             self.require_readable(f"open a run in mode {mode}")
         if mode.may_write:
             self._require_writable(f"open a run in mode {mode}")
+        require_no_secret(agent=agent)
         new_id = self.store.ids.new_id() if run_id is None else run_id
         at = self.store.head() if snapshot is None else self.at(snapshot).memory_snapshot_id
         identity = self._services.identity(new_id, workflow=workflow, at=at, mode=mode, scope=scope)

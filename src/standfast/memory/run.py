@@ -21,7 +21,13 @@ from standfast.errors import (
 from standfast.govern.admission import JudgedRecord, admit, own_id_if_untrusted, without_built_evidence
 from standfast.govern.authority import Role, checked_role
 from standfast.govern.judge.judge import Claim
-from standfast.govern.judge.secrecy import claim_of, redacted_json, redacted_request, redacted_text
+from standfast.govern.judge.secrecy import (
+    claim_of,
+    redacted_json,
+    redacted_request,
+    redacted_scope,
+    redacted_text,
+)
 from standfast.limits import COMMIT_OWN_ROWS, MAX_COMMIT_WRITES
 from standfast.memory.commit_plan import JudgedCommit, rows_needed
 from standfast.memory.erasing import rows_about
@@ -390,7 +396,8 @@ class Run(RecordingRun):
         within = self.scope if scope is None else checked_scope(scope)
         reason = redacted_text(reason)
         request = ForgetRequest(subject=subject, reason=reason, scope=within)
-        with self._call(FORGET, request, request) as call:
+        recorded = ForgetRequest(subject=redacted_text(subject), reason=reason, scope=redacted_scope(within))
+        with self._call(FORGET, request, recorded) as call:
             if not call.is_repeated:
                 self._forgotten |= dict.fromkeys(self._rows_to_erase(subject, within), reason)
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 from standfast.errors import InvalidValue
 from standfast.govern.judge.judge import Judge
+from standfast.govern.judge.secrecy import require_no_secret
 from standfast.govern.policy import MemoryWritePolicy
 from standfast.memory.band_budgets import BandBudgets
 from standfast.memory.judging_cache import JudgingCache
@@ -56,7 +57,11 @@ class RunServices:
         mode: VisibilityMode = VisibilityMode.BUFFERED_WRITE,
         scope: str = SHARED,
     ) -> RunIdentity:
-        """The identity of a run from a snapshot, under the policies that are in force."""
+        """The identity of a run from a snapshot, under the policies that are in force.
+
+        Its names are stored as they are, in the ledger and in traces, so that none may hold a secret.
+        """
+        require_no_secret(run_id=run_id, workflow=workflow, scope=scope)
         return RunIdentity(
             run_id=run_id,
             workflow_id=workflow,

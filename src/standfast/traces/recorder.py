@@ -44,6 +44,7 @@ from standfast.traces.recording import (
     Lane,
     Position,
     Recording,
+    Redact,
     checked_name,
     position_of,
     shown,
@@ -106,7 +107,7 @@ class Recorder:
         profiles: Iterable[ToolProfile] = (),
         limit_bytes: int = MAX_TRACE_BYTES,
         journal: TraceJournal | None = None,
-        redact: Callable[[Any], Any] | None = None,
+        redact: Redact | None = None,
     ) -> None:
         if not 2 * MAX_OUTPUT_SHAPE_BYTES <= limit_bytes <= MAX_TRACE_BYTES:
             problem = f"limit_bytes must be {2 * MAX_OUTPUT_SHAPE_BYTES} to {MAX_TRACE_BYTES}"
@@ -120,11 +121,13 @@ class Recorder:
         self._root = Lane(self._key, self._lock)
         self._left_bytes = limit_bytes - MAX_OUTPUT_SHAPE_BYTES
         self._result_left_bytes = min(MAX_TRACE_RESULT_BYTES, self._left_bytes // 2)
+        self.redact = redact
+        if model is not None and redact is not None:
+            model = ModelConfig.from_json(redact(model.as_json()))
         self._recording = Recording(
             run=run, model=model, root=self._root, started_at=utc_text(clock.now()), limit_bytes=limit_bytes
         )
         self.journal = journal
-        self.redact = redact
         self._is_noted = False
         self._events = 0
         for profile in profiles:
@@ -142,6 +145,9 @@ class Recorder:
                 known_version=known.tool_profile_version,
                 given_version=profile.tool_profile_version,
             )
+        names = [profile.tool_name, profile.tool_profile_version]
+        if self._clean(names) != names:
+            raise InvalidValue(what="ToolProfile", problem="its name or version holds a secret; use another")
         size_bytes = _size_bytes(profile)
         with self._lock:
             if profile.tool_name not in self._recording.profiles and self._reserve(size_bytes, None):
@@ -161,7 +167,12 @@ class Recorder:
         ``event.decide(...)`` may name the decision later.
         """
         position = position_of(self._key, self._root)
-        draft = EventDraft(role=role, interceptor=interceptor, decision_type=decision_type)
+        draft = EventDraft(
+            role=self._clean(role),
+            interceptor=self._clean(interceptor),
+            decision_type=self._clean(decision_type),
+            redact=self.redact,
+        )
         self._opened(position.lane, draft)
         token = POSITION.set(Position(self._key, position.lane, draft, POSITION.get()))
         try:
@@ -299,8 +310,8 @@ class Recorder:
             "query_normalization_version": query_normalization_version,
             "retrieval_mode": retrieval_mode,
             "namespace": namespace,
-            "scopes": list(scopes),
-            "filters": dict(filters),
+            "scopes": self._clean(list(scopes)),
+            "filters": self._clean(dict(filters)),
             "budget": budget.as_json(),
             "candidate_count": candidate_count,
             "selected_records": [record.as_json() for record in selected_records],
@@ -320,7 +331,7 @@ class Recorder:
 
     def guardrail(self, guardrail_id: str) -> None:
         """Record that a guardrail was triggered. Repeating it within one event changes nothing."""
-        name = checked_name("guardrail_id", guardrail_id)
+        name = self._clean(checked_name("guardrail_id", guardrail_id))
         event = self._event_here("guardrail")
         with self._lock:
             if name not in event.guardrails and self._reserve(_ENTRY_BYTES, None):
@@ -331,7 +342,7 @@ class Recorder:
         """Record the shape of the run's output. A run has one output."""
         try:
             plain = shape if isinstance(shape, dict) else shape.as_json()
-            canonical = canonical_bytes(plain, limit_bytes=MAX_OUTPUT_SHAPE_BYTES)
+            canonical = canonical_bytes(self._clean(plain), limit_bytes=MAX_OUTPUT_SHAPE_BYTES)
             checked: Shape = msgspec.convert(orjson.loads(canonical), Shape)
         except (NotCanonical, msgspec.ValidationError) as error:
             raise InvalidValue(what="Output shape", problem=str(error)) from error
@@ -351,7 +362,7 @@ class Recorder:
 
     def answered_by(self, model_revision: str) -> None:
         """Record which revision of the model answered, if the provider says so only then. A run has one."""
-        name = checked_name("model_revision", model_revision)
+        name = self._clean(checked_name("model_revision", model_revision))
         position = position_of(self._key, self._root)
         with self._lock:
             self._refuse_if_finished()
@@ -366,14 +377,15 @@ class Recorder:
         """Record that something happened that can't be recorded. No claim is then made from the trace."""
         position = position_of(self._key, self._root)
         with self._lock:
-            self._recording.gap(checked_name("code", code), position.event, problem)
+            self._recording.gap(self._clean(checked_name("code", code)), position.event, self._clean(problem))
 
     def finish(self, *, error: BaseException | None = None) -> Trace:
         """Build the artifact; calling again returns the same one. ``error`` means that the run failed."""
         with self._lock:
             if self._trace is None:
                 if error is not None:
-                    self._recording.gap("run_failed", None, f"{type(error).__qualname__}: {shown(error)}")
+                    problem = f"{type(error).__qualname__}: {shown(error, self.redact)}"
+                    self._recording.gap("run_failed", None, problem)
                 self._trace = self._recording.finish(finished_at=utc_text(self._clock.now()))
                 self._root.items.clear()
             return self._trace
@@ -416,9 +428,11 @@ class Recorder:
 
     def _without_secrets(self, profile: ToolProfile, value: object) -> object:
         """Arguments or a result as they may be stored. Calls of memory itself are redacted before."""
-        if self.redact is None or profile.tool_name in _MEMORY_TOOLS:
-            return value
-        return self.redact(value)
+        return value if profile.tool_name in _MEMORY_TOOLS else self._clean(value)
+
+    def _clean(self, value: Any) -> Any:
+        """A value as it may be stored, without secrets."""
+        return value if self.redact is None else self.redact(value)
 
     def _performed(
         self, begun: CallDraft | None, call: Callable[[], Any], effects: Callable[[Any], object] | None
@@ -447,7 +461,7 @@ class Recorder:
 
     def _fail_call(self, begun: CallDraft | None, error: Exception) -> None:
         if begun is not None:
-            self._close_call(begun, begun.raised(error))
+            self._close_call(begun, begun.raised(error, self.redact))
 
     def _end_call(self, call: CallDraft | None, result: object, effects: Callable[[], object]) -> None:
         if call is None:
@@ -460,7 +474,7 @@ class Recorder:
         except Exception as error:  # noqa: BLE001  # Recording must not break the run; it becomes a gap.
             code = "unrecordable_result" if isinstance(error, NotCanonical) else "unrecordable_effects"
             with self._lock:
-                problem = f"{call.profile.tool_name}: {shown(error)}"
+                problem = f"{call.profile.tool_name}: {shown(error, self.redact)}"
                 self._recording.gap(code, call.event, problem)
                 if call.event is not None:
                     call.event.calls.remove(call)

@@ -6,7 +6,7 @@ worker. Read depth first, the lanes give the same order in every run.
 """
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextvars import ContextVar, Token
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple, Self
@@ -35,6 +35,8 @@ from standfast.traces.artifact import (
 )
 
 MAX_SHOWN_CHARS: Final = 500
+Redact = Callable[[Any], Any]
+"""Returns a JSON value with its secrets replaced."""
 _HASH_BYTES: Final = len(',"artifact_hash":""') + 64
 
 
@@ -80,7 +82,7 @@ class CallDraft:
             self.result_bytes = len(canonical)
         return entry
 
-    def raised(self, error: BaseException) -> dict[str, Any]:
+    def raised(self, error: BaseException, redact: Redact | None = None) -> dict[str, Any]:
         """Build the entry of a call that failed.
 
         The error's type is compared; its message, with paths and times, is not.
@@ -91,7 +93,8 @@ class CallDraft:
         digest = fingerprint({"error": name})
         entry = self.ended("raised", digest, digest if self.profile.has_side_effects else None)
         # The message may quote a result that the profile says must not be kept.
-        entry["result"] = {"error": name, "message": shown(error) if self.profile.keeps_result else ""}
+        message = shown(error, redact) if self.profile.keeps_result else ""
+        entry["result"] = {"error": name, "message": message}
         self.result_bytes = MAX_SHOWN_CHARS
         return entry
 
@@ -113,6 +116,7 @@ class EventDraft:
     """An event that is being recorded."""
 
     __slots__ = (
+        "_redact",
         "calls",
         "closed",
         "decision_type",
@@ -123,7 +127,10 @@ class EventDraft:
         "role",
     )
 
-    def __init__(self, *, role: str, interceptor: str, decision_type: str | None) -> None:
+    def __init__(
+        self, *, role: str, interceptor: str, decision_type: str | None, redact: Redact | None = None
+    ) -> None:
+        self._redact = redact
         self.role = checked_name("role", role)
         self.interceptor = checked_name("interceptor", interceptor)
         self.decision_type = None if decision_type is None else checked_name("decision_type", decision_type)
@@ -136,7 +143,8 @@ class EventDraft:
 
     def decide(self, decision_type: str) -> None:
         """Name the decision, if it was not known when the event began."""
-        self.decision_type = checked_name("decision_type", decision_type)
+        name = checked_name("decision_type", decision_type)
+        self.decision_type = name if self._redact is None else self._redact(name)
 
 
 class Lane:
@@ -209,10 +217,12 @@ def checked_name(field: str, name: str) -> str:
     return normal
 
 
-def shown(error: BaseException) -> str:
-    """Return an error's message, shortened, or the name of its type if it has no message that can be read."""
+def shown(error: BaseException, redact: Redact | None = None) -> str:
+    """Return an error's message, without secrets and shortened, or the name of its type if it has no message
+    that can be read.
+    """
     try:
-        return shortened(str(error))
+        return shortened(str(error) if redact is None else redact(str(error)))
     except Exception:  # noqa: BLE001  # Someone else's ``__str__`` may fail, and that must not stop a run.
         return type(error).__qualname__
 

@@ -92,6 +92,13 @@ class Claim:
     record: Record
     role: Role | str = Role.AGENT
     is_message: bool = False
+    given_tags: tuple[str, ...] = ()
+    """The tags as they were given. Those of the record are in lower case, which hides forms of keys."""
+
+    @property
+    def tags(self) -> tuple[str, ...]:
+        """The tags as they are judged."""
+        return self.given_tags or self.record.tags
 
     @computed_once
     def reading(self) -> TextReading:
@@ -114,7 +121,7 @@ class Claim:
 
     def of_record(self, record: Record, role: Role | str) -> "Claim":
         """The claim of this record. What was read of the words is shared if they are the same."""
-        claim = Claim(record=record, role=role)
+        claim = Claim(record=record, role=role, given_tags=self.given_tags)
         if record.text == self.record.text and claim._other_fields == self._other_fields:
             claim.__dict__.update(reading=self.reading, fields=self.fields)
         return claim
@@ -123,7 +130,7 @@ class Claim:
     def _other_fields(self) -> tuple[str, ...]:
         record = self.record
         named = (record.subject, record.session, record.speaker)
-        lines = [*record.tags, *(name for name in named if name)]
+        lines = [*self.tags, *record.supersedes, *(name for name in named if name)]
         if record.scope != SHARED:
             lines.append(record.scope)
         if record.metadata:

@@ -480,7 +480,9 @@ class AllowingFloor:
             return None
         if not text.strip():
             return "allow"
-        rest = Claim(record=msgspec.structs.replace(record, text=text), role=claim.role)
+        rest = Claim(
+            record=msgspec.structs.replace(record, text=text), role=claim.role, given_tags=claim.given_tags
+        )
         finding = self.floor.check(rest, context)
         passes = finding[0] >= self.threshold and not isinstance(finding, NeedsReview)
         return "allow" if passes else None

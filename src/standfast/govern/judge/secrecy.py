@@ -23,6 +23,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from importlib import import_module
 from typing import Any, Final, NamedTuple
+from urllib.parse import unquote
 
 import msgspec
 
@@ -36,7 +37,7 @@ from standfast.govern.judge.claim import (
     JudgingContext,
     NeedsReview,
 )
-from standfast.govern.judge.secrets import find_secret, is_secret_tag, secrets_in
+from standfast.govern.judge.secrets import GENERIC_KIND, find_secret, is_secret_tag, secrets_in
 from standfast.govern.judge.tables import WordTable
 from standfast.govern.judge.text_reading import READ_CHARS, TextReading, plain, word_set
 from standfast.limits import MAX_NAME_CHARS
@@ -308,6 +309,8 @@ def _is_iban(account: str) -> bool:
 
 # Characters separated by spaces, which hides a key from a scanner.
 _SPACED_OUT: Final = re.compile(r"(?<!\S)\S(?: \S){15,400}(?!\S)")
+# A line end inside a quoted string, as JSON writes it: the letter of it must not hide where a key begins.
+_ESCAPED_SPACE: Final = re.compile(r"\\+[nrt]")
 _SINGLE_CHARS: Final = frozenset(string.ascii_lowercase + string.digits)
 _MIN_SINGLE_CHARS: Final = 8
 
@@ -319,7 +322,7 @@ _TREATMENTS: Final = ("allow", "review", "refuse")
 class SecrecyFloor:
     """Holds no keys, tokens, passwords, key blocks, and no personal data of the kinds that are not allowed.
 
-    Every field is checked by itself, also with wide and lookalike letters folded. The
+    Every field is checked by itself, also with wide and lookalike letters folded and as a decoded URL. The
     reason names the kind and never the value. Placeholders from documentation pass. It does not recognise
     secrets without a known form that no word announces, secrets that are encoded, and personal data without a
     form: names, addresses, health. Each kind of personal data is ``"allow"``, ``"review"`` (a human decides)
@@ -380,15 +383,24 @@ class _SensitiveData(NamedTuple):
 
 
 def _sensitive_data(whole: TextReading) -> list[_SensitiveData]:
-    """What the text holds as it is written, without wide and lookalike letters, and with spaced-out letters
-    joined.
+    """What the text holds, in each way in which it can be read."""
+    return list(map(_searched, _ways_to_read(whole)))
+
+
+def _ways_to_read(whole: TextReading) -> Iterator[TextReading]:
+    """The text as it is written, without wide and lookalike letters, as a decoded URL, as a decoded string of
+    a program, and with spaced-out letters joined.
     """
-    found = [_searched(whole)]
-    if (plain_text := plain(whole.text)) != whole.text:
-        found.append(_searched(TextReading(plain_text)))
-    if len(whole.vocabulary & _SINGLE_CHARS) >= _MIN_SINGLE_CHARS and _SPACED_OUT.search(whole.text):
-        found.append(_searched(TextReading(_SPACED_OUT.sub(lambda run: run[0].replace(" ", ""), whole.text))))
-    return found
+    text = whole.text
+    yield whole
+    if (plain_text := plain(text)) != text:
+        yield TextReading(plain_text)
+    if "%" in text and (decoded := unquote(text)) != text:
+        yield TextReading(decoded)
+    if "\\" in text and (unescaped := _ESCAPED_SPACE.sub(" ", text)) != text:
+        yield TextReading(unescaped)
+    if len(whole.vocabulary & _SINGLE_CHARS) >= _MIN_SINGLE_CHARS and _SPACED_OUT.search(text):
+        yield TextReading(_SPACED_OUT.sub(lambda run: run[0].replace(" ", ""), text))
 
 
 def _searched(reading: TextReading) -> _SensitiveData:
@@ -402,16 +414,18 @@ _FLOOR: Final = SecrecyFloor()
 SECRECY_FLOOR: Final = _FLOOR.name
 _MAX_PIECE_CHARS: Final = READ_CHARS // 2
 _TOO_LONG: Final = f"longer than the {READ_CHARS} characters that can be checked"
+_RANDOM_TAG: Final = "[redacted: random tag]"
 _KIND: Final = re.compile(r"\((.*)\)")
 
 
 def redacted(record: Record) -> Record:
     """The record with every secret replaced by its kind; the same object if it has none."""
-    return _redacted(Claim(record=record))
+    return redacted_claim(Claim(record=record))
 
 
-def _redacted(claim: Claim) -> Record:
-    return _rebuilt(claim.record) if _reason(claim) else claim.record
+def redacted_claim(claim: Claim) -> Record:
+    """The record of a claim with every secret replaced by its kind; the same object if it has none."""
+    return _rebuilt(claim) if _reason(claim) else claim.record
 
 
 def redacted_text(text: str) -> str:
@@ -420,6 +434,24 @@ def redacted_text(text: str) -> str:
     What is found only in disguise can't be cut out; then the whole text is replaced.
     """
     return _redacted_part(text, text)
+
+
+def require_no_secret(**names: str | None) -> None:
+    """Refuse a name that is stored as it is, such as the id of a run, if it holds a secret.
+
+    A random part after a prefix is how ids look, too, so that it counts only in the form of a known key.
+
+    Args:
+        names: The names by what they are, as the error calls them.
+
+    Raises:
+        InvalidValue: One of them holds a secret; its kind is named, and never the name itself.
+    """
+    for what, name in names.items():
+        for found in secrets_in(name, len(name)) if isinstance(name, str) else ():
+            if found.kind != GENERIC_KIND:
+                problem = f"it holds a secret ({found.kind}); use a name without it"
+                raise InvalidValue(what=what, problem=problem)
 
 
 def redacted_json(value: Any) -> Any:
@@ -435,6 +467,8 @@ def redacted_json(value: Any) -> Any:
 
 
 def _redacted_member(name: object, member: Any) -> Any:
+    if name == "tag" and isinstance(member, str) and is_secret_tag(member):
+        return _RANDOM_TAG
     if isinstance(member, str) and len(member) < _MAX_PIECE_CHARS:
         return _redacted_part(member, f"{name}: {member}")
     return redacted_json(member)
@@ -468,7 +502,7 @@ def _redacted_part(part: str, whole: str) -> str:
 
 def claim_of(request: RememberRequest) -> Claim:
     """The claim of a request before it has an id and a time."""
-    return Claim(record=request.record("request", None))
+    return Claim(record=request.record("request", None), given_tags=request.tags)
 
 
 def redacted_request(request: RememberRequest, claim: Claim | None = None) -> RememberRequest:
@@ -481,7 +515,7 @@ def redacted_request(request: RememberRequest, claim: Claim | None = None) -> Re
         request = msgspec.structs.replace(request, hold=hold)
     if not _reason(claim):
         return request
-    without = _redacted(claim)
+    without = redacted_claim(claim)
     return msgspec.structs.replace(
         request,
         text=without.text,
@@ -493,6 +527,7 @@ def redacted_request(request: RememberRequest, claim: Claim | None = None) -> Re
         metadata=without.metadata,
         session=without.session,
         speaker=without.speaker,
+        supersedes=without.supersedes,
     )
 
 
@@ -500,36 +535,43 @@ def _reason(claim: Claim) -> str:
     return _FLOOR.check(claim, NOTHING_KNOWN).reason
 
 
-def _rebuilt(record: Record) -> Record:
+def _rebuilt(claim: Claim) -> Record:
     """The record with every field redacted.
 
     Its id changes if the id was its subject and that one changed.
     """
-    change = redacted_text
+    record, change = claim.record, redacted_text
     subject = None if record.subject is None else change(record.subject)
     return msgspec.structs.replace(
         record,
         memory_id=record.memory_id if subject == record.subject or subject is None else subject,
         text=change(record.text),
         subject=subject,
-        tags=normal_tags(
-            tuple("[redacted: random tag]" if is_secret_tag(tag) else change(tag) for tag in record.tags)
-        ),
+        tags=normal_tags(tuple(map(_redacted_tag, claim.tags))),
         source=redacted_json(record.source),
         scope=redacted_scope(record.scope),
         metadata=redacted_json(record.metadata),
         session=None if record.session is None else change(record.session)[:MAX_NAME_CHARS],
         speaker=None if record.speaker is None else change(record.speaker)[:MAX_NAME_CHARS],
         refs=tuple(redacted_json(ref) for ref in record.refs),
+        supersedes=tuple(map(change, record.supersedes)),
     )
 
 
+def _redacted_tag(tag: str) -> str:
+    return _RANDOM_TAG if is_secret_tag(tag.lower()) else redacted_text(tag)
+
+
 def _parts(whole: TextReading) -> list[tuple[str, str]]:
-    """The secrets of a claim, each as its kind and its text, longest first."""
-    parts = {(found.kind, found.part) for found in secrets_in(whole.text, whole.longest_run_chars)}
-    parts |= {
-        (found.kind, found.part) for found in personal_data_in(whole) if found.group not in CONTACT_GROUPS
-    }
+    """The secrets of a text, each as its kind and its characters, longest first."""
+    parts = set()
+    for reading in _ways_to_read(whole):
+        parts |= {(found.kind, found.part) for found in secrets_in(reading.text, reading.longest_run_chars)}
+        parts |= {
+            (found.kind, found.part)
+            for found in personal_data_in(reading)
+            if found.group not in CONTACT_GROUPS
+        }
     return sorted(parts, key=lambda found: (-len(found[1]), found))
 
 

@@ -19,6 +19,8 @@ from standfast.govern.judge.text_reading import SMALL_WORDS
 
 _TABLE: Final = WordTable("secrets.words")
 
+GENERIC_KIND: Final = "token in the form of an issued key"
+"""The kind of a token that no service is known for."""
 # The form that most services share: one or two short names, then a long random part. Digests begin with their
 # algorithm.
 _GENERIC_FORM: Final = re.compile(
@@ -378,7 +380,7 @@ def _issued_in(text: str) -> Iterator[FoundSecret]:
                     yield FoundSecret(form.kind, found[0])
     for found in _GENERIC_FORM.finditer(runs):
         if _is_random(found[2]) and _mixes_digits_in(found[2]) and found[1] not in HARMLESS_PREFIXES:
-            yield FoundSecret("token in the form of an issued key", found[0])
+            yield FoundSecret(GENERIC_KIND, found[0])
 
 
 def _split_keys_in(text: str) -> Iterator[FoundSecret]:
@@ -512,9 +514,13 @@ def is_secret_tag(tag: str) -> bool:
     """Whether a tag looks like an issued key. Tags are in lower case, so that forms of keys do not fit
     them.
     """
-    if _RANDOM_TAG.fullmatch(tag) is None or _HASH_OR_ID.fullmatch(tag) or not _is_issued(tag):
+    return any(map(_is_random_in_lower_case, tag.split()))
+
+
+def _is_random_in_lower_case(word: str) -> bool:
+    if _RANDOM_TAG.fullmatch(word) is None or _HASH_OR_ID.fullmatch(word) or not _is_issued(word):
         return False
-    return _mixes_digits_in(tag) and not _DATED.search(tag) and _bits(tag) >= _LEAST_TAG_BITS
+    return _mixes_digits_in(word) and not _DATED.search(word) and _bits(word) >= _LEAST_TAG_BITS
 
 
 def _is_random(token: str) -> bool:

@@ -20,6 +20,7 @@ import msgspec
 
 from standfast.clock import fresh_secret
 from standfast.errors import InvalidValue, NotFound, Unauthenticated
+from standfast.govern.judge.secrecy import require_no_secret
 from standfast.limits import MAX_CACHED_KEYS, MAX_SCOPES
 from standfast.records.canon import parse, utc_text
 from standfast.records.origins import Origin, checked_origin
@@ -127,6 +128,8 @@ class Keyring:
             raise InvalidValue(
                 what="ApiKey", problem="namespaces and scopes must be lists of names, not a single string"
             )
+        for one in (name, *namespaces, *scopes):
+            require_no_secret(**{"name, namespaces or scopes": one})
         if lifetime is not None and lifetime <= timedelta():
             raise InvalidValue(what="ApiKey", problem="the lifetime must be positive")
         now = self._store.clock.now()

@@ -1,0 +1,99 @@
+"""A secret is put into every parameter of every public call, the process is killed, and the files are
+searched.
+"""
+
+import inspect
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import zlib
+from collections.abc import Iterator
+from pathlib import Path
+
+import apsw
+import pytest
+
+from standfast import Memory
+from standfast.memory.run import Run
+from standfast.recall.index.segment import _DIGEST_BYTES
+from tests.secrecy.calls import SECRET
+from tests.secrecy.doors import DOORS, LIBRARY_CALLS, RUN_CALLS, STORE
+from tests.subprocesses import ROOT
+
+_SECRET = re.compile(SECRET.encode(), re.IGNORECASE)
+# What takes no text of its own: objects, numbers, other calls' answers; and the doors that are tried apart.
+_OTHER_VERBS = {
+    *("at", "checkpoint", "close", "due", "finish_forgetting", "open", "patterns", "receipt", "retry", "run"),
+    *("sweep", "tail", "verify"),
+}
+_OTHER_RUN_VERBS = {"commit", "discard", "lane", "recall_request", "remember_request", "resume", "tool"}
+_NO_TEXT = {"self", "extract", "token_counter"}
+# What must succeed as it stands, or its parameters were never stored.
+_SUCCEEDING = {
+    "http": {"remember", "remember_batch", "add", "recall", "recall_batch", "create_key", "open_run"},
+    "mcp": {
+        "memory_remember",
+        "memory_add",
+        "memory_read",
+        "memory_propose",
+        "create_entities",
+        "add_memory",
+    },
+}
+
+
+def _traces_of_the_secret(folder: Path) -> Iterator[str]:
+    for path in sorted(folder.rglob("*")):
+        name = str(path.relative_to(folder))
+        content = path.read_bytes() if path.is_file() else b""
+        for found in _SECRET.finditer(name.encode() + b"\n" + content):
+            around = (name.encode() + b"\n" + content)[max(0, found.start() - 80) : found.end()]
+            yield f"{name}: {around!r}"
+    # A copy, because a plain connection would write pages without their checksums.
+    copy = shutil.copytree(folder, folder.with_name("copy"))
+    connection = apsw.Connection(str(copy / STORE))
+    for (part,) in connection.execute("SELECT content FROM segment_parts"):
+        if _SECRET.search(zlib.decompress(part[_DIGEST_BYTES:])):
+            yield "a segment of the index"
+    connection.close()
+
+
+@pytest.mark.parametrize("door", DOORS)
+def test_no_byte_of_a_secret_stays_after_it_came_in_by(door: str, tmp_path: Path) -> None:
+    folder = tmp_path / "store"
+    folder.mkdir()
+    ended = subprocess.run(
+        [sys.executable, "-m", "tests.secrecy.doors", door, str(folder)],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+        encoding="utf-8",
+    )
+    answers = dict(line.split(" ") for line in ended.stdout.splitlines() if line.count(" ") == 1)
+
+    assert ended.returncode == -signal.SIGKILL, ended.stderr[-2_000:]
+    assert {name for name in _SUCCEEDING.get(door, ()) if int(answers[name]) >= 300} == set()
+    assert list(_traces_of_the_secret(folder)) == []
+    with Memory.open(str(folder / STORE)) as memory:
+        assert list(memory.verify()) == []
+
+
+@pytest.mark.parametrize(
+    ("kind", "calls", "others"), [(Memory, LIBRARY_CALLS, _OTHER_VERBS), (Run, RUN_CALLS, _OTHER_RUN_VERBS)]
+)
+def test_every_verb_with_every_parameter_is_tried(
+    kind: type, calls: dict[str, dict[str, object]], others: set[str]
+) -> None:
+    verbs = {
+        name
+        for name, member in inspect.getmembers(kind, callable)
+        if not name.startswith("_") and not inspect.isclass(member)
+    }
+
+    assert verbs == calls.keys() | others
+    for name, arguments in calls.items():
+        parameters = inspect.signature(getattr(kind, name)).parameters.keys() - _NO_TEXT
+        assert parameters - arguments.keys() == set(), name
