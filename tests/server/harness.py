@@ -127,7 +127,7 @@ class Served:
         """The first key, which it printed when it was started first."""
         lines = (self.folder / "serve.log").read_text(encoding="utf-8").splitlines()
         printed = [json.loads(line) for line in lines if line.startswith("{")]
-        return next(str(one["key"]) for one in printed if one["key"])
+        return next(str(one["token"]) for one in printed if one["token"])
 
     def standfast(self, *words: str) -> subprocess.CompletedProcess[str]:
         """Run another command on the same store."""

@@ -8,7 +8,7 @@ import pytest
 from starlette.testclient import TestClient
 
 from standfast.server.app import build_full_app
-from standfast.server.edge.context import WorkerThreads
+from standfast.server.edge.admission import CallQueues
 from standfast.server.edge.middleware import TrustedProxies
 from standfast.server.logs import LogFormat, logging_to
 from standfast.server.settings import ServerSettings
@@ -32,7 +32,7 @@ MCP_HEADERS = {"Accept": "application/json, text/event-stream", "Content-Type": 
 @pytest.fixture
 def overloaded(harness: Harness) -> Iterator[TestClient]:
     """A server that takes on no more calls."""
-    app, _ = build_full_app(harness.gateway, threads=WorkerThreads(max_waiting=0))
+    app, _ = build_full_app(harness.gateway, queues=CallQueues(harness.gateway.clock, slots=0, max_waiting=0))
     with TestClient(app, base_url="http://localhost", headers=harness.headers("operator", "*")) as client:
         yield client
 
@@ -204,3 +204,12 @@ def test_metrics_count_authorized_calls_by_namespace_and_show_a_key_its_own(harn
     assert 'standfast_namespace_request_seconds_total{namespace="legal"}' in own
     assert 'namespace="default"' not in own
     assert "secret" not in whole
+
+
+def test_a_body_with_two_lengths_is_refused(public: TestClient) -> None:
+    """A proxy in front may believe the other one, and take a part of the body for a request."""
+    headers = {"Content-Length": "2", "Transfer-Encoding": "chunked", "Content-Type": "application/json"}
+    answer = public.post("/v1/namespaces/default/recall", content=b"{}", headers=headers)
+
+    assert answer.status_code == 400
+    assert "not both" in answer.json()["detail"]

@@ -18,7 +18,7 @@ from pathlib import Path
 
 import pytest
 
-from standfast.limits import MAX_QUEUED_LOG_RECORDS
+from standfast.limits import MAX_QUEUED_LOG_RECORDS, SERVER_THREADS
 from standfast.server import logs
 from standfast.server.logs import LogFormat, handlers_kept, logging_to
 from tests.server.harness import Served
@@ -46,17 +46,26 @@ class Loaded:
             connection = socket.create_connection(("127.0.0.1", self.server.port.number))
             connection.sendall(head.encode() + body)
             self._connections.append(connection)
-        self._wait_for_queue()
+        self.wait_until_waiting(WAITING_CALLS - SERVER_THREADS)
 
-    def _wait_for_queue(self) -> None:
-        """Until the server says that the calls have arrived; its metrics do not wait behind them."""
+    def wait_until_waiting(self, calls: int) -> None:
+        """Until the server says that so many calls wait; its metrics do not wait behind them."""
         import httpx
 
         headers = {"Authorization": f"Bearer {self.server.key}"}
         while True:
             text = httpx.get(f"{self.server.address}/metrics", headers=headers, timeout=20).text
-            if f"standfast_calls_under_way {WAITING_CALLS}" in text:
+            if f"standfast_calls_waiting {calls}\n" in text:
                 return
+
+    def hang_up(self) -> None:
+        """Close every connection without waiting for its answer."""
+        for connection in self._connections:
+            connection.close()
+
+    def unlock(self) -> None:
+        """Let the server write again."""
+        self._lock.execute("ROLLBACK")
 
     @property
     def log(self) -> str:
@@ -74,8 +83,7 @@ class Loaded:
 
     def close(self) -> None:
         """End the server, whatever it does."""
-        for connection in self._connections:
-            connection.close()
+        self.hang_up()
         self._lock.close()
         self.server.process.kill()
 
@@ -96,6 +104,26 @@ def test_a_server_whose_calls_hang_stops_by_itself_and_says_little(loaded: Loade
     assert len(loaded.log) < 5_000
     assert "Traceback" not in loaded.log
     assert "│" not in loaded.log
+
+
+def test_calls_of_clients_that_hung_up_before_their_turn_are_never_made(loaded: Loaded) -> None:
+    import httpx
+
+    loaded.hang_up()
+    loaded.wait_until_waiting(0)
+    loaded.unlock()
+    headers = {"Authorization": f"Bearer {loaded.server.key}"}
+    body = {"text": "Bob likes coffee."}
+    own = httpx.post(
+        f"{loaded.server.address}/v1/namespaces/default/remember", json=body, headers=headers, timeout=60
+    )
+    metrics = httpx.get(f"{loaded.server.address}/metrics", headers=headers, timeout=20).text
+
+    assert own.status_code == 200
+    dropped = (
+        f'standfast_requests_total{{operation="remember",status="499"}} {WAITING_CALLS - SERVER_THREADS}'
+    )
+    assert dropped in metrics
 
 
 def test_a_second_signal_ends_the_server_at_once(tmp_path: Path) -> None:

@@ -38,7 +38,8 @@ from standfast.limits import (
     STOP_SECONDS,
 )
 from standfast.server.access.replicas import Replicas
-from standfast.server.edge.context import ApiContext, WorkerThreads
+from standfast.server.edge.admission import CallQueues
+from standfast.server.edge.context import ApiContext
 from standfast.server.edge.middleware import LOOPBACK_HOSTS, EdgeMiddleware, without_port
 from standfast.server.edge.problems import INTERNAL_ERROR, plain_problem
 from standfast.server.http.api import HttpApi
@@ -349,7 +350,7 @@ def build_app(
     hosts: Iterable[str] | None = None,
     trusted_proxies: Iterable[str] = (),
     tracer: CallTracer | None = None,
-    threads: WorkerThreads | None = None,
+    queues: CallQueues | None = None,
     parts: Sequence[RoutesOf] = (),
     lifespans: Sequence[Lifespan] = (),
 ) -> EdgeMiddleware:
@@ -361,7 +362,7 @@ def build_app(
         parts: Make the routes of further parts.
         lifespans: Context managers that are entered for as long as the application runs.
     """
-    context = ApiContext(gateway, tracer=tracer, threads=threads)
+    context = ApiContext(gateway, tracer=tracer, queues=queues)
     api = HttpApi(context)
 
     @asynccontextmanager
@@ -390,6 +391,7 @@ def build_app(
         metrics=context.metrics,
         hosts=hosts,
         trusted_proxies=trusted_proxies,
+        on_stop=context.queues.stop,
     )
 
 
@@ -398,7 +400,7 @@ def build_full_app(
     *,
     behind_tls: bool = False,
     settings: Settings | None = None,
-    threads: WorkerThreads | None = None,
+    queues: CallQueues | None = None,
 ) -> tuple[EdgeMiddleware, list[str]]:
     """Build the application with every part that is installed, and return it with the paths that it serves.
 
@@ -427,7 +429,7 @@ def build_full_app(
         gateway,
         hosts=LOOPBACK_HOSTS.union(own.host_names),
         trusted_proxies=own.trusted_proxies,
-        threads=threads,
+        queues=queues,
         parts=parts,
         lifespans=lifespans,
     )

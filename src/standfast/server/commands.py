@@ -14,7 +14,7 @@ from rich.table import Column, Table
 from standfast.cli.options import load_settings, namespace_option, opened_store, store_option
 from standfast.cli.output import json_option, print_json
 from standfast.errors import MissingExtra
-from standfast.limits import CALLS_PER_SECOND, MAX_KEY_DAYS, STOP_SECONDS
+from standfast.limits import MAX_KEY_DAYS, STOP_SECONDS
 from standfast.records.origins import Origin
 from standfast.records.scopes import checked_scope
 from standfast.server.access.keys import KEY_ID_CHARS, Keyring
@@ -51,8 +51,7 @@ _ROLES: Final = [role.value for role in KeyRole]
 @click.option(
     "--calls-per-second",
     type=click.FloatRange(min=1),
-    default=CALLS_PER_SECOND,
-    help="Rate limit of each key.",
+    help="Rate limit of each key. [what this process can serve, measured at the start; at most 200]",
 )
 @click.option(
     "--stop-seconds",
@@ -80,7 +79,7 @@ def serve_command(
     *,
     behind_tls: bool,
     host_names: tuple[str, ...],
-    calls_per_second: float,
+    calls_per_second: float | None,
     stop_seconds: float,
     log_format: str,
     log_requests: bool,
@@ -143,16 +142,14 @@ def _print_started(
     address: str, paths: list[str], token: str | None, hosts: Iterable[str], *, as_json: bool
 ) -> None:
     if as_json:
-        print_json({"address": address, "paths": paths, "key": token, "stores": list(hosts)})
+        print_json({"address": address, "paths": paths, "token": token, "stores": list(hosts)})
         return
     click.echo(f"Standfast serves {address} ({', '.join(paths)}). Press Ctrl-C to stop.")
     if "/console" in paths:
         click.echo(f"Console: {address}/console")
     if token is not None:
         click.echo(f"First API key (operator, all namespaces); it is not shown again:\n\n  {token}\n")
-        click.echo(
-            f'Try: curl -H "Authorization: Bearer {token[:6]}…" {address}/v1/namespaces/default/status'
-        )
+        click.echo(f'Try: curl -H "Authorization: Bearer {token}" {address}/v1/namespaces/default/status')
     for host in hosts:
         click.echo(f"Store of its own: {host}; its keys: standfast keys create NAME --store {host}")
     click.echo("More keys: standfast keys create NAME --role agent")

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 from urllib.parse import parse_qsl
 
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response, StreamingResponse
 from starlette.routing import BaseRoute, Route
 
@@ -39,7 +39,8 @@ from standfast.server.console.rendering import (
     redirect,
     static_file,
 )
-from standfast.server.edge.context import ApiContext, peer_of
+from standfast.server.edge.admission import ClientLeft
+from standfast.server.edge.context import CLIENT_LEFT, ApiContext, client_left, peer_of
 from standfast.server.edge.event_streams import EventStreams
 from standfast.server.edge.middleware import CALLER_IN_SCOPE, OPERATION_IN_SCOPE
 from standfast.server.edge.problems import problem_of, status_of
@@ -155,7 +156,7 @@ class Console:
     ) -> Callable[[Request], Awaitable[Response]]:
         async def endpoint(request: Request) -> Response:
             request.scope[OPERATION_IN_SCOPE] = "console"
-            body = await request.body() if request.method == "POST" else b""
+            body = b""
 
             def answer() -> Response:
                 try:
@@ -163,12 +164,22 @@ class Console:
                 except StandfastError as error:
                     return self._error_page(error, request, "form")
 
+            queue = self._api.queues.reads if request.method == "GET" else self._api.queues.writes
             try:
-                return await self._api.threads.run(answer)
+                body = await request.body() if request.method == "POST" else b""
+                name = await self._api.key_threads.run(lambda: self._queue_of(request))
+                return await queue.run(name, answer, gone=lambda: client_left(request))
+            except (ClientLeft, ClientDisconnect):
+                return Response(status_code=CLIENT_LEFT)
             except StandfastError as error:
                 return html("error.html", {"problem": problem_of(error)}, status_of(error))
 
         return endpoint
+
+    def _queue_of(self, request: Request) -> str:
+        """Whose turn a page is: the key's that signed in, or else the peer's."""
+        session = self._login.session_of(request)
+        return session.key_id if session is not None else f"peer {peer_of(request)}"
 
     def _answer(self, request: Request, form: Mapping[str, str], route: PageRoute) -> Response:
         session = self._login.session_of(request)

@@ -1,8 +1,7 @@
 """What the request handlers of the API, the MCP endpoint and the console share."""
 
 import logging
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from typing import Final, TypeVar
 
 import anyio
@@ -11,8 +10,9 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from standfast.errors import Overloaded, StandfastError
-from standfast.limits import HEALTH_THREADS, MAX_WAITING_CALLS, MAX_WAITING_HEALTH_CALLS, SERVER_THREADS
+from standfast.limits import HEALTH_THREADS, MAX_CONNECTIONS, MAX_WAITING_CALLS, MAX_WAITING_HEALTH_CALLS
 from standfast.server.access.permissions import Caller, Permission, namespace_for, require
+from standfast.server.edge.admission import CallQueues
 from standfast.server.edge.middleware import CALLER_IN_SCOPE, ServerMetrics, request_fields
 from standfast.server.edge.problems import is_internal, response_of
 from standfast.server.operations.gateway import Gateway
@@ -20,53 +20,43 @@ from standfast.server.operations.telemetry import CallTracer
 
 log: Final = logging.getLogger("standfast.server")
 _Result = TypeVar("_Result")
+CLIENT_LEFT: Final = 499
+"""The status, in metrics and logs, of a call that was dropped because its client hung up."""
 
 
 class WorkerThreads:
-    """Runs the synchronous operations: a bounded number of threads, and a bounded number of calls that wait
-    for one.
-    """
+    """A few threads for what never waits behind calls: health checks, keys, refusals."""
 
-    def __init__(self, max_threads: int = SERVER_THREADS, max_waiting: int = MAX_WAITING_CALLS) -> None:
-        self._limiter = anyio.CapacityLimiter(max_threads)
+    def __init__(self, max_waiting: int = MAX_WAITING_CALLS) -> None:
+        self._limiter = anyio.CapacityLimiter(HEALTH_THREADS)
         self._max_waiting = max_waiting
-        self.in_progress = 0
+        self._in_progress = 0
 
     async def run(self, work: Callable[[], _Result]) -> _Result:
-        """Run ``work`` in a thread. Raises ``Overloaded`` if too many calls are waiting."""
-        with self.admitted():
-            return await self.run_admitted(work)
-
-    @contextmanager
-    def admitted(self) -> Iterator[None]:
-        """Count a call for as long as the block takes. Raises ``Overloaded`` if there are too many."""
-        if self.in_progress >= self._max_waiting:
-            raise Overloaded(what=f"{self._max_waiting} calls")
-        self.in_progress += 1
+        """Run ``work`` in a thread. Raises ``Overloaded`` if too much is in progress."""
+        if self._in_progress >= self._max_waiting:
+            raise Overloaded(what=f"{self._max_waiting} checks")
+        self._in_progress += 1
         try:
-            yield
+            return await anyio.to_thread.run_sync(work, abandon_on_cancel=False, limiter=self._limiter)
         finally:
-            self.in_progress -= 1
-
-    async def run_admitted(self, work: Callable[[], _Result]) -> _Result:
-        """Run a part of an admitted call in a thread. It is never refused."""
-        # A call finishes even if its client disconnects, so that no effect is left half done.
-        return await anyio.to_thread.run_sync(work, abandon_on_cancel=False, limiter=self._limiter)
+            self._in_progress -= 1
 
 
 class ApiContext:
     """The gateway, worker threads, metrics and tracer of one server.
 
-    Health checks, metrics and refusals have threads of their own, so that they never wait behind calls.
+    Health checks, metrics, keys and refusals have threads of their own, so that they never wait behind calls.
     """
 
     def __init__(
-        self, gateway: Gateway, *, tracer: CallTracer | None = None, threads: WorkerThreads | None = None
+        self, gateway: Gateway, *, tracer: CallTracer | None = None, queues: CallQueues | None = None
     ) -> None:
         self.gateway = gateway
-        self.threads = threads or WorkerThreads()
-        self.health_threads = WorkerThreads(HEALTH_THREADS, MAX_WAITING_HEALTH_CALLS)
-        self._refusal_threads = WorkerThreads(HEALTH_THREADS)
+        self.queues = queues or CallQueues(gateway.clock)
+        self.health_threads = WorkerThreads(MAX_WAITING_HEALTH_CALLS)
+        self.key_threads = WorkerThreads()
+        self._refusal_threads = WorkerThreads(MAX_CONNECTIONS)
         self.metrics = ServerMetrics(gateway.metrics)
         self.tracer = tracer or CallTracer()
         self.open_streams = 0
@@ -98,9 +88,9 @@ class ApiContext:
     ) -> Response:
         """The same as ``refuse``, from the event loop.
 
-        Never raises ``Overloaded``: the calls' threads are not used.
+        Never raises ``Overloaded``: there are threads for all connections' refusals.
         """
-        return await self._refusal_threads.run_admitted(
+        return await self._refusal_threads.run(
             lambda: self.refuse(error, request, operation, namespace, interface=interface)
         )
 
@@ -130,6 +120,12 @@ class ApiContext:
                 "%s: %s [%s]", operation, error, error.code, extra={"fields": request_fields(request.scope)}
             )
         return response_of(error)
+
+
+async def client_left(request: Request) -> None:
+    """Return once the client of a request has hung up. The body must have been read, if it is needed."""
+    while (await request.receive())["type"] != "http.disconnect":
+        pass
 
 
 def peer_of(request: Request) -> str:

@@ -52,7 +52,7 @@ class EventStreams:
         try:
             if context.open_streams >= MAX_EVENT_STREAMS:
                 raise Overloaded(what=f"{MAX_EVENT_STREAMS} streams of events")
-            caller, after = await context.threads.run(lambda: self._begin(request, authenticate))
+            caller, after = await context.key_threads.run(lambda: self._begin(request, authenticate))
         except StandfastError as error:
             return await context.refusal(
                 error, request, Permission.EVENTS.value, None, interface=self._interface

@@ -11,7 +11,7 @@ import logging
 import re
 import threading
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractAsyncContextManager
 from typing import Any, Final
 from urllib.parse import unquote_to_bytes
@@ -33,6 +33,8 @@ OPERATION_IN_SCOPE: Final = "standfast.operation"
 CALLER_IN_SCOPE: Final = "standfast.caller"
 NAMESPACE_IN_SCOPE: Final = "standfast.namespace"
 """The namespace that an authorized call is for."""
+ARRIVED_IN_SCOPE: Final = "standfast.arrived"
+"""When the head of a request had arrived, by the monotonic clock."""
 STOPPING_IN_SCOPE: Final = "standfast.stopping"
 REQUEST_ID_IN_SCOPE: Final = "standfast.request_id"
 REQUEST_ID_HEADER: Final = "X-Request-Id"
@@ -146,6 +148,7 @@ class EdgeMiddleware:
             name.
         trusted_proxies: Addresses or networks whose ``X-Forwarded-For`` is believed.
         body_seconds: How long a client may take to send the body of a request.
+        on_stop: Called, maybe in a signal handler, when the server begins to stop.
     """
 
     def __init__(
@@ -158,6 +161,7 @@ class EdgeMiddleware:
         hosts: Iterable[str] | None = None,
         trusted_proxies: Iterable[str] = (),
         body_seconds: float = BODY_SECONDS,
+        on_stop: Callable[[], None] = lambda: None,
     ) -> None:
         self._app = app
         self._clock = clock
@@ -167,6 +171,7 @@ class EdgeMiddleware:
         self._proxies = TrustedProxies(trusted_proxies)
         self._body_seconds = body_seconds
         self._buffered_bytes = 0
+        self._on_stop = on_stop
         self._is_stopping = False
 
     def lifespan(self) -> AbstractAsyncContextManager[Any]:
@@ -174,8 +179,9 @@ class EdgeMiddleware:
         return self._app.router.lifespan_context(self._app)
 
     def stop(self) -> None:
-        """Let responses that do not end by themselves end now."""
+        """Let responses that do not end by themselves end now, and refuse the calls that wait."""
         self._is_stopping = True
+        self._on_stop()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass one request on, or refuse it."""
@@ -185,7 +191,7 @@ class EdgeMiddleware:
         scope[REQUEST_ID_IN_SCOPE] = self._request_id(scope)
         scope[STOPPING_IN_SCOPE] = lambda: self._is_stopping
         exchange = _Exchange(self, scope, receive, send)
-        started = self._clock.monotonic()
+        started = scope[ARRIVED_IN_SCOPE] = self._clock.monotonic()
         self._metrics.in_progress += 1
         try:
             await self._handle(exchange)
@@ -242,6 +248,9 @@ class EdgeMiddleware:
             unquote_to_bytes(scope.get("raw_path") or b"").decode()
         except UnicodeDecodeError:
             raise _RequestRefused(400, "The path is not valid UTF-8.") from None
+        if "content-length" in headers and "transfer-encoding" in headers:
+            # A proxy may believe the other one: what it takes for a body would be a request to us.
+            raise _RequestRefused(400, "Send Content-Length or Transfer-Encoding, not both.")
         declared = headers.get("content-length", "0")
         if not (declared.isascii() and declared.isdigit()) or int(declared[:12]) > MAX_BODY_BYTES:
             raise _too_large()

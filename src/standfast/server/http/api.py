@@ -11,7 +11,7 @@ from typing import Any, Final, get_args, get_type_hints
 from urllib.parse import parse_qsl
 
 import msgspec
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import BaseRoute, Route
 from starlette.types import Receive, Scope, Send
@@ -30,10 +30,11 @@ from standfast.optimize.prompts.overrides import PromptOverride
 from standfast.records.canon import normal_string, parse
 from standfast.records.vocabulary import Value
 from standfast.server.access.permissions import Caller, Permission
-from standfast.server.edge.context import ApiContext
+from standfast.server.edge.admission import ClientLeft
+from standfast.server.edge.context import CLIENT_LEFT, ApiContext, client_left
 from standfast.server.edge.event_streams import EVENTS_PATH, EventStreams
 from standfast.server.edge.middleware import (
-    CALLER_IN_SCOPE,
+    ARRIVED_IN_SCOPE,
     METRICS_TYPE,
     NAMESPACE_IN_SCOPE,
     OPERATION_IN_SCOPE,
@@ -44,9 +45,6 @@ from standfast.server.http.endpoints import ENDPOINTS, REQUEST_KEY_HEADER, VERSI
 from standfast.server.http.open_runs import OpenRuns
 from standfast.server.http.openapi import openapi_document
 
-# The key is checked before a longer body is read. For a short one that would only cost a second turn in a
-# thread.
-_SHORT_BODY_BYTES: Final = 16 << 10
 _MAX_QUERY_FIELDS: Final = 20
 _REQUEST_KEY: Final = re.compile(f"[!-~]{{1,{MAX_NAME_CHARS}}}")
 _INTEGER: Final = re.compile("0|-?[1-9][0-9]{0,15}")
@@ -92,19 +90,26 @@ class HttpApi:
         request.scope[OPERATION_IN_SCOPE] = endpoint.name
         namespace = request.path_params.get("namespace")
         try:
-            if endpoint.has_body and _declared_bytes(request) > _SHORT_BODY_BYTES:
-                await context.threads.run(lambda: context.authorize(request, endpoint.permission, namespace))
+            # Only the holders of keys may wait, and no body of a stranger is read.
+            caller = await context.key_threads.run(
+                lambda: context.authorize(request, endpoint.permission, namespace)
+            )
             body = await request.body() if endpoint.has_body else b""
-            return await context.threads.run(lambda: self._run(request, endpoint, body))
+            queue = context.queues.reads if endpoint.reads else context.queues.writes
+            return await queue.run(
+                caller.key_id,
+                lambda: self._run(request, endpoint, caller, body),
+                gone=lambda: client_left(request),
+                arrived_at=request.scope.get(ARRIVED_IN_SCOPE),
+            )
+        except (ClientLeft, ClientDisconnect):
+            return Response(status_code=CLIENT_LEFT)
         except StandfastError as error:
             return await context.refusal(error, request, endpoint.permission.value, namespace)
 
-    def _run(self, request: Request, endpoint: Endpoint, body: bytes) -> Response:
+    def _run(self, request: Request, endpoint: Endpoint, caller: Caller, body: bytes) -> Response:
         context = self._context
         namespace = request.path_params.get("namespace")
-        caller = request.scope.get(CALLER_IN_SCOPE)
-        if caller is None:
-            caller = context.authorize(request, endpoint.permission, namespace)
         request.scope[NAMESPACE_IN_SCOPE] = namespace
         if endpoint.has_body and not _is_json(request):
             return plain_problem(415, "Send the body as application/json.")
@@ -175,10 +180,8 @@ class HttpApi:
             "ledger_entries": ("Entries of the ledger up to the newest commit.", float(entries)),
             "open_runs": ("Runs that clients hold open.", float(len(self.runs))),
             "requests_under_way": ("Requests in progress.", float(context.metrics.in_progress)),
-            "calls_under_way": (
-                "Calls in a worker thread, or waiting for one.",
-                float(context.threads.in_progress),
-            ),
+            "calls_under_way": ("Calls that run now.", float(context.queues.running)),
+            "calls_waiting": ("Calls that wait for their turn.", float(context.queues.waiting)),
         }
         commits: list[str] = []
         if caller.covers_all:
@@ -216,12 +219,6 @@ class _EndpointApp:
 
 def _is_json(request: Request) -> bool:
     return request.headers.get("content-type", "").partition(";")[0].strip().lower() == "application/json"
-
-
-def _declared_bytes(request: Request) -> int:
-    """The declared length of the body. A body without one counts as long."""
-    declared = request.headers.get("content-length", "")
-    return int(declared[:12]) if declared.isascii() and declared.isdigit() else _SHORT_BODY_BYTES + 1
 
 
 def _ledger_seq(digits: str) -> int:

@@ -94,6 +94,11 @@ class Endpoint:
         return "body" in self.parameters
 
     @property
+    def reads(self) -> bool:
+        """Whether the operation only reads, so that it computes and hardly waits."""
+        return self.method == "GET" or self.permission is Permission.RECALL
+
+    @property
     def takes_request_key(self) -> bool:
         """Whether the request may have an ``Idempotency-Key``."""
         return "request_key" in self.parameters

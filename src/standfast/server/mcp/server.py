@@ -209,7 +209,7 @@ class _McpEndpoint:
         self._app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        request = Request(scope)
+        request = Request(scope, receive)
         scope[OPERATION_IN_SCOPE] = "mcp"
         context = self._context
         if not is_same_origin(request):
@@ -218,9 +218,10 @@ class _McpEndpoint:
             await response(scope, receive, send)
             return
         try:
-            # The SDK runs the tools in threads of its own; they count as calls too.
-            with context.threads.admitted():
-                await context.threads.run_admitted(lambda: context.authenticate(request))
+            caller = await context.key_threads.run(lambda: context.authenticate(request))
+            # The SDK runs the tools in threads of its own; they count as calls too. It reads the body itself,
+            # so whether the client has left can't be watched here.
+            async with context.queues.mcp.turn(caller.key_id):
                 await self._app(scope, receive, send)
         except StandfastError as error:
             response = await context.refusal(error, request, "call", None, interface="mcp")

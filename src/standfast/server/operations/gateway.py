@@ -7,7 +7,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from functools import cache
-from typing import Self
+from typing import Final, Self
 
 from standfast.bench.settings import BenchSettings
 from standfast.errors import InvalidValue, Overloaded, StandfastError, StoreError
@@ -19,6 +19,7 @@ from standfast.limits import (
     FAILED_CALLS_PER_SECOND,
     MAX_NAME_CHARS,
     MAX_NAMESPACES_HELD,
+    MIN_CALLS_PER_SECOND,
 )
 from standfast.memory import Memory
 from standfast.optimize.opening import open_overrides
@@ -32,6 +33,10 @@ from standfast.server.access.replicas import Replicas
 from standfast.server.operations.telemetry import Histogram, NamespaceMetrics
 from standfast.settings import Settings
 from standfast.wiring import memory_in, open_memory, signers_of
+
+_MEASURED_QUERY: Final = "What do I prefer?"
+_MEASURED_CALLS: Final = 50
+_MEASURED_SECONDS: Final = 0.2
 
 
 class Gateway:
@@ -94,9 +99,18 @@ class Gateway:
         self._verifying = threading.Lock()
 
     @classmethod
-    def open(cls, settings: Settings, *, create: bool, calls_per_second: float = CALLS_PER_SECOND) -> Self:
-        """Open the store that the settings name. With ``create``, a missing store is created."""
+    def open(
+        cls, settings: Settings, *, create: bool, calls_per_second: float | None = CALLS_PER_SECOND
+    ) -> Self:
+        """Open the store that the settings name.
+
+        Args:
+            create: Whether a missing store is created.
+            calls_per_second: The limit of each key; None measures what this process can serve.
+        """
         home = open_memory(settings, create=create)
+        if calls_per_second is None:
+            calls_per_second = servable_per_second(home)
         at = settings.section(PromptSettings).overrides
         return cls(
             home,
@@ -198,6 +212,24 @@ class Gateway:
                     self.replicas.leave()
         finally:
             self.home.close()
+
+
+def servable_per_second(memory: Memory) -> float:
+    """How many calls a second this process can serve, measured by recalls of the store's own records.
+
+    The first recall fills caches, and is not counted. Where recall is switched off, nothing can be measured.
+    """
+    clock = memory.store.clock
+    try:
+        memory.recall(_MEASURED_QUERY)
+    except StandfastError:
+        return CALLS_PER_SECOND
+    began, calls = clock.monotonic(), 0
+    while calls < _MEASURED_CALLS and clock.monotonic() - began < _MEASURED_SECONDS:
+        memory.recall(_MEASURED_QUERY)
+        calls += 1
+    per_second = calls / max(clock.monotonic() - began, 1e-9)
+    return min(max(per_second, MIN_CALLS_PER_SECOND), CALLS_PER_SECOND)
 
 
 def _check_namespace(namespace: str) -> None:
