@@ -42,7 +42,7 @@ def _served(folder: Path) -> Iterator[tuple[str, str, int]]:
     assert server.stdout is not None
     try:
         started = json.loads(server.stdout.readline())
-        yield started["address"], started["key"], server.pid
+        yield started["address"], started["token"], server.pid
     finally:
         server.terminate()
         server.wait()

@@ -38,8 +38,8 @@ class ClientLeft(Exception):
     """The client hung up before its call began; the call was dropped."""
 
 
-class _Caller:
-    """What is known of one caller: its waiting calls, and how much it was served."""
+class _Line:
+    """The queue of one caller, and how much the caller was served."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -77,8 +77,8 @@ class FairQueue:
         self._max_waiting = max_waiting
         self._max_wait_seconds = max_wait_seconds
         self._limiter = anyio.CapacityLimiter(max(1, slots))
-        self._callers: OrderedDict[str, _Caller] = OrderedDict()
-        self._queued: dict[str, _Caller] = {}
+        self._callers: OrderedDict[str, _Line] = OrderedDict()
+        self._queued: dict[str, _Line] = {}
         self.running = 0
         self._served_floor = 0.0
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -135,11 +135,11 @@ class FairQueue:
                 if not turn.done():
                     turn.set_exception(Overloaded(what="it is stopping"))
 
-    def _seen(self, name: str) -> _Caller:
+    def _seen(self, name: str) -> _Line:
         now = self._clock.monotonic()
         caller = self._callers.get(name)
         if caller is None:
-            caller = self._callers[name] = _Caller(name)
+            caller = self._callers[name] = _Line(name)
         self._callers.move_to_end(name)
         if caller.is_idle:
             caller.served_seconds = max(caller.served_seconds, self._served_floor)
@@ -150,20 +150,20 @@ class FairQueue:
                 del self._callers[oldest]
         return caller
 
-    def _may_start(self, caller: _Caller) -> bool:
+    def _may_start(self, caller: _Line) -> bool:
         if self.running >= self._slots:
             return False
         is_alone = self.running == caller.running and not self._has_recent_other(caller)
         return is_alone or caller.running < self._slots - self._kept_free
 
-    def _has_recent_other(self, caller: _Caller) -> bool:
+    def _has_recent_other(self, caller: _Line) -> bool:
         since = self._clock.monotonic() - _RECENT_SECONDS
         for one in reversed(self._callers.values()):
             if one is not caller:
                 return one.seen_at >= since or not one.is_idle
         return False
 
-    def _start(self, caller: _Caller) -> float:
+    def _start(self, caller: _Line) -> float:
         """Give a caller a place, and return the seconds that it was charged with."""
         self._served_floor = max(self._served_floor, caller.served_seconds)
         # Charged in advance with what its calls took so far, so that free places go to different callers.
@@ -173,7 +173,7 @@ class FairQueue:
         self.running += 1
         return charged
 
-    def _end(self, caller: _Caller, seconds: float, charged: float) -> None:
+    def _end(self, caller: _Line, seconds: float, charged: float) -> None:
         caller.served_seconds += seconds - charged
         caller.mean_seconds += (seconds - caller.mean_seconds) / _MEAN_PARTS
         caller.running -= 1
@@ -191,14 +191,14 @@ class FairQueue:
             if not turn.done():
                 turn.set_result(self._start(caller))
 
-    def _leave(self, caller: _Caller, turn: "asyncio.Future[float]") -> None:
+    def _leave(self, caller: _Line, turn: "asyncio.Future[float]") -> None:
         if turn in caller.waiting:
             caller.waiting.remove(turn)
             self.waiting -= 1
             if not caller.waiting:
                 del self._queued[caller.name]
 
-    async def _wait(self, caller: _Caller, gone: Gone | None, arrived_at: float) -> float:
+    async def _wait(self, caller: _Line, gone: Gone | None, arrived_at: float) -> float:
         """Wait for a turn, and return what it was charged with."""
         if self._is_stopping:
             raise Overloaded(what="it is stopping")
