@@ -133,6 +133,7 @@ def as_memory(record: Record, score: float | None = None) -> dict[str, Any]:
         "hash": fingerprint(record.text),
         "created_at": record.ts_utc if created is None else created,
         "updated_at": None if created is None else record.ts_utc,
+        "trust": record.origin.value,
     }
     if score is not None:
         shape["score"] = score

@@ -8,5 +8,6 @@ from standfast.adapters.importing import (
     import_file as import_file,
 )
 from standfast.adapters.langgraph import StandfastStore as StandfastStore
-from standfast.adapters.mem0 import Mem0Memory as Mem0Memory
+from standfast.adapters.mem0 import AsyncMem0Memory as AsyncMem0Memory, Mem0Memory as Mem0Memory
+from standfast.adapters.on_refusal import OnRefusal as OnRefusal
 from standfast.adapters.openai_agents import StandfastSession as StandfastSession
