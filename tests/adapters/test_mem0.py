@@ -112,6 +112,8 @@ def test_delete_all_takes_one_user_and_needs_an_id(mem0: Mem0Memory) -> None:
     left = len(mem0.get_all(user_id="ada")["results"])
     mem0.delete_all(user_id=" ada ")
 
+    mem0.delete_all(user_id="nobody")
+
     assert left == 2
     assert _texts(mem0.get_all(user_id="ada")) == []
     assert _texts(mem0.get_all(user_id="bob")) == ["Bob keeps bees."]

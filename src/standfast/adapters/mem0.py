@@ -370,7 +370,7 @@ class Mem0Memory:
         ids = EntityIds.of(user_id=user_id, agent_id=agent_id, run_id=run_id)
         if ids.is_one_scope:
             # Everything goes in one erasure, also what was refused or waits, however much it is.
-            self.memory.forget(scope=ids.scope, reason=_DELETED)
+            self._erase(ids.scope, _DELETED)
         while records := list(islice(self._records(ids), _DELETED_AT_ONCE)):
             self._forget([MemoryPlace(record.scope, record.memory_id) for record in records])
         return {"message": "Memories deleted successfully!"}
@@ -394,7 +394,7 @@ class Mem0Memory:
         The ledger keeps that something was there.
         """
         for scope in _OUTER_SCOPES:
-            self.memory.forget(scope=scope, reason="reset through mem0's verbs")
+            self._erase(scope, "reset through mem0's verbs")
 
     def chat(self, query: str) -> str:
         """mem0 has no chat either: recall, and ask your own model."""
@@ -429,6 +429,11 @@ class Mem0Memory:
         if record is None:
             raise InvalidValue(what="memory_id", problem=f"there is no memory {place.public_id!r:.120}")
         return record
+
+    def _erase(self, scope: str, reason: str) -> None:
+        """Erase all of a scope. That there is nothing is no mistake here, as in mem0."""
+        if self.memory.forget(scope=scope, rehearse=True).rows:
+            self.memory.forget(scope=scope, reason=reason)
 
     def _forget(self, places: Sequence[MemoryPlace]) -> None:
         def attempt() -> None:
