@@ -80,7 +80,7 @@ class EntityIds:
     @property
     def scope(self) -> str:
         """The scope that memories with these ids are written to."""
-        return "/".join(f"{_PREFIXES[name]}/{_segment(one)}" for name, one in self.given.items())
+        return "/".join(f"{_PREFIXES[name]}/{scope_segment(one)}" for name, one in self.given.items())
 
     @property
     def read_scopes(self) -> tuple[str, ...]:
@@ -88,10 +88,10 @@ class EntityIds:
         ``read_metadata``.
         """
         if self.user_id is not None:
-            within = self.scope if self.is_one_scope else f"user/{_segment(self.user_id)}"
+            within = self.scope if self.is_one_scope else f"user/{scope_segment(self.user_id)}"
             return (within,)
         if self.agent_id is not None:
-            return (f"agent/{_segment(self.agent_id)}", "user")
+            return (f"agent/{scope_segment(self.agent_id)}", "user")
         return ("agent", self.scope, "user")
 
     @property
@@ -154,7 +154,7 @@ def _checked_id(name: str, given: object) -> str | None:
     return text
 
 
-def _segment(entity_id: str) -> str:
+def scope_segment(entity_id: str) -> str:
     """The id as a segment of a scope.
 
     One that can't be a segment becomes a digest, which no id that can be begins like.

@@ -171,7 +171,7 @@ def test_delete_erases_the_content_and_the_history_shows_it() -> None:
     graph_store.put(("users", "ada"), "prefs", {"theme": "dark"})
     graph_store.delete(("users", "ada"), "prefs")
 
-    versions = graph_store.memory.history("langgraph/users/ada/prefs")
+    versions = graph_store.memory.history("langgraph/users/ada/prefs", scope="user/ada")
     assert {(one.action, one.record) for one in versions} == {("WRITE", None), ("EXPIRE", None)}
     assert "dark" not in str([record.text for record in graph_store.memory.records(at=1)])
 
@@ -345,13 +345,13 @@ def test_forgetting_a_scope_or_an_item_reaches_the_times_at_which_items_expire()
     store = StandfastStore(memory)
     for key in ("a", "b"):
         store.put(("users", "ada"), key, {"text": f"Ada likes {key}."}, ttl=5)
-    subjects = [record.memory_id for record in memory.records() if record.band == "LEDGER"]
-    memory.forget(subjects[0], reason="asked for")
+    subjects = [record.memory_id for record in memory.records(scope="user/ada") if record.band == "LEDGER"]
+    memory.forget(subjects[0], scope="user/ada", reason="asked for")
 
     assert [row.key for row in memory.store.scan(memory.namespace, prefix="ttl/")] == [
-        f"ttl/shared//{subjects[1]}"
+        f"ttl/user/ada//{subjects[1]}"
     ]
-    memory.forget(scope="shared", reason="asked for")
+    memory.forget(scope="user/ada", reason="asked for")
     assert list(memory.store.scan(memory.namespace, prefix="ttl/")) == []
     held = memory.store.versions_by_key(memory.namespace, prefix="ttl/")
     assert [one for versions in held for one in versions if one.content is not None] == []

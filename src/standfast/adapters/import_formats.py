@@ -23,7 +23,7 @@ from typing import Any, Final
 
 import msgspec
 
-from standfast.adapters.langgraph_items import KIND, ref_of, subject_of, text_of
+from standfast.adapters.langgraph_items import KIND, NamespaceScopes, ref_of, subject_of, text_of
 from standfast.entity_ids import ENTITY_IDS, EntityIds, stored_metadata
 from standfast.errors import InvalidValue, StandfastError
 from standfast.limits import MAX_IMPORT_BYTES, MAX_METADATA_CHARS, MAX_NAME_CHARS, MAX_VALUE_BYTES
@@ -178,6 +178,7 @@ def _langgraph_fact(where: str, row: Any) -> RememberRequest:
     return RememberRequest.of(
         text_of(namespace, row["key"], row["value"]),
         subject=subject,
+        scope=NamespaceScopes().of(namespace),
         source={"kind": "doc", "id": f"{KIND}:{subject}"[:MAX_NAME_CHARS]},
         refs=[ref_of(namespace, row["key"], row["value"], created_at=created)],
     )

@@ -2,28 +2,40 @@
 
     graph = builder.compile(store=StandfastStore(Memory.open("agent.db")))
 
-The puts of a batch are one commit. Each put is judged; a rejected one raises ``PutRefused`` with the reasons.
-A delete is a ``forget``. A search with a query is ranked as ``Memory.recall`` ranks, or by the embeddings of
-the ``index`` configuration. An unchanged item is not written again. Namespaces and keys mean what they mean
-in LangGraph's own stores. ``langgraph_items.py`` says how an item becomes a record.
+The puts of a batch are one commit. Each put is judged; a rejected one raises ``PutRefused`` with the reasons,
+or is left out, or stored without its secrets (``on_refusal``). Items are in the scope that their namespace
+names, so ``memory.forget(scope="user/ada", …)`` erases them with everything else about Ada. A delete is a
+``forget``. A search with a query is ranked as ``Memory.recall`` ranks, or by the embeddings of the ``index``
+configuration. An unchanged item is not written again. Namespaces and keys mean what they mean in LangGraph's
+own stores. ``langgraph_items.py`` says how an item becomes a record.
 """
 
 import asyncio
 import logging
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Future, InvalidStateError
 from contextlib import ExitStack, suppress
 from datetime import datetime, timedelta
-from typing import Final
+from typing import Any, Final
 
-from standfast.adapters.langgraph_items import ItemPath, StoredItem, exact_json, ref_of, subject_of, text_of
-from standfast.errors import CommitAborted, InvalidValue, MissingExtra, PutRefused, StandfastError
-from standfast.memory import Memory
+from standfast.adapters.langgraph_items import (
+    ItemPath,
+    NamespaceScopes,
+    StoredItem,
+    exact_json,
+    ref_of,
+    subject_of,
+    text_of,
+)
+from standfast.adapters.on_refusal import OnRefusal
+from standfast.errors import CommitAborted, InvalidValue, MissingExtra, StandfastError
+from standfast.memory import Memory, Run
 from standfast.records.canon import utc_text
+from standfast.records.origins import Origin
 from standfast.records.rows import RowKind
-from standfast.records.scopes import SHARED, scoped_key
-from standfast.records.vocabulary import ActionType, Remembered, Verdict, VisibilityMode
+from standfast.records.scopes import scoped_key
+from standfast.records.vocabulary import ActionType, Remembered, Verdict, VisibilityMode, member_of
 from standfast.store.commit import Commit, Write
 
 try:
@@ -50,6 +62,27 @@ _log: Final = logging.getLogger("standfast.adapters")
 DEFAULT_SWEEP_MINUTES: Final = 5.0
 _REFRESHED_PART: Final = 16
 _MAX_TTL_MINUTES: Final = 1_000_000_000
+SourceRule = Callable[[tuple[str, ...], str, dict[str, Any]], Mapping[str, Any] | None]
+
+
+class TrustedItem(Item):
+    """LangGraph's ``Item``, with the trust of whoever put it: trusted, ordinary or untrusted."""
+
+    __slots__ = ("trust",)
+
+    def __init__(self, *, trust: Origin, **fields: Any) -> None:
+        super().__init__(**fields)
+        self.trust = trust
+
+
+class TrustedSearchItem(SearchItem):
+    """LangGraph's ``SearchItem``, with the trust of whoever put it."""
+
+    __slots__ = ("trust",)
+
+    def __init__(self, *, trust: Origin, **fields: Any) -> None:
+        super().__init__(**fields)
+        self.trust = trust
 
 
 class StandfastStore(BaseStore):
@@ -65,6 +98,13 @@ class StandfastStore(BaseStore):
             embedder.
         ttl: LangGraph's configuration of expiry. Expired items are not shown; ``sweep_ttl`` erases them, and
             ``start_ttl_sweeper`` does so at intervals.
+        scope: The scope of an item: a template of the labels of its namespace, such as ``"user/{0}"``. By
+            default the label behind ``user`` or ``users`` is a user; see ``NamespaceScopes``.
+        source: Where the items come from: a mapping such as ``{"kind": "tool", "id": "crawler"}``, or a
+            function of namespace, key and value that returns one. It decides the ``trust`` of an item. By
+            default they are the agent's own word, which is ordinary.
+        max_origin: The most that an item may be trusted, whatever its source says.
+        on_refusal: What becomes of a put that the judge refuses: ``"raise"``, ``"skip"`` or ``"redact"``.
     """
 
     supports_ttl = True
@@ -77,7 +117,15 @@ class StandfastStore(BaseStore):
         agent: str | None = None,
         index: IndexConfig | None = None,
         ttl: TTLConfig | None = None,
+        scope: str | None = None,
+        source: Mapping[str, Any] | SourceRule | None = None,
+        max_origin: Origin | str = Origin.TRUSTED,
+        on_refusal: OnRefusal | str = OnRefusal.RAISE,
     ) -> None:
+        self._scopes = NamespaceScopes(scope)
+        self._source = source
+        self._max_origin = member_of(Origin, max_origin, what="max_origin")
+        self._on_refusal = OnRefusal.of(on_refusal)
         self.memory = memory
         self.ttl_config = ttl
         self._workflow = workflow
@@ -166,7 +214,14 @@ class StandfastStore(BaseStore):
 
     def _items(self, at: int, *, shows_expired: bool = False) -> SnapshotItems:
         now = None if shows_expired else self.memory.store.clock.now()
-        return SnapshotItems(self.memory, at, fields=self._fields, embedded=self._embedded, hides_at=now)
+        return SnapshotItems(
+            self.memory,
+            at,
+            fields=self._fields,
+            embedded=self._embedded,
+            hides_at=now,
+            scopes=self._scopes,
+        )
 
     def _refresh(self, items: SnapshotItems) -> None:
         """Move the time at which items that were read expire, if the configuration says so.
@@ -177,10 +232,10 @@ class StandfastStore(BaseStore):
             return
         now = self.memory.store.clock.now()
         writes = []
-        for subject, (expires, minutes) in items.to_refresh.items():
+        for key, (expires, minutes) in items.to_refresh.items():
             later = now + timedelta(minutes=minutes)
             if later - expires >= timedelta(minutes=minutes / _REFRESHED_PART):
-                writes.append(self._ttl_write(subject, ActionType.MERGE, later, minutes))
+                writes.append(self._ttl_write(key, ActionType.MERGE, later, minutes))
         # If someone else wrote the same rows meanwhile, that was a refresh, or a put, as well.
         with suppress(CommitAborted):
             self._commit_rows(items.at, writes)
@@ -198,72 +253,88 @@ class StandfastStore(BaseStore):
                 )
             )
 
-    def _ttl_write(self, subject: str, action: ActionType, expires: datetime, minutes: float) -> Write:
-        key = scoped_key(RowKind.TTL, SHARED, subject)
+    def _ttl_write(self, key: str, action: ActionType, expires: datetime, minutes: float) -> Write:
         content = {"expires_at": utc_text(expires), "minutes": minutes}
         return Write.of(self.memory.namespace, key, action, content)
 
     def _ttl_writes(self, op: PutOp, subject: str, items: SnapshotItems) -> list[Write]:
         """What a put changes about the item's expiry."""
-        known = items.ttl_of(subject)
+        scope = self._scopes.of(op.namespace)
+        known, key = items.ttl_of(scope, subject), scoped_key(RowKind.TTL, scope, subject)
         if op.value is not None and op.ttl is not None:
             now = self.memory.store.clock.now()
             action = ActionType.WRITE if known is None else ActionType.MERGE
-            return [self._ttl_write(subject, action, now + timedelta(minutes=op.ttl), op.ttl)]
+            return [self._ttl_write(key, action, now + timedelta(minutes=op.ttl), op.ttl)]
         if known is None:
             return []
-        key = scoped_key(RowKind.TTL, SHARED, subject)
         return [Write.of(self.memory.namespace, key, ActionType.EXPIRE)]
 
     def _put(self, puts: dict[ItemPath, PutOp]) -> None:
         """Commit the puts. A conflict is retried: a put does not depend on anything that was read."""
         subjects = {subject_of(namespace, key) for namespace, key in puts}
-        rejected = self.memory.retry(lambda: self._commit(puts), key=min(subjects))
-        if rejected:
+        is_kept = self._on_refusal is not OnRefusal.RAISE
+        rejected = self.memory.retry(lambda: self._commit(puts, keep_rejected=is_kept), key=min(subjects))
+        if rejected and not is_kept:
             # The batch is not committed, but the rejections are, so that they can be inspected and counted.
             self._commit({path: puts[path] for path in rejected}, keep_rejected=True)
-            (namespace, key), remembered = next(iter(rejected.items()))
-            raise PutRefused(
-                subject=subject_of(namespace, key),
-                verdict=remembered.verdict.value,
-                reasons="; ".join(remembered.reasons),
+        for (namespace, key), remembered in rejected.items():
+            self._on_refusal.refused(
+                subject_of(namespace, key), remembered.reasons, verdict=remembered.verdict.value
             )
 
-    def _commit(
-        self, puts: dict[ItemPath, PutOp], *, keep_rejected: bool = False
-    ) -> dict[ItemPath, Remembered]:
+    def _commit(self, puts: dict[ItemPath, PutOp], *, keep_rejected: bool) -> dict[ItemPath, Remembered]:
         """Commit the puts in one run and return the rejected ones; if there are any, commit only if
         ``keep_rejected``.
         """
         rejected = {}
         writes: list[Write] = []
         with self.memory.run(
-            workflow=self._workflow, mode=VisibilityMode.BUFFERED_WRITE, agent=self._agent
+            workflow=self._workflow,
+            mode=VisibilityMode.BUFFERED_WRITE,
+            agent=self._agent,
+            max_origin=self._max_origin,
         ) as run:
             items = self._items(run.identity.memory_snapshot_id, shows_expired=True)
             for (namespace, key), op in puts.items():
-                current, subject = items.get(namespace, key), subject_of(namespace, key)
-                if op.value is None:
-                    if current is not None:
-                        # This erases when the item would expire as well.
-                        run.forget(subject, reason="deleted through LangGraph's store")
-                        continue
-                elif current is None or _is_changed(current, op):
-                    created = None if current is None or items.is_expired(current) else current.created_at
-                    remembered = run.remember(
-                        text_of(namespace, key, op.value),
-                        subject=subject,
-                        refs=[ref_of(namespace, key, op.value, created_at=created, index=op.index)],
-                    )
+                scope, subject = self._scopes.of(namespace), subject_of(namespace, key)
+                stored = items.versions(namespace, key)
+                current = stored[0] if stored else None
+                if op.value is not None and (current is None or self._is_changed(current, op)):
+                    is_new = current is None or items.is_expired(current)
+                    remembered = self._remember(run, op, created_at=None if is_new else current.created_at)
                     if remembered.verdict is Verdict.VOID:
                         rejected[namespace, key] = remembered
                         continue
+                # This erases when the items would expire as well.
+                gone = [one for one in stored if op.value is None or one.scope != scope]
+                for place, name in sorted({(one.scope, one.memory_id.partition("@")[0]) for one in gone}):
+                    run.forget(name, reason="deleted through LangGraph's store", scope=place)
+                if op.value is None and stored:
+                    continue
                 writes += self._ttl_writes(op, subject, items)
             if rejected and not keep_rejected:
                 run.discard()
             elif run.commit(extra_writes=writes) is None:
                 self._commit_rows(run.identity.memory_snapshot_id, writes)
         return rejected
+
+    def _remember(self, run: Run, op: PutOp, *, created_at: datetime | None) -> Remembered:
+        assert op.value is not None
+        value = self._on_refusal.prepared(op.value)
+        return run.remember(
+            text_of(op.namespace, op.key, value),
+            subject=subject_of(op.namespace, op.key),
+            scope=self._scopes.of(op.namespace),
+            source=self._source(op.namespace, op.key, value) if callable(self._source) else self._source,
+            refs=[ref_of(op.namespace, op.key, value, created_at=created_at, index=op.index)],
+        )
+
+    def _is_changed(self, current: StoredItem, op: PutOp) -> bool:
+        """Whether a put says anything new: a value, what is searched, or a place."""
+        index = tuple(op.index) if isinstance(op.index, list) else op.index
+        value = exact_json(self._on_refusal.prepared(op.value))
+        is_moved = current.scope != self._scopes.of(op.namespace)
+        return is_moved or exact_json(current.value) != value or current.index != index
 
 
 class TtlSweeper:
@@ -344,11 +415,6 @@ class _Sweeping:
             _log.exception("Expired LangGraph items could not be erased. The next sweep tries again.")
 
 
-def _is_changed(current: StoredItem, op: PutOp) -> bool:
-    index = tuple(op.index) if isinstance(op.index, list) else op.index
-    return exact_json(current.value) != exact_json(op.value) or current.index != index
-
-
 def _answer(items: SnapshotItems, op: Op) -> Result:
     if isinstance(op, PutOp):
         return None
@@ -356,7 +422,7 @@ def _answer(items: SnapshotItems, op: Op) -> Result:
         item = items.get(op.namespace, op.key)
         if item is not None and op.refresh_ttl:
             items.was_read(item)
-        return None if item is None else Item(**item.fields())
+        return None if item is None else TrustedItem(**item.fields(), trust=item.trust)
     if isinstance(op, SearchOp):
         return _search(items, op)
     if isinstance(op, ListNamespacesOp):
@@ -377,7 +443,7 @@ def _search(items: SnapshotItems, op: SearchOp) -> list[SearchItem]:
     page = scored[op.offset : end]
     for _, item in page if op.refresh_ttl else ():
         items.was_read(item)
-    return [SearchItem(**item.fields(), score=score) for score, item in page]
+    return [TrustedSearchItem(**item.fields(), score=score, trust=item.trust) for score, item in page]
 
 
 def _namespaces(items: SnapshotItems, op: ListNamespacesOp) -> list[tuple[str, ...]]:

@@ -8,14 +8,19 @@ because json-v1 rounds floats and normalises strings, and a value must come back
 """
 
 import json
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
+from itertools import pairwise
 from typing import Any, Final, Self
 from urllib.parse import quote
 
+from standfast.entity_ids import scope_segment
 from standfast.errors import InvalidValue
 from standfast.records.canon import fingerprint_of_bytes, normal_string
+from standfast.records.origins import Origin
+from standfast.records.scopes import SHARED, checked_scope
 from standfast.records.vocabulary import Record
 
 ItemPath = tuple[tuple[str, ...], str]
@@ -26,6 +31,49 @@ KIND: Final = "langgraph"
 LONG_PREFIX: Final = "langgraph#"
 # A band with a byte budget appends a number to the subject; the whole must still be a valid name.
 _MOST_SUBJECT_CHARS: Final = 200
+_USER: Final = "user"
+_USER_LABELS: Final = ("user", "users")
+_LABEL_NUMBER: Final = re.compile(r"\{(\d)\}")
+
+
+class NamespaceScopes:
+    """Which scope the items of a LangGraph namespace are in, so that ``forget(scope="user/ada")`` reaches
+    them.
+
+    Args:
+        template: A scope in which ``{0}`` is the first label of the namespace, ``{1}`` the second, and so on:
+            ``"user/{0}"`` for namespaces such as ``("ada", "memories")``. Without one, the label behind
+            ``user`` or ``users`` is a user: ``("users", "ada", "chats")`` is in ``user/ada``. A namespace
+            that is too short, or names no user, is in ``shared``.
+    """
+
+    def __init__(self, template: str | None = None) -> None:
+        self._template = template
+        if template is not None:
+            checked_scope(_LABEL_NUMBER.sub("label", template))
+        numbers = [int(found) for found in _LABEL_NUMBER.findall(template or "")]
+        self._needed_labels = max(numbers, default=-1) + 1
+        self.outer = _USER if template is None else _LABEL_NUMBER.split(template)[0].rstrip("/")
+        """The scope above all others that the rule gives; empty if there is none, or it is only one."""
+        if template is not None and not numbers:
+            self.outer = ""
+
+    def of(self, namespace: tuple[str, ...]) -> str:
+        """The scope of the items in a namespace."""
+        if self._template is None:
+            pairs = pairwise(namespace)
+            user = next((label for before, label in pairs if before in _USER_LABELS), None)
+            return SHARED if user is None else f"{_USER}/{scope_segment(user)}"
+        if len(namespace) < self._needed_labels:
+            return SHARED
+        scope = _LABEL_NUMBER.sub(lambda found: scope_segment(namespace[int(found[1])]), self._template)
+        return checked_scope(scope)
+
+    def is_known_from(self, prefix: tuple[str, ...]) -> bool:
+        """Whether all namespaces with this prefix are in one scope, that of the prefix itself."""
+        if self._template is None:
+            return self.of(prefix) != SHARED
+        return len(prefix) >= self._needed_labels
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,6 +81,8 @@ class StoredItem:
     """An item as memory holds it.
 
     Attributes:
+        scope: Where in the memory it is; see ``NamespaceScopes``.
+        trust: How far whoever put it is trusted.
         index: The paths that a search with a query looks at; False for none, None for the store's default.
     """
 
@@ -43,6 +93,8 @@ class StoredItem:
     updated_at: datetime
     memory_id: str
     subject: str
+    scope: str = SHARED
+    trust: Origin = Origin.ORDINARY
     index: tuple[str, ...] | bool | None = None
 
     @classmethod
@@ -73,6 +125,8 @@ class StoredItem:
             updated_at=updated,
             memory_id=record.memory_id,
             subject=record.subject,
+            scope=record.scope,
+            trust=record.origin,
             index=tuple(index) if isinstance(index, list) else index if isinstance(index, bool) else None,
         )
 

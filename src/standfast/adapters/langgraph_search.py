@@ -3,7 +3,7 @@ embeddings.
 """
 
 import operator
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any, Final
 
@@ -11,17 +11,25 @@ import numpy as np
 from langgraph.store.base import IndexConfig
 from langgraph.store.base.embed import ensure_embeddings, get_text_at_path
 
-from standfast.adapters.langgraph_items import LONG_PREFIX, ItemPath, StoredItem, subject_of, subject_prefix
+from standfast.adapters.langgraph_items import (
+    LONG_PREFIX,
+    ItemPath,
+    NamespaceScopes,
+    StoredItem,
+    subject_of,
+    subject_prefix,
+)
 from standfast.errors import InvalidValue
-from standfast.limits import MAX_RECALL_TOKENS
+from standfast.limits import MAX_RECALL_TOKENS, MAX_SCOPES
 from standfast.memory import Memory
 from standfast.recall.analysis import DEFAULT_LANGUAGE, analyzer_of, words_of
 from standfast.recall.lexical import BEST_SCORE
 from standfast.recall.packing import SNAPSHOT_BITS
 from standfast.records.canon import parse
+from standfast.records.origins import Origin
 from standfast.records.requests import RECALLED_BANDS, RecallRequest
 from standfast.records.rows import RowKind
-from standfast.records.scopes import SHARED, scoped_key
+from standfast.records.scopes import SHARED, name_in, prefix_in, prefix_of, scoped_key
 from standfast.records.vocabulary import Band
 from standfast.store.protocol import Version
 from standfast.store.stored_records import record_of
@@ -29,6 +37,7 @@ from standfast.store.stored_records import record_of
 _MAX_EMBEDDED_TEXTS: Final = 1 << 16
 _WHOLE: Final = ("$",)
 _FIRST_RANKED: Final = 64
+_Rank = tuple[bool, bool, bool, tuple[int, int, str]]
 _COMPARISONS: Final[dict[str, Callable[[Any, Any], bool]]] = {
     "$gt": operator.gt,
     "$gte": operator.ge,
@@ -165,6 +174,8 @@ class SnapshotItems:
         fields: The paths that searches look at, for items that name none.
         embedded: Ranks by embeddings; None to rank by words.
         hides_at: Items that have expired by then are not shown; None to show all.
+        scopes: Which scope the items of a namespace are in. Items of an earlier version, which put all of
+            them into ``shared``, are found as well.
     """
 
     def __init__(
@@ -175,67 +186,101 @@ class SnapshotItems:
         fields: tuple[str, ...] | None,
         embedded: EmbeddedTexts | None,
         hides_at: datetime | None,
+        scopes: NamespaceScopes,
     ) -> None:
         self._memory = memory
         self.at = at
         self._fields = fields
         self._embedded = embedded
         self._hides_at = hides_at
+        self.scopes = scopes
         self._ttls: dict[str, tuple[datetime, float]] | None = None
         self.to_refresh: dict[str, tuple[datetime, float]] = {}
 
-    def ttl_of(self, subject: str) -> tuple[datetime, float] | None:
+    def ttl_of(self, scope: str, subject: str) -> tuple[datetime, float] | None:
         """When an item expires, and how many minutes it is kept; None if it does not expire."""
         if self._ttls is None:
-            prefix = scoped_key(RowKind.TTL, SHARED, "")
+            prefix = prefix_of(RowKind.TTL)
             rows = self._memory.store.scan(self._memory.namespace, prefix=prefix, at=self.at)
-            contents = {row.key[len(prefix) :]: parse(row.content or b"") for row in rows}
+            contents = {row.key: parse(row.content or b"") for row in rows}
             self._ttls = {
                 name: (datetime.fromisoformat(one["expires_at"]), float(one["minutes"]))
                 for name, one in contents.items()
             }
-        return self._ttls.get(subject)
+        return self._ttls.get(scoped_key(RowKind.TTL, scope, subject))
 
     def is_expired(self, item: StoredItem) -> bool:
         """Whether an item has expired by now."""
-        ttl = self.ttl_of(item.subject)
+        ttl = self.ttl_of(item.scope, item.subject)
         return ttl is not None and ttl[0] <= (self._hides_at or self._memory.store.clock.now())
 
     def was_read(self, item: StoredItem) -> None:
         """Note that reading an item moves the time at which it expires."""
-        if (ttl := self.ttl_of(item.subject)) is not None:
-            self.to_refresh[item.subject] = ttl
+        if (ttl := self.ttl_of(item.scope, item.subject)) is not None:
+            self.to_refresh[scoped_key(RowKind.TTL, item.scope, item.subject)] = ttl
 
     def _is_shown(self, item: StoredItem | None) -> bool:
         return item is not None and (self._hides_at is None or not self.is_expired(item))
 
     def get(self, namespace: tuple[str, ...], key: str) -> StoredItem | None:
         """The item at a path; None if there is none."""
-        subject, store = subject_of(namespace, key), self._memory.store
-        keys = [scoped_key(band, SHARED, subject) for band in RECALLED_BANDS]
-        rows = store.read(self._memory.namespace, keys, at=self.at)
-        # A band with a byte budget holds several numbered versions of a subject.
-        numbered = store.scan(
-            self._memory.namespace, prefix=scoped_key(Band.LEDGER, SHARED, f"{subject}@"), at=self.at
-        )
-        versions = [rows[key] for key in keys if key in rows] or sorted(numbered, key=_age)[-1:]
-        return next(filter(self._is_shown, (StoredItem.of(record_of(version)) for version in versions)), None)
+        found = self.versions(namespace, key)
+        return found[0] if found and self._is_shown(found[0]) else None
+
+    def versions(self, namespace: tuple[str, ...], key: str) -> list[StoredItem]:
+        """What is stored at a path, the one that counts first; see ``_rank``."""
+        subject, found = subject_of(namespace, key), list[Version]()
+        for scope in dict.fromkeys((self.scopes.of(namespace), SHARED)):
+            for band in RECALLED_BANDS:
+                name = scoped_key(band, scope, subject)
+                found += self._memory.store.read(self._memory.namespace, [name], at=self.at).values()
+                # A band with a byte budget holds several numbered versions of a subject. What an untrusted
+                # source says about it has an id of its own.
+                for mark in "@~":
+                    found += self._memory.store.scan(
+                        self._memory.namespace, prefix=f"{name}{mark}", at=self.at
+                    )
+        items = ((StoredItem.of(record_of(version)), version) for version in found)
+        ranked = [(self._rank(item, version), item) for item, version in items if item is not None]
+        return [item for _, item in sorted(ranked, key=lambda one: one[0], reverse=True)]
 
     def below(self, namespace_prefix: tuple[str, ...]) -> list[StoredItem]:
-        """The items in and below a namespace, by namespace and key: the newest version of each, law before
-        the rest.
+        """The items in and below a namespace, by namespace and key: of each, the version that counts."""
+        best: dict[ItemPath, tuple[_Rank, StoredItem]] = {}
+        for band in RECALLED_BANDS:
+            for version in self._rows_below(band, namespace_prefix):
+                item = StoredItem.of(record_of(version))
+                if item is None or item.namespace[: len(namespace_prefix)] != namespace_prefix:
+                    continue
+                path, rank = (item.namespace, item.key), self._rank(item, version)
+                # In another scope than its own, it is what somebody else wrote under its name.
+                is_item = item.scope in (self.scopes.of(item.namespace), SHARED)
+                if is_item and (path not in best or best[path][0] < rank):
+                    best[path] = rank, item
+        return [best[path][1] for path in sorted(best) if self._is_shown(best[path][1])]
+
+    def _rank(self, item: StoredItem, version: Version) -> _Rank:
+        """Which of the records of one path counts: law before the rest; what somebody untrusted put only if
+        nobody else did; what is in the item's own scope before ``shared``, where an earlier version of the
+        store put every item; then the newest.
         """
-        newest: dict[ItemPath, StoredItem] = {}
-        for band in reversed(RECALLED_BANDS):
-            for prefix in (subject_prefix(namespace_prefix), LONG_PREFIX):
-                rows = self._memory.store.scan(
-                    self._memory.namespace, prefix=scoped_key(band, SHARED, prefix), at=self.at
-                )
-                for version in sorted(rows, key=_age):
-                    item = StoredItem.of(record_of(version))
-                    if item is not None and item.namespace[: len(namespace_prefix)] == namespace_prefix:
-                        newest[item.namespace, item.key] = item
-        return [newest[path] for path in sorted(newest) if self._is_shown(newest[path])]
+        is_law = prefix_in(version.key) == Band.VAULT
+        is_own = item.scope == self.scopes.of(item.namespace)
+        return is_law, item.trust is not Origin.UNTRUSTED, is_own, _age(version)
+
+    def _rows_below(self, band: Band, namespace_prefix: tuple[str, ...]) -> Iterator[Version]:
+        """The rows that may hold an item in or below a namespace."""
+        store, namespace = self._memory.store, self._memory.namespace
+        subjects = (subject_prefix(namespace_prefix), LONG_PREFIX)
+        own = (self.scopes.of(namespace_prefix),)
+        for scope in dict.fromkeys((*own, SHARED)):
+            for subject in subjects:
+                yield from store.scan(namespace, prefix=scoped_key(band, scope, subject), at=self.at)
+        if not self.scopes.is_known_from(namespace_prefix):
+            outer = prefix_of(band, self.scopes.outer) if self.scopes.outer else prefix_of(band)
+            for row in store.scan(namespace, prefix=outer, at=self.at):
+                if name_in(row.key).startswith(subjects):
+                    yield row
 
     def ranked(
         self, query: str, items: list[StoredItem], count: int
@@ -250,7 +295,13 @@ class SnapshotItems:
         wanted = {item.memory_id: item for item in items if shown_by_index(item, self._fields, query)}
         view, most = self._memory.at(self.at), max(count, _FIRST_RANKED)
         while True:
-            request = RecallRequest(query=query, tokens=MAX_RECALL_TOKENS, max_items=most)
+            request = RecallRequest(
+                query=query,
+                tokens=MAX_RECALL_TOKENS,
+                max_items=most,
+                scopes=_recalled_scopes(items),
+                least_origin=Origin.UNTRUSTED,
+            )
             candidates = view.answer(request).explanation.items
             found: dict[str, float | None] = {
                 candidate.memory_id: (candidate.as_json()["score"] >> SNAPSHOT_BITS) / BEST_SCORE
@@ -262,6 +313,14 @@ class SnapshotItems:
             most *= 4
         others = [(None, item) for item in items if item.memory_id not in found]
         return [*((score, wanted[memory_id]) for memory_id, score in found.items()), *others]
+
+
+def _recalled_scopes(items: Sequence[StoredItem]) -> tuple[str, ...]:
+    """The scopes of some items; if they are too many for a recall, those above them."""
+    scopes = tuple({item.scope for item in items})
+    if len(scopes) > MAX_SCOPES:
+        scopes = tuple({scope.partition("/")[0] for scope in scopes})
+    return scopes
 
 
 def _age(version: Version) -> tuple[int, int, str]:
