@@ -9,7 +9,9 @@ from anthropic.lib.tools import ToolError
 from anthropic.tools.memory import BetaLocalFilesystemMemoryTool
 
 from standfast.adapters.anthropic_memory import StandfastMemoryTool
+from standfast.errors import InvalidValue
 from standfast.memory import Memory
+from tests.memory.conftest import SECRET
 
 NOTES = "/memories/notes.txt"
 TEXT = "Ada drinks tea.\nBob drinks milk.\nAda keeps bees.\n"
@@ -113,6 +115,64 @@ def test_what_the_judge_rejects_is_not_stored_and_claude_is_told(tool: Standfast
     assert created.startswith("error: The memory was not stored: ")
     assert inserted.startswith("error: The memory was not stored: ")
     assert ATTACK not in tool.call({"command": "view", "path": NOTES})
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "".join(f"Guest {number} of house {number * 7} drinks tea.\n" for number in range(2_000)),
+        " ".join(f"第{number}位客人住在{number * 7}号，喝茶，养蜜蜂🐝。" for number in range(1_500)),
+    ],
+)
+def test_a_file_of_any_size_comes_back_is_edited_shrinks_and_goes(
+    tool: StandfastMemoryTool, text: str
+) -> None:
+    tool.call({"command": "create", "path": NOTES, "file_text": text})
+    whole = tool.call({"command": "view", "path": NOTES})
+    tool.call({"command": "insert", "path": NOTES, "insert_line": 0, "insert_text": "First."})
+    inserted = tool.call({"command": "view", "path": NOTES})
+    tool.call({"command": "rename", "old_path": NOTES, "new_path": "/memories/moved.txt"})
+    moved = tool.call({"command": "view", "path": "/memories/moved.txt"})
+    parts = [one.subject for one in tool.memory.records(scope="user/ada") if one.band == "LEDGER"]
+    tool.call({"command": "delete", "path": "/memories/moved.txt"})
+
+    assert whole.split("\n", 1)[1] == "\n".join(
+        f"{number:>6}\t{line}" for number, line in enumerate(text.split("\n"), 1)
+    )
+    assert "     1\tFirst." in inserted
+    assert moved.split("\n", 1)[1] == inserted.split("\n", 1)[1]
+    assert len(parts) > len(text) / 2_100
+    assert [one for one in tool.memory.records(scope="user/ada") if one.band == "LEDGER"] == []
+
+
+def test_a_file_that_shrinks_leaves_no_part_behind(tool: StandfastMemoryTool) -> None:
+    filler = "".join(f"Line {number} of the list.\n" for number in range(400))
+    tool.call({"command": "create", "path": NOTES, "file_text": f"{filler}END"})
+    tool.call({"command": "str_replace", "path": NOTES, "old_str": filler, "new_str": "Short. "})
+
+    assert tool.call({"command": "view", "path": NOTES}).endswith("     1\tShort. END")
+    assert [one.subject for one in tool.memory.records(scope="user/ada") if one.band == "LEDGER"] == [
+        "memories/notes.txt"
+    ]
+    assert "list" not in tool.memory.recall("list", scope="user/ada").text
+
+
+def test_a_secret_is_redacted_on_request_and_otherwise_refused_wherever_it_stands() -> None:
+    memory = Memory.open(":memory:")
+    guests = "".join(f"Guest {number} of house {number * 7} drinks tea. " for number in range(200))
+    text = f"{guests}Her token is {SECRET} and she sails."
+    redacting = StandfastMemoryTool(memory, scope="user/ada", on_refusal="redact")
+    redacting.call({"command": "create", "path": NOTES, "file_text": text})
+    shown = redacting.call({"command": "view", "path": NOTES})
+
+    assert SECRET not in shown
+    assert "and she sails." in shown
+    with pytest.raises(ToolError, match="not stored"):
+        redacting.call({"command": "create", "path": "/memories/a", "file_text": ATTACK})
+    with pytest.raises(ToolError, match="not stored"):
+        StandfastMemoryTool(memory).call({"command": "create", "path": NOTES, "file_text": text})
+    with pytest.raises(InvalidValue, match="raise or redact"):
+        StandfastMemoryTool(memory, on_refusal="skip")
 
 
 def test_a_file_comes_back_exactly_and_keeps_its_history(tool: StandfastMemoryTool) -> None:

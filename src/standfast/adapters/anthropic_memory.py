@@ -4,19 +4,24 @@ and versioned.
     tool = StandfastMemoryTool(Memory.open("agent.db"), scope="user/ada")
     runner = client.beta.messages.tool_runner(model=…, messages=[…], tools=[tool])
 
-Each file is one record; its path is the subject, e.g. ``memories/notes/tea.md``. A directory exists while a
-file is in it. What the judge does not accept is not stored, and Claude is told why. ``memory.recall`` finds
-the files as well.
+Each file is one record; its path is the subject, e.g. ``memories/notes/tea.md``. A long file has further
+parts, which are records of their own (``memories#2/notes/tea.md``). A directory exists while a file is in it.
+What the judge does not accept is not stored, and Claude is told why. ``memory.recall`` finds the files as
+well.
 """
 
 import json
 from collections.abc import Callable, Mapping
-from typing import Final
+from typing import Final, NamedTuple
 
-from standfast.errors import MissingExtra
+from standfast.adapters.on_refusal import OnRefusal
+from standfast.errors import InvalidValue, MissingExtra
+from standfast.govern.judge.secrecy import redacted_json
 from standfast.memory import Memory, Run
+from standfast.memory.messages import cut_text
+from standfast.records.origins import Origin
 from standfast.records.scopes import SHARED, checked_scope, scoped_key
-from standfast.records.vocabulary import Band, Record, VisibilityMode
+from standfast.records.vocabulary import Band, Record, VisibilityMode, member_of
 from standfast.store.stored_records import record_of
 
 try:
@@ -37,6 +42,8 @@ _SUBJECTS: Final = "memories"
 _KIND: Final = "memory-file"
 _WORKFLOW: Final = "memory-tool"
 _MAX_PATH_CHARS: Final = 200
+# A part is judged with its JSON, in which a character may take twelve, and stays within what the judge reads.
+_PART_CHARS: Final = 2_000
 _LISTED_LEVELS: Final = 2
 _LINE_WIDTH: Final = 6
 _FIELDS: Final[Mapping[str, frozenset[str]]] = {
@@ -55,11 +62,26 @@ class StandfastMemoryTool(BetaAbstractMemoryTool):
     Args:
         memory: Where the files are stored.
         scope: Whose files they are, e.g. ``"user/ada"``. Nothing outside of it is shown or changed.
+        on_refusal: What becomes of a file that the judge refuses: ``"raise"``, the default, tells Claude why;
+            ``"redact"`` stores it without its secrets, and tells why if it is refused all the same.
+        max_origin: The most that the files may be trusted: the agent's own word is ordinary.
     """
 
-    def __init__(self, memory: Memory, *, scope: str = SHARED) -> None:
+    def __init__(
+        self,
+        memory: Memory,
+        *,
+        scope: str = SHARED,
+        on_refusal: OnRefusal | str = OnRefusal.RAISE,
+        max_origin: Origin | str = Origin.ORDINARY,
+    ) -> None:
         super().__init__()
         self.memory = memory
+        self._on_refusal = OnRefusal.of(on_refusal)
+        if self._on_refusal is OnRefusal.SKIP:
+            problem = "a model must be told that its file was not stored; use raise or redact"
+            raise InvalidValue(what="on_refusal", problem=problem)
+        self._max_origin = member_of(Origin, max_origin, what="max_origin")
         self.scope = checked_scope(scope)
 
     def call(self, input: object) -> str:  # noqa: A002  # The SDK's name.
@@ -191,11 +213,27 @@ class StandfastMemoryTool(BetaAbstractMemoryTool):
 
     def _files(self) -> dict[tuple[str, ...], str]:
         """The content of every file, by path."""
+        parts, counts = self._parts(), dict[tuple[str, ...], int]()
+        for (path, number), part in parts.items():
+            if number == 1:
+                counts[path] = part.count
+        found = {
+            path: [parts[path, number] for number in range(1, count + 1) if (path, number) in parts]
+            for path, count in counts.items()
+        }
+        return {
+            path: "".join(part.content for part in found[path])
+            for path in sorted(found)
+            if len(found[path]) == counts[path]
+        }
+
+    def _parts(self) -> dict[tuple[tuple[str, ...], int], "_Part"]:
+        """The parts of every file, by path and number."""
         self.memory.require_readable("read files")
-        prefix = scoped_key(Band.LEDGER, self.scope, f"{_SUBJECTS}/")
+        prefix = scoped_key(Band.LEDGER, self.scope, _SUBJECTS)
         rows = self.memory.store.scan(self.memory.namespace, prefix=prefix)
-        found = (_file_of(record_of(row)) for row in rows)
-        return dict(sorted(one for one in found if one is not None))
+        found = (_part_of(record_of(row)) for row in rows)
+        return {(part.path, part.number): part for part in found if part is not None}
 
     def _content(self, shown: str) -> tuple[tuple[str, ...], str]:
         path, files = _checked(shown), self._files()
@@ -209,36 +247,62 @@ class StandfastMemoryTool(BetaAbstractMemoryTool):
         """Carry out a change in one commit; nothing of it if the judge does not accept all of it."""
 
         def attempt() -> None:
-            with self.memory.run(workflow=_WORKFLOW, mode=VisibilityMode.BUFFERED_WRITE) as run:
+            with self.memory.run(
+                workflow=_WORKFLOW, mode=VisibilityMode.BUFFERED_WRITE, max_origin=self._max_origin
+            ) as run:
                 change(run)
 
         self.memory.retry(attempt, key=f"{_WORKFLOW} {self.scope}")
 
     def _remember(self, run: Run, path: tuple[str, ...], content: str) -> None:
-        answer = run.remember(
-            f"{_shown(path)}:\n{content}",
-            subject=_subject(path),
-            scope=self.scope,
+        pieces = cut_text(self._on_refusal.prepared(content), max_chars=_PART_CHARS)
+        for number, piece in enumerate(pieces, 1):
             # json-v1 normalises texts, and a file must come back as it was written.
-            refs=[{"kind": _KIND, "content": json.dumps(content)}],
-        )
-        if answer.known is None and Band.LEDGER not in answer.bands:
-            raise ToolError(f"The memory was not stored: {'; '.join(answer.reasons)}")
+            ref = {"kind": _KIND, "content": json.dumps(piece)}
+            if number == 1 < len(pieces):
+                ref["parts"] = str(len(pieces))
+            # Two equal parts must not be taken for one record.
+            title = _shown(path) if number == 1 else f"{_shown(path)}, part {number}"
+            answer = run.remember(
+                f"{title}:\n{piece}", subject=_subject(path, number), scope=self.scope, refs=[ref]
+            )
+            if answer.known is None and Band.LEDGER not in answer.bands:
+                raise ToolError(f"The memory was not stored: {'; '.join(answer.reasons)}")
+        if self._on_refusal is OnRefusal.RAISE and redacted_json(content) != content:
+            # It crosses the end of a part, so no part shows it.
+            raise ToolError("The memory was not stored: it holds a secret. Leave it out")
+        self._forget(run, [path], beyond=len(pieces))
 
-    def _forget(self, run: Run, paths: list[tuple[str, ...]]) -> None:
-        for path in paths:
-            run.forget(_subject(path), reason="deleted with the memory tool", scope=self.scope)
+    def _forget(self, run: Run, paths: list[tuple[str, ...]], *, beyond: int = 0) -> None:
+        """Forget the parts of files behind this many."""
+        gone = sorted(one for one in self._parts() if one[0] in paths and one[1] > beyond)
+        for path, number in gone:
+            run.forget(_subject(path, number), reason="deleted with the memory tool", scope=self.scope)
 
 
-def _file_of(record: Record) -> tuple[tuple[str, ...], str] | None:
-    """Path and content of a file; None for a record that is none, or that somebody forged."""
+class _Part(NamedTuple):
+    """A part of a file, and how many the first one says that there are."""
+
+    path: tuple[str, ...]
+    number: int
+    content: str
+    count: int
+
+
+def _part_of(record: Record) -> _Part | None:
+    """The part of a file that a record holds; None for a record that is none, or that somebody forged."""
     ref = next((ref for ref in record.refs if ref.get("kind") == _KIND), None)
+    folder, _, below = (record.subject or "").partition("/")
+    mark = folder.removeprefix(_SUBJECTS)
     try:
+        number = int(mark.removeprefix("#")) if mark else 1
         content = json.loads(ref["content"]) if ref is not None else None
-        path = _checked(f"/{record.subject}")
+        count = int(ref.get("parts", "1")) if ref is not None else 1
+        path = _checked(f"{_ROOT}/{below}")
     except (KeyError, TypeError, ValueError, ToolError):
         return None
-    return (path, content) if isinstance(content, str) and path else None
+    is_part = isinstance(content, str) and path and record.subject == _subject(path, number)
+    return _Part(path, number, content, count) if is_part else None
 
 
 def _checked(shown: str) -> tuple[str, ...]:
@@ -259,8 +323,8 @@ def _require_file_name(shown: str, path: tuple[str, ...]) -> None:
     _checked(_shown(path))
 
 
-def _subject(path: tuple[str, ...]) -> str:
-    return "/".join((_SUBJECTS, *path))
+def _subject(path: tuple[str, ...], number: int = 1) -> str:
+    return "/".join((_SUBJECTS if number == 1 else f"{_SUBJECTS}#{number}", *path))
 
 
 def _shown(path: tuple[str, ...]) -> str:

@@ -99,6 +99,23 @@ def read_messages(messages: Iterable[Any]) -> list[ReadMessage]:
     return [_read(message, number, names) for number, message in enumerate(messages)]
 
 
+def passages_of(messages: Iterable[Mapping[str, Any]]) -> list[list[Passage]]:
+    """What each message says, of any length, cut into passages.
+
+    Raises:
+        InvalidValue: One of them is no message. Its number, from 0, is named.
+    """
+    names: dict[str, str] = {}
+    passages = []
+    for number, message in enumerate(messages):
+        try:
+            said = _joined(_passages(message, names))
+        except _UnreadableMessage as problem:
+            raise InvalidValue(what=f"message {number}", problem=str(problem)) from None
+        passages.append([cut for one in said for cut in _cut(one)])
+    return passages
+
+
 def _read(message: Any, number: int, names: dict[str, str]) -> ReadMessage:
     """Read one message. ``names`` has the tools of the calls so far, by call id."""
     dump = getattr(message, "model_dump", None)
