@@ -2,6 +2,7 @@
 
 import re
 import shlex
+import subprocess
 from collections import Counter
 from fnmatch import fnmatch
 from pathlib import Path
@@ -56,16 +57,18 @@ def test_console_snippets_print_what_they_show(
 ) -> None:
     """``$ standfast …`` lines are run and must print the lines below them; ``…`` stands for any text.
 
-    The page's Python snippets run first, in the same folder.
+    A line that writes a file, ``$ echo … > FILE``, is run by a shell. The page's Python snippets run first, in
+    the same folder.
     """
     monkeypatch.chdir(tmp_path)
-    Path("facts.jsonl").write_text('{"memory_id":"m1","text":"VAT is 19 %."}\n', encoding="utf-8")
     _run_python(page)
     for fence in _fences(page, "console"):
         for block in re.split(r"^\$ ", fence.content, flags=re.MULTILINE)[1:]:
             call, _, expected = block.partition("\n")
             piped, _, line = call.rpartition(" | ")
             words = shlex.split(line)
+            if words[0] == "echo":
+                subprocess.run(["sh", "-c", line], check=True)
             if words[0] != "standfast":
                 continue
             stdin = shlex.split(piped)[-1] if piped else None

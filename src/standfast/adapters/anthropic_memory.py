@@ -216,7 +216,7 @@ class StandfastMemoryTool(BetaAbstractMemoryTool):
         parts, counts = self._parts(), dict[tuple[str, ...], int]()
         for (path, number), part in parts.items():
             if number == 1:
-                counts[path] = part.count
+                counts[path] = part.of_parts
         found = {
             path: [parts[path, number] for number in range(1, count + 1) if (path, number) in parts]
             for path, count in counts.items()
@@ -286,7 +286,7 @@ class _Part(NamedTuple):
     path: tuple[str, ...]
     number: int
     content: str
-    count: int
+    of_parts: int
 
 
 def _part_of(record: Record) -> _Part | None:
@@ -301,8 +301,9 @@ def _part_of(record: Record) -> _Part | None:
         path = _checked(f"{_ROOT}/{below}")
     except (KeyError, TypeError, ValueError, ToolError):
         return None
-    is_part = isinstance(content, str) and path and record.subject == _subject(path, number)
-    return _Part(path, number, content, count) if is_part else None
+    if not isinstance(content, str) or not path or record.subject != _subject(path, number):
+        return None
+    return _Part(path, number, content, count)
 
 
 def _checked(shown: str) -> tuple[str, ...]:

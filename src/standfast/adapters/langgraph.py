@@ -300,8 +300,8 @@ class StandfastStore(BaseStore):
                 stored = items.versions(namespace, key)
                 current = stored[0] if stored else None
                 if op.value is not None and (current is None or self._is_changed(current, op)):
-                    is_new = current is None or items.is_expired(current)
-                    remembered = self._remember(run, op, created_at=None if is_new else current.created_at)
+                    created = None if current is None or items.is_expired(current) else current.created_at
+                    remembered = self._remember(run, op, created_at=created)
                     if remembered.verdict is Verdict.VOID:
                         rejected[namespace, key] = remembered
                         continue
