@@ -269,7 +269,7 @@ def test_the_async_twin_has_the_same_verbs_and_gathers(tmp_path: Path) -> None:
             await memory.update(memory_id=added[0]["results"][0]["id"], text="Crate 0 is empty.")
             found = await memory.search("crate", filters={"user_id": "u0"})
             await memory.delete_all(user_id="u0")
-            with pytest.raises(NotImplementedError, match="ask a model"):
+            with pytest.raises(InvalidValue, match="ask a model"):
                 await memory.chat("Hello")
             with pytest.raises(InvalidValue, match="did you mean filters"):
                 await memory.search("crate", filter={})  # type: ignore[call-arg]  # That is the point.

@@ -57,8 +57,8 @@ def test_console_snippets_print_what_they_show(
 ) -> None:
     """``$ standfast …`` lines are run and must print the lines below them; ``…`` stands for any text.
 
-    A line that writes a file, ``$ echo … > FILE``, is run by a shell. The page's Python snippets run first, in
-    the same folder.
+    A line that writes a file, ``$ echo … > FILE``, is run by a shell. The page's Python snippets run first,
+    in the same folder.
     """
     monkeypatch.chdir(tmp_path)
     _run_python(page)

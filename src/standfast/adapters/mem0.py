@@ -138,6 +138,11 @@ class Mem0Memory:
             self._tell_once(f"mem0's setting {name} is not used: no model and no vector store is needed.")
         return place if isinstance(place, str) else str(place)
 
+    def _report(self, answers: Sequence[Remembered]) -> None:
+        for answer in answers:
+            if answer.rejected:
+                self._on_refusal.refused(answer.memory_id, answer.reasons, verdict=answer.verdict.value)
+
     def _tell_once(self, sentence: str) -> None:
         if sentence not in self._told:
             self._told.add(sentence)
@@ -166,61 +171,55 @@ class Mem0Memory:
         Args:
             timestamp: When it was said: ISO 8601, a ``datetime``, or seconds since 1970.
             expiration_date: The last day on which ``search`` and ``get_all`` show it, as YYYY-MM-DD.
-            infer: Taken for mem0's sake. No model is asked in either case, and messages are kept as they were
-                said. ``inferred`` of each result is False.
+            infer: Taken for mem0's sake. No model is asked in either case, and messages are kept as said.
             memory_type: None or ``"procedural_memory"``, which becomes metadata.
             prompt: Taken for mem0's sake, and not used: there is no model to instruct.
             source: Not in mem0: where it comes from, such as ``{"kind": "web", "id": url}``, if a role does
                 not say it. It decides the trust.
 
         Returns:
-            ``{"results": [{"id": …, "memory": …, "event": "ADD", "actor_id": …, "role": …}]}``. ``event`` is
-            NONE for what is known already, PENDING for what needs review and REJECTED for what was refused;
-            then ``reasons`` say why.
+            ``{"results": [{"id": …, "memory": …, "event": "ADD", …}]}``. ``event`` is NONE for what is known
+            already, PENDING for what needs review and REJECTED for what was refused; ``reasons`` say why.
 
         Raises:
             PutRefused: Something was refused, and ``on_refusal`` is ``"raise"``. Nothing was stored.
         """
         _require_flag("infer", infer)
         if memory_type not in (None, _PROCEDURAL):
-            problem = f"it must be None or {_PROCEDURAL!r}, not {memory_type!r:.40}"
-            raise InvalidValue(what="memory_type", problem=problem)
+            raise InvalidValue(what="memory_type", problem=f"it must be None or {_PROCEDURAL!r}")
         if infer or prompt is not None or memory_type is not None:
             self._tell_once("No model is asked: messages are kept as they were said, and no facts extracted.")
         ids = EntityIds.of(user_id=user_id, agent_id=agent_id, run_id=run_id)
-        expires = None if expiration_date is None else _day(expiration_date)
         said = [
             (role, name, kind, self._on_refusal.prepared(text)) for role, name, kind, text in _said(messages)
         ]
-        run = self.memory.run(
-            workflow=_WORKFLOW, mode=VisibilityMode.BUFFERED_WRITE, max_origin=self._max_origin
+        own = stored_metadata(
+            self._on_refusal.prepared(dict(metadata or {})),
+            ids.given,
+            expiration_date=None if expiration_date is None else _day(expiration_date),
+            memory_type=memory_type,
         )
-        with run:
+        time = None if timestamp is None else _instant("timestamp", timestamp)
+        with self.memory.run(
+            workflow=_WORKFLOW, mode=VisibilityMode.BUFFERED_WRITE, max_origin=self._max_origin
+        ) as run:
             answers = [
                 run.remember(
                     text,
                     source=source or {"kind": kind, "id": ids.given.get("user_id", role)},
                     scope=ids.scope,
                     speaker=name or role,
-                    time=None if timestamp is None else _instant("timestamp", timestamp),
-                    metadata=stored_metadata(
-                        self._on_refusal.prepared(dict(metadata or {})),
-                        ids.given,
-                        role=role,
-                        actor_id=name,
-                        expiration_date=expires,
-                        memory_type=memory_type,
-                    ),
+                    time=time,
+                    metadata={**own, "role": role, **({} if name is None else {"actor_id": name})},
                 )
                 for role, name, kind, text in said
             ]
             if self._on_refusal is OnRefusal.RAISE and any(answer.rejected for answer in answers):
                 run.discard()
-        for answer in answers:
-            if answer.rejected:
-                self._on_refusal.refused(answer.memory_id, answer.reasons, verdict=answer.verdict.value)
-        results = [_added(one, answer, ids.scope) for one, answer in zip(said, answers, strict=True)]
-        return {"results": results}
+        self._report(answers)
+        return {
+            "results": [_added(one, answer, ids.scope) for one, answer in zip(said, answers, strict=True)]
+        }
 
     @_names_nearest
     def search(
@@ -397,8 +396,9 @@ class Mem0Memory:
             self._erase(scope, "reset through mem0's verbs")
 
     def chat(self, query: str) -> str:
-        """mem0 has no chat either: recall, and ask your own model."""
-        raise NotImplementedError("mem0's chat is not implemented in mem0 either; search, then ask a model.")
+        """Refuse: mem0 has no chat either."""
+        problem = f"mem0 has none either; search for {query!r:.40}, then ask a model of yours"
+        raise InvalidValue(what="chat", problem=problem)
 
     def close(self) -> None:
         """Release the store."""
