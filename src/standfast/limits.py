@@ -21,6 +21,8 @@ MAX_EXTRACTED_FACTS: Final = 200
 """How many facts one answer of a model may hold; the rest is left out."""
 MAX_SUPERSEDED: Final = 64
 """How many records one record may supersede."""
+MAX_STATEMENTS: Final = 8
+"""How many plain statements are read from one text."""
 
 # Conversations: what one message, one record of it and one commit of messages hold.
 MAX_MESSAGE_CHARS: Final = 1 << 20

@@ -35,7 +35,15 @@ from standfast.govern.refusals import Refusal, refusal_of_attack
 from standfast.records.canon import fingerprint
 from standfast.records.origins import Origin, lowest
 from standfast.records.scopes import scoped_key
-from standfast.records.vocabulary import Band, Evidence, Record, Remembered, RunIdentity, Verdict
+from standfast.records.statements import statements_of
+from standfast.records.vocabulary import (
+    Band,
+    Evidence,
+    Record,
+    Remembered,
+    RunIdentity,
+    Verdict,
+)
 from standfast.store.stored_records import superseded_keys
 
 _log: Final = logging.getLogger("standfast.govern")
@@ -180,7 +188,7 @@ def admit(
         judgement = lenient_judgement(judgement, claim)
     verdict = judgement.verdict
     has_secret = verdict is Verdict.VOID and _failed(judgement, SECRECY_FLOOR)
-    content = redacted_claim(claim) if has_secret else claim.record
+    content = redacted_claim(claim) if has_secret else with_statements(claim.record, claim.is_message)
     digest = content_fingerprint(content)
     evidence, chain = build_judged_chain(digest, judgement.floor_checks, verdict, now)
     is_meant_as_law = claim.record.band in (Band.VAULT, Band.PHOENIX)
@@ -206,6 +214,19 @@ def admit(
         witness=None if known is None else _witness(record, known, claim, context),
         built_evidence=evidence,
     )
+
+
+def with_statements(record: Record, is_message: bool = False) -> Record:
+    """The record with the plain statements of its text.
+
+    Nothing is read from what an assistant said in a conversation, which repeats and guesses, nor from what is
+    untrusted, which says nothing about anybody else.
+    """
+    is_assistant = record.session is not None and (record.source or {}).get("kind") == "agent"
+    if is_assistant or record.origin is Origin.UNTRUSTED:
+        return record
+    found = statements_of(record.text, speaker=record.speaker, scope=record.scope, is_message=is_message)
+    return record if not found else msgspec.structs.replace(record, statements=found)
 
 
 def _kept_message(

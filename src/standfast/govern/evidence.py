@@ -57,6 +57,7 @@ _CONTENT: Final = (
     "valid_until",
     "supersedes",
     "pinned",
+    "statements",
 )
 assert {*_CONTENT, *_NOT_CONTENT} == set(Record.__struct_fields__), "each field is content, or is not"
 _CONTENT_TEXT: Final = '{"floor": "content", "passed": true, "reason": "sha256:%s", "score": 1.0}'
@@ -190,7 +191,8 @@ def content_fingerprint(record: Record) -> str:
         for name, value in zip(_CONTENT, _content_of(record), strict=True)
         if value is not None and value not in _EMPTY
     }
-    return fingerprint(["content/v2", content])
+    # What came with the second form is fingerprinted as it was, so that older records still verify.
+    return fingerprint(["content/v3" if record.statements else "content/v2", content])
 
 
 def content_check(record: Record) -> FloorCheck:

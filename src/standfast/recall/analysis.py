@@ -27,6 +27,7 @@ from standfast.recall.word_lists import word_lines, word_sections
 from standfast.records.canon import lowered
 from standfast.records.filters import LAW, RecordFacts, trust_of
 from standfast.records.origins import Origin
+from standfast.records.statements import PlainStatement
 from standfast.records.timestamps import MISSING, time_of
 
 ANALYSIS_VERSION: Final = "snowball-3.1, forms-1"
@@ -278,6 +279,8 @@ PASSAGE_TERM: Final = "\x05"
 """Before a term of a long text: the postings have a bit for each passage that it is in."""
 DATE_TERM: Final = "\x06"
 """Before a date that a text speaks of."""
+MATTER_TERM: Final = "\x07"
+"""Before the hash of a matter that a record has a statement on."""
 
 
 class IndexedRecord(RecordFacts, frozen=True, kw_only=True, gc=False):
@@ -289,6 +292,7 @@ class IndexedRecord(RecordFacts, frozen=True, kw_only=True, gc=False):
     position: int | None = None
     evidence: EvidenceFacts | None = None
     pinned: bool | None = None
+    statements: tuple[PlainStatement, ...] = ()
 
     @property
     def role(self) -> SpeakerRole:
@@ -373,6 +377,8 @@ def analysed(record: IndexedRecord, analyzer: Analyzer) -> AnalysedRecord:
             for term in analyzer.terms_of(of_passage):
                 masks[term] |= bit
         counts.update({PASSAGE_TERM + term: mask for term, mask in masks.items()})
+    for statement in record.statements:
+        counts[matter_term(statement)] = 1
     for spoken in record.spoken_dates:
         counts.update({DATE_TERM + name: 1 for name in spoken.names})
     labels = " ".join([*record.tags, record.subject or "", record.source_name, record.speaker or ""])
@@ -399,6 +405,11 @@ def analysed(record: IndexedRecord, analyzer: Analyzer) -> AnalysedRecord:
         record.role,
         int(record.pinned is True and trust_of(record) in (LAW, Origin.TRUSTED)),
     )
+
+
+def matter_term(statement: PlainStatement) -> str:
+    """The term of the index for what a statement is on."""
+    return MATTER_TERM + hashlib.blake2b(statement.matter.encode(), digest_size=6).hexdigest()
 
 
 def _filtered_terms(record: IndexedRecord) -> Iterator[str]:

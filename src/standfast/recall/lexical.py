@@ -49,6 +49,7 @@ from standfast.recall.filters import (
     trust_tenths,
 )
 from standfast.recall.index.view import IndexView, TermScores
+from standfast.recall.newest_first import NewestFirst
 from standfast.recall.packing import NAMED_TENTHS, ROLE_TENTHS, SNAPSHOT_BITS, Packing, RankedRow
 from standfast.recall.tokens import BYTES_PER_TOKEN, TokenCounter
 from standfast.recall.word_lists import word_sections
@@ -322,9 +323,13 @@ class RankedRows:
         slots = self._view.pinned
         if not len(slots):
             return
-        part, _ = self._scored(slots)
-        for rank, row in enumerate(part.ranked(), 1):
+        for rank, row in enumerate(self.rows_at(slots), 1):
             yield row._replace(rank=rank)
+
+    def rows_at(self, slots: Numbers) -> list[RankedRow]:
+        """Those of some slots that may be chosen, with their scores; ranks are still to be given."""
+        part, _ = self._scored(slots)
+        return part.ranked()
 
     def ordered(self, first_rank: int = 1, without: Collection[int] = ()) -> Iterator[RankedRow]:
         """Rows with their ranks, best first: by score, then by record id.
@@ -531,7 +536,9 @@ class LexicalController:
             focus=scores.focus,
         )
         packing.pin(ranking.pinned(), lexical.read)
-        packing.take(ranking.ordered(len(packing.pinned) + 1, packing.pinned), lexical.read)
+        newest_first = NewestFirst(index, ranking.rows_at, lexical.read, analyzer)
+        rows = ranking.ordered(len(packing.pinned) + 1, packing.pinned)
+        packing.take(newest_first.ordered(rows, frozenset(packing.pinned)), newest_first.read)
         package = packing.package(self.version, ranking.matched)
         return RecallAnswer(package, lambda: packing.explanation(query.terms, *ranking.counts()))
 

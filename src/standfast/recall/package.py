@@ -330,6 +330,8 @@ class RecallItem(Value, frozen=True, kw_only=True):
         also: Ids of records that say the same and were left out for it.
         dates: What words such as "yesterday" in the excerpt mean, e.g. ``"yesterday: 2026-11-16"``.
         pinned: Whether it is shown first because it is pinned.
+        said_later: What was probably said later about the same matter, with its date; empty if nothing was.
+        later_id: The id of the record that says so.
     """
 
     memory_id: str
@@ -354,6 +356,8 @@ class RecallItem(Value, frozen=True, kw_only=True):
     also: tuple[str, ...] = ()
     dates: tuple[str, ...] = ()
     pinned: bool = False
+    said_later: str = ""
+    later_id: str | None = None
 
     @property
     def group(self) -> tuple[str, ...]:
@@ -374,6 +378,7 @@ class RecallItem(Value, frozen=True, kw_only=True):
         """Everything of it that a text shows."""
         return (
             self.excerpt,
+            self.said_later,
             *self.dates,
             self.date or "",
             self.source,
@@ -407,6 +412,9 @@ class RecallPackage(SealedPackage, frozen=True, kw_only=True):
             {**item, **{name: list(item[name]) for name in ("also", "dates", "reasons")}}
             for item in plain["items"]
         ]
+        for item in plain["items"]:
+            if not item["later_id"]:
+                del item["said_later"], item["later_id"]
         return plain
 
     @property
@@ -462,8 +470,9 @@ def disagreement_line(mark: str, item: RecallItem) -> str:
 def excerpt_line(mark: str, item: RecallItem) -> str:
     """An excerpt with its frame."""
     speaker = f"{_quoted(item.speaker)}: " if item.speaker else ""
-    dates = f" ({'; '.join(item.dates)})" if item.dates else ""
-    return f"[{mark}] {speaker}{item.excerpt}{dates}\n"
+    notes = [*item.dates, f"said later, {item.said_later}"] if item.said_later else item.dates
+    noted = f" ({'; '.join(notes)})" if notes else ""
+    return f"[{mark}] {speaker}{item.excerpt}{noted}\n"
 
 
 def _quoted(name: str) -> str:
@@ -473,12 +482,14 @@ def _quoted(name: str) -> str:
 
 
 def text_parts(items: Sequence[RecallItem], mark: str) -> Iterator[str]:
-    """The lines of a text: by date, source and trust, then by position in the conversation, then by rank."""
+    """The lines of a text: the newest date first, by source and trust, then by position in the conversation,
+    then by rank. What was said earlier about a matter stands behind what was said last.
+    """
     if items:
         yield heading(mark)
     last = subject = None
     is_trusted = True
-    for item in sorted(sorted(items, key=_newest, reverse=True), key=_place):
+    for item in _together(sorted(sorted(items, key=_newest, reverse=True), key=_place)):
         if is_trusted and item.trust == Origin.UNTRUSTED:
             is_trusted = False
             yield untrusted_line(mark)
@@ -500,7 +511,26 @@ def _place(item: RecallItem) -> tuple[Any, ...]:
     if item.disagrees:
         return (not item.pinned, False, False, item.subject or "")
     position = -1 if item.position is None else item.position
-    return (not item.pinned, item.trust == Origin.UNTRUSTED, True, item.group, position, item.rank)
+    # What has no date stands before the newest.
+    day = -int((item.date or "99999999").replace("-", ""))
+    return (not item.pinned, item.trust == Origin.UNTRUSTED, True, day, item.group, position, item.rank)
+
+
+def _together(items: Sequence[RecallItem]) -> list[RecallItem]:
+    """The items, each that something was said later about moved behind the one that says so."""
+    ids = {item.memory_id for item in items}
+    earlier: dict[str, list[RecallItem]] = {}
+    for item in items:
+        if item.later_id in ids and not item.disagrees:
+            earlier.setdefault(item.later_id or "", []).append(item)
+    moved = {id(item) for of_item in earlier.values() for item in of_item}
+    found: list[RecallItem] = []
+    waiting = [item for item in reversed(items) if id(item) not in moved]
+    while waiting:
+        # What was said earlier may itself have something behind it, about another matter.
+        found.append(item := waiting.pop())
+        waiting += sorted(earlier.pop(item.memory_id, ()), key=_newest)
+    return found
 
 
 def _newest(item: RecallItem) -> tuple[Any, ...]:

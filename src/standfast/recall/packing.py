@@ -39,6 +39,7 @@ from standfast.recall.tokens import BYTES_PER_TOKEN, EstimatedCounter, TokenCoun
 from standfast.records.filters import trust_of
 from standfast.records.origins import MAX_RECALL_CONFIDENCE, Origin, ceiling_of
 from standfast.records.requests import RecallRequest
+from standfast.records.statements import PlainStatement, differs
 from standfast.records.timestamps import MISSING
 
 SNAPSHOT_BITS: Final = 28
@@ -56,6 +57,8 @@ ROLE_TENTHS: Final = 16
 """What the score is multiplied by, in tenths, where the query asks about the speaker's role."""
 EXCERPT_TOKENS: Final = 100
 """A longer text is shown by its best passages, in at most so many tokens."""
+LATER_CHARS: Final = 80
+"""So much is shown of a text that was said later."""
 LEAST_EXCERPT_TOKENS: Final = 24
 """Less than this is not worth cutting out of a text, or looking for something that fits."""
 LEAST_SHARE: Final = 20
@@ -102,6 +105,11 @@ class PackedCandidate:
     gist: Sequence[str] = ()
     is_pinned: bool = False
     item: RecallItem | None = None
+
+    @property
+    def newness(self) -> tuple[int, int]:
+        """When it was said, then when it was written: what is greater came later."""
+        return self.record.time, self.ranked.score & ((1 << SNAPSHOT_BITS) - 1)
 
     def disagrees_with(self, other: "PackedCandidate") -> bool:
         """Whether both are accepted, speak of the same subject, and say different things."""
@@ -177,6 +185,8 @@ class Packing:
         self._too_large: list[RankedRow] = []
         """What was passed over without being read, because it could not fit."""
         self._taken: list[PackedCandidate] = []
+        self._said_last: dict[tuple[str, str], tuple[PackedCandidate, PlainStatement]] = {}
+        """By scope and matter, the newest statement among the records that were read."""
         self.pinned: set[int] = set()
         """The rows that were taken because they are pinned."""
 
@@ -186,6 +196,7 @@ class Packing:
         for candidate in self._candidates(rows):
             candidate.is_pinned = True
             if self._is_wanted(candidate.record) and self._offer(candidate):
+                self._note_statements(candidate)
                 self._candidates_read.append(candidate)
                 self.pinned.add(candidate.ranked.row)
 
@@ -202,12 +213,35 @@ class Packing:
             if not self._is_wanted(candidate.record):
                 continue
             self._candidates_read.append(candidate)
+            self._note_statements(candidate)
             if not self._offer(candidate) and candidate.is_untrusted:
                 waiting.append(candidate)
         self._untrusted_left = self._left
         for candidate in waiting:
             if len(self._taken) < self._request.max_items:
                 self._offer(candidate)
+
+    def _note_statements(self, candidate: PackedCandidate) -> None:
+        """Remember what a candidate says if nothing newer was said about it."""
+        record = candidate.record
+        if candidate.is_untrusted or record.verdict in UNREVIEWED_VERDICTS:
+            return
+        for statement in record.statements:
+            place = record.scope, statement.matter
+            known = self._said_last.get(place)
+            if known is None or known[0].newness < candidate.newness:
+                self._said_last[place] = candidate, statement
+
+    def _later_than(self, candidate: PackedCandidate) -> PackedCandidate | None:
+        """The record that says something else about a matter of a candidate, and was said last."""
+        record = candidate.record
+        if not record.statements or candidate.is_untrusted:
+            return None
+        for statement in record.statements:
+            later, newest = self._said_last.get((record.scope, statement.matter), (candidate, statement))
+            if later.newness > candidate.newness and differs(newest.value, statement.value):
+                return later
+        return None
 
     def _is_wanted(self, record: IndexedRecord) -> bool:
         """Whether a record matches the filter, and holds at the time that is asked about."""
@@ -319,6 +353,9 @@ class Packing:
             cost += self._cost(group_line(self._mark, item))
         if candidate.is_untrusted and not any(one.is_untrusted for one in self._taken):
             cost += self._cost(untrusted_line(self._mark))
+        if item.said_later:
+            # The two stand together, so the groups of both may be named twice.
+            cost += 2 * self._cost(group_line(self._mark, item))
         if any(map(candidate.disagrees_with, self._taken)):
             # The line that says so, and a line of its own for each of the two.
             cost += self._cost(disagreement_line(self._mark, item)) + 2 * self._cost(
@@ -376,6 +413,8 @@ class Packing:
         """The item with what was not known before all items were."""
         return msgspec.structs.replace(
             candidate.item or self._item(candidate),
+            said_later=self._said_later(candidate),
+            later_id=self._later_id(candidate),
             record_hash=record_hash_of(candidate.record),
             disagrees=candidate.disagrees,
             also=candidate.also,
@@ -404,7 +443,24 @@ class Packing:
             speaker=record.speaker,
             dates=_resolved_dates(record, candidate.excerpt),
             pinned=candidate.is_pinned,
+            said_later=self._said_later(candidate),
         )
+
+    def _later_id(self, candidate: PackedCandidate) -> str | None:
+        later = self._later_than(candidate)
+        return None if later is None else later.record.memory_id
+
+    def _said_later(self, candidate: PackedCandidate) -> str:
+        """What was said later about a matter of a candidate, with its date."""
+        later = self._later_than(candidate)
+        if later is None:
+            return ""
+        record, text = later.record, " ".join(later.record.text.split())
+        date = record.date or "no date"
+        if record.ts_utc is not None and record.date == candidate.record.date:
+            date += f" {record.ts_utc[11:16]}"
+        shown = text if len(text) <= LATER_CHARS else f"{text[:LATER_CHARS].rsplit(' ', 1)[0]}{CUT}"
+        return f"{date}: {shown}"
 
     def explanation(
         self, terms: Sequence[str], ranked_count: int, left_out: Mapping[str, int]

@@ -34,6 +34,7 @@ from standfast.records.canon import lowered, normal_string, utc_text
 from standfast.records.origins import Origin
 from standfast.records.rows import RowKind
 from standfast.records.scopes import SHARED, checked_scope, scoped_key
+from standfast.records.statements import PlainStatement
 
 _HEX_DIGEST: Final = re.compile("[0-9a-f]{64}")
 _E = TypeVar("_E", bound=StrEnum)
@@ -399,6 +400,7 @@ class Record(Value, frozen=True, kw_only=True, gc=False):
         valid_from: When it begins to hold; with ``valid_until``, when it ends to hold.
         supersedes: The ids of records of its scope that ended when it was accepted.
         pinned: True if recalls of its scope show it first; None for others.
+        statements: What its text plainly says, by which later statements on the same matter are found.
     """
 
     memory_id: str
@@ -423,6 +425,7 @@ class Record(Value, frozen=True, kw_only=True, gc=False):
     valid_until: str | None = None
     supersedes: tuple[str, ...] = ()
     pinned: bool | None = None
+    statements: tuple[PlainStatement, ...] = ()
 
     def __post_init__(self) -> None:
         self._require_name("memory_id", self.memory_id)

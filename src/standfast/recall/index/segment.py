@@ -33,7 +33,7 @@ from standfast.recall.arrays import Numbered, Numbers
 from standfast.store.protocol import PartName, PartReader, SegmentHead
 
 _Name = TypeVar("_Name", bound=Hashable)
-FORMAT: Final = "lexical-segment-4"
+FORMAT: Final = "lexical-segment-5"
 NEVER: Final = (1 << 62) - 1
 KEYS_A_PART: Final = 64
 _BLOCK_BYTES: Final = 1 << 12

@@ -313,7 +313,11 @@ class IndexView:
 
     def has_term(self, term: str) -> bool:
         """Whether any text of the view has a term."""
-        return bool(len(self._posting(term).rows))
+        return bool(len(self.slots_with(term)))
+
+    def slots_with(self, term: str) -> Numbers:
+        """The slots whose records have a term."""
+        return self._posting(term).rows
 
     def passages_with(self, term: str) -> Postings:
         """The slots of long texts that have a term, and a bit for each passage that has it."""

@@ -1,0 +1,154 @@
+"""Newest first: ranked rows that speak of one matter stand together, the one that was said last before the
+others.
+
+Two records speak of one matter if both have a statement on it (``records/statements.py``), or if their texts
+are nearly equal. If nothing else tells them apart (dates, names, roles, trust), they share the best points of
+them all, so that how new each is decides, which stands in the lowest digits of a score: the order is still by
+score, then by record id. Of a statement's matter, what was said later is brought in even if the query does
+not find it. Only the best rows are looked at.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from itertools import combinations, islice
+from typing import Final
+
+import numpy as np
+
+from standfast.recall.analysis import Analyzer, IndexedRecord, matter_term, words_of
+from standfast.recall.arrays import Numbers
+from standfast.recall.index.view import IndexView
+from standfast.recall.packing import SNAPSHOT_BITS, RankedRow, Reader
+from standfast.records.filters import trust_of
+from standfast.records.origins import Origin
+
+WINDOW: Final = 32
+"""So many of the best rows are compared with each other."""
+MAX_COMPARED_WORDS: Final = 24
+"""Longer texts are not compared: they say more than one thing."""
+_NEWNESS: Final = (1 << SNAPSHOT_BITS) - 1
+
+
+class NewestFirst:
+    """Reads the best of some ranked rows, and orders those of one matter by how new they are.
+
+    Args:
+        rows_at: Gives the rows of slots that may be chosen, with their scores.
+        read: Reads the records of rows.
+    """
+
+    def __init__(
+        self,
+        view: IndexView,
+        rows_at: Callable[[Numbers], Sequence[RankedRow]],
+        read: Reader,
+        analyzer: Analyzer,
+    ) -> None:
+        self._view, self._rows_at, self._read_rows, self._analyzer = view, rows_at, read, analyzer
+        self._known: dict[int, tuple[str, IndexedRecord] | None] = {}
+
+    def read(self, rows: Sequence[int]) -> list[tuple[str, IndexedRecord] | None]:
+        """The records of rows; those that were looked at already are not read again."""
+        missing = [row for row in rows if row not in self._known]
+        if missing:
+            self._known.update(zip(missing, self._read_rows(missing), strict=True))
+        return [self._known[row] for row in rows]
+
+    def ordered(
+        self, rows: Iterator[RankedRow], without: frozenset[int] = frozenset()
+    ) -> Iterator[RankedRow]:
+        """The rows in their new order, with new ranks.
+
+        Args:
+            without: Rows that must not be brought in, because they were taken already.
+        """
+        window = list(islice(rows, WINDOW))
+        if not window:
+            return
+        rank = window[0].rank
+        window += self._later_ones(window, without)
+        seen = {ranked.row for ranked in window}
+        for ranked in self._regrouped(window):
+            yield ranked._replace(rank=rank)
+            rank += 1
+        for ranked in rows:
+            if ranked.row not in seen:
+                yield ranked._replace(rank=rank)
+                rank += 1
+
+    def _record(self, ranked: RankedRow) -> IndexedRecord | None:
+        (found,) = self.read([ranked.row])
+        return None if found is None else found[1]
+
+    def _later_ones(self, window: Sequence[RankedRow], without: frozenset[int]) -> list[RankedRow]:
+        """Rows outside the window with a statement on a matter of one inside it that were written later."""
+        self.read([ranked.row for ranked in window])
+        firsts: dict[str, int] = {}
+        for ranked in window:
+            for statement in record.statements if (record := self._record(ranked)) is not None else ():
+                term, first = matter_term(statement), ranked.score & _NEWNESS
+                firsts[term] = min(firsts.get(term, first), first)
+        inside = {ranked.slot for ranked in window}
+        slots = set[int]()
+        for term, first in firsts.items():
+            of_term = self._view.slots_with(term)
+            is_later = self._view.snapshots(self._view.rows[of_term]) > first
+            slots.update(of_term[is_later].tolist())
+        found = self._rows_at(np.array(sorted(slots - inside), dtype=np.intp)) if slots - inside else ()
+        return [ranked for ranked in found if ranked.row not in without]
+
+    def _regrouped(self, window: Sequence[RankedRow]) -> list[RankedRow]:
+        """The window with shared points, by score and then by id."""
+        records = [self._record(ranked) for ranked in window]
+        groups = list(range(len(window)))
+        for one, other in combinations(self._comparable(window, records), 2):
+            if groups[one.place] != groups[other.place] and one.is_about_the_same(other):
+                old, new = groups[other.place], groups[one.place]
+                groups = [new if group == old else group for group in groups]
+        best: dict[int, RankedRow] = {}
+        for ranked, group in zip(window, groups, strict=True):
+            known = best.setdefault(group, ranked)
+            best[group] = known._replace(
+                score=max(known.score, ranked.score), is_match=known.is_match or ranked.is_match
+            )
+        shared = [
+            ranked._replace(
+                score=(best[group].score & ~_NEWNESS) | (ranked.score & _NEWNESS),
+                is_match=best[group].is_match,
+            )
+            for ranked, group in zip(window, groups, strict=True)
+        ]
+        ids = ["" if record is None else record.memory_id for record in records]
+        order = sorted(range(len(window)), key=lambda at: (-shared[at].score, ids[at], window[at].rank))
+        return [shared[at] for at in order]
+
+    def _comparable(
+        self, window: Sequence[RankedRow], records: Sequence[IndexedRecord | None]
+    ) -> Iterator["_Comparable"]:
+        for place, (ranked, record) in enumerate(zip(window, records, strict=True)):
+            if record is None or trust_of(record) == Origin.UNTRUSTED:
+                continue
+            words = frozenset(self._analyzer.gist_of(words_of(record.text)))
+            is_short = len(words) <= MAX_COMPARED_WORDS
+            if is_short or record.statements:
+                yield _Comparable(place, ranked, record, words if is_short else frozenset())
+
+
+class _Comparable:
+    """What is compared of a record: its scope, what its score was multiplied by, its matters, its words."""
+
+    __slots__ = ("kind", "matters", "place", "words")
+
+    def __init__(self, place: int, ranked: RankedRow, record: IndexedRecord, words: frozenset[str]) -> None:
+        self.place, self.words = place, words
+        boosts = ranked.is_named, ranked.is_asked_role, ranked.quarters, trust_of(record)
+        self.kind = record.scope, boosts
+        self.matters = frozenset(statement.matter for statement in record.statements)
+
+    def is_about_the_same(self, other: "_Comparable") -> bool:
+        """Whether both have a statement on one matter, or half of all their words in common."""
+        if self.kind != other.kind:
+            return False
+        if not self.matters.isdisjoint(other.matters):
+            return True
+        shared = len(self.words & other.words)
+        return shared > 1 and 2 * shared >= len(self.words | other.words)

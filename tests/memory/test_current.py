@@ -1,0 +1,144 @@
+"""What is current: of two statements on one matter both are shown, newest first, and the older is marked."""
+
+from itertools import permutations
+
+import pytest
+
+from standfast.memory import Memory
+from standfast.recall.package import RecallPackage
+
+ADA = "user/ada"
+
+
+def told(memory: Memory, *texts: str, scope: str = ADA) -> list[str]:
+    return [
+        memory.remember(
+            text, scope=scope, time=f"2026-0{month}-03T10:00:00Z", source={"kind": "user", "id": "ada"}
+        ).memory_id
+        for month, text in enumerate(texts, 1)
+    ]
+
+
+def asked(memory: Memory, query: str, tokens: int = 400, scope: str = ADA) -> RecallPackage:
+    package = memory.recall(query, scope=scope, tokens=tokens)
+    assert isinstance(package, RecallPackage)
+    return package
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "query"),
+    [
+        ("I love Chinese food.", "I hate Chinese food.", "Do I like Chinese food?"),
+        ("I live in Munich.", "I moved to Lisbon last week.", "Where do I live?"),
+        ("The standup is at 9:30.", "The standup is at 10:15.", "When is the standup?"),
+        ("Ich wohne in Köln.", "Ich bin nach Leipzig gezogen.", "Wo wohne ich?"),
+    ],
+)
+def test_both_are_shown_the_newest_first_and_the_older_is_marked(
+    memory: Memory, old: str, new: str, query: str
+) -> None:
+    _, new_id = told(memory, old, new)
+    package = asked(memory, query)
+
+    assert [item.excerpt for item in package.items] == [new, old]
+    assert [item.said_later for item in package.items] == ["", f"2026-02-03: {new}"]
+    assert package.items[1].later_id == new_id
+    assert package.text.index(new) < package.text.index(old)
+    assert f"{old} (said later, 2026-02-03: {new})" in package.text
+
+
+def test_what_returns_is_current_and_only_what_was_between_is_marked(memory: Memory) -> None:
+    told(memory, "I live in Oslo.", "I moved to Bergen.", "I moved back to Oslo.")
+    marked = {item.excerpt: bool(item.said_later) for item in asked(memory, "Where do I live?").items}
+
+    assert marked == {"I live in Oslo.": False, "I moved to Bergen.": True, "I moved back to Oslo.": False}
+
+
+def test_a_statement_of_another_scope_or_another_person_marks_nothing(memory: Memory) -> None:
+    told(memory, "I live in Oslo.", "My sister lives in Rome.")
+    told(memory, "I live in Turin.", scope="user/bob")
+    package = memory.recall("Where do I live?", scopes=[ADA, "user/bob"])
+
+    assert isinstance(package, RecallPackage)
+    assert len(package.items) == 3
+    assert not any(item.said_later for item in package.items)
+
+
+def test_what_is_untrusted_marks_nothing(memory: Memory) -> None:
+    told(memory, "I live in Oslo.")
+    memory.remember("I live in Rome.", scope=ADA, source={"kind": "web", "id": "evil.example"})
+    package = memory.recall("Where do I live?", scope=ADA, where={"least_origin": "untrusted"})
+
+    assert isinstance(package, RecallPackage)
+    assert len(package.items) == 2
+    assert not any(item.said_later for item in package.items)
+
+
+def test_what_was_said_later_is_brought_in_though_the_query_does_not_find_it(memory: Memory) -> None:
+    told(memory, "I live in Munich.", "I moved to Lisbon.")
+    with memory.run(workflow="fill", mode="buffered_write", scope=ADA) as run:
+        for number in range(300):
+            run.remember(f"Invoice {number} about people who live in Munich was paid in instalment {number}.")
+    package = asked(memory, "live in Munich", tokens=100)
+    shown = [item.excerpt for item in package.items]
+
+    assert "I moved to Lisbon." in shown
+    assert shown.index("I moved to Lisbon.") < shown.index("I live in Munich.")
+
+
+def test_a_mark_stays_within_the_budget_and_never_depends_on_the_order_of_other_records(
+    memory: Memory,
+) -> None:
+    for at, texts in enumerate(permutations(["I like tea.", "My cat is called Tom.", "Ada plays chess."])):
+        scope = f"user/u{at}"
+        told(memory, "I live in Munich.", "I moved to Lisbon.", *texts, scope=scope)
+        for tokens in (20, 40, 60, 90, 200):
+            package = asked(memory, "Where do I live?", tokens=tokens, scope=scope)
+            by_text = {item.excerpt: item for item in package.items}
+
+            assert package.text_tokens <= tokens
+            if "I live in Munich." in by_text:
+                assert by_text["I live in Munich."].said_later == "2026-02-03: I moved to Lisbon."
+
+
+def test_two_statements_of_one_day_are_told_apart_by_the_time(memory: Memory) -> None:
+    for hour, text in ((9, "I love Chinese food."), (15, "I hate Chinese food.")):
+        memory.remember(text, scope=ADA, time=f"2026-01-03T{hour:02}:30:00Z")
+    (_, older) = asked(memory, "Do I like Chinese food?").items
+
+    assert older.said_later == "2026-01-03 15:30: I hate Chinese food."
+
+
+def test_an_older_snapshot_has_no_mark_of_what_was_said_later(memory: Memory) -> None:
+    told(memory, "I live in Munich.")
+    then = memory.store.head()
+    before = asked(memory, "Where do I live?")
+    told(memory, "I moved to Lisbon.")
+    (again,) = memory.at(then).recall("Where do I live?", scope=ADA, tokens=400).items
+
+    assert again.excerpt == "I live in Munich."
+    assert (
+        memory.at(then).recall("Where do I live?", scope=ADA, tokens=400).package_hash == before.package_hash
+    )
+
+
+def test_statements_are_part_of_what_is_proved(memory: Memory) -> None:
+    told(memory, "I live in Munich.")
+    (record,) = [one for one in memory.records(scope=ADA) if one.band == "LEDGER"]
+
+    assert (record.statements[0].attribute, record.statements[0].value) == ("home", "munich")
+    assert not list(memory.verify())
+
+
+def test_nothing_is_read_from_what_an_assistant_says(memory: Memory) -> None:
+    memory.add(
+        [
+            {"role": "user", "content": "I live in Munich."},
+            {"role": "assistant", "content": "So I live in Lisbon and you live in Munich."},
+        ],
+        scope=ADA,
+        session="s",
+    )
+    said = {record.speaker: bool(record.statements) for record in memory.records(scope=ADA)}
+
+    assert said == {"user": True, "assistant": False}

@@ -1,0 +1,101 @@
+"""Plain statements: what is read from a text, and which two of them disagree."""
+
+import pytest
+
+from standfast.records.statements import SELF, differs, statements_of
+
+
+def value_of(text: str, attribute: str, **options: object) -> str | None:
+    found = {one.attribute: one.value for one in statements_of(text, **options)}  # type: ignore[arg-type]
+    return found.get(attribute)
+
+
+@pytest.mark.parametrize(
+    ("text", "attribute", "value"),
+    [
+        ("I live in Munich.", "home", "munich"),
+        ("By the way, I moved to Lisbon last week!", "home", "lisbon"),
+        ("Ich bin nach Leipzig gezogen.", "home", "leipzig"),
+        ("J'ai déménagé à Nantes.", "home", "nantes"),
+        ("Me mudé a Bilbao.", "home", "bilbao"),
+        ("I started a new job at Bosch.", "employer", "bosch"),
+        ("My favourite colour is green now.", "favourite colour", "green"),
+        ("Use Firefox as my browser.", "browser", "firefox"),
+        ("We switched from Slack to Teams.", "uses slack", "no"),
+        ("We use Slack for chat.", "uses slack", "yes"),
+        ("The weekly standup is at 10:15.", "n weekly standup", "10:15"),
+        ("Our team grew to 17 members.", "n team members", "17"),
+        ("Our team has 12 members.", "n team members", "12"),
+        ("I no longer drink coffee.", "does dri coffee", "no"),
+        ("I quit smoking.", "does smo", "no"),
+        ("I smoke.", "does smo", "yes"),
+        ("I hate Chinese food.", "does like chinese food", "no"),
+        ("Ich mag keinen Fisch mehr.", "does like fisch", "no"),
+        ("Je n'aime plus le fromage.", "does like fromage", "no"),
+        ("Ya no me gusta el pescado.", "does like pescado", "no"),
+    ],
+)
+def test_a_plain_statement_is_read(text: str, attribute: str, value: str) -> None:
+    assert value_of(text, attribute) == value
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Do I live in Munich?",
+        "If I live in Munich, I can walk to work.",
+        "I might move to Lisbon.",
+        "She lives in Munich.",
+        "I think Anna lives in Munich somewhere.",
+        "My dream is Paris.",
+        "",
+        "…",
+    ],
+)
+def test_questions_guesses_and_pronouns_say_nothing_about_anybody(text: str) -> None:
+    found = [one for one in statements_of(text) if one.attribute in ("home", "dream")]
+
+    assert not found
+
+
+def test_the_first_person_is_the_speaker_and_the_owner_of_a_scope_is_the_user() -> None:
+    def holder(text: str, speaker: str | None, scope: str = "shared") -> str:
+        return statements_of(text, speaker=speaker, scope=scope, is_message=True)[0].holder
+
+    assert holder("I live in Oslo.", "user") == holder("I live in Oslo.", None) == SELF
+    assert holder("I live in Oslo.", "Joanna") == holder("Joanna lives in Oslo.", "Nate") == "joanna"
+    assert (
+        holder("Ada lives in Oslo.", None, "user/ada") == holder("I live in Oslo.", "Ada", "user/ada") == SELF
+    )
+    assert holder("My sister lives in Rome.", "user") == "sister"
+
+
+def test_in_a_conversation_a_passing_negation_denies_nothing() -> None:
+    assert value_of("I don't have time.", "does hav time") == "no"
+    assert value_of("I don't have time.", "does hav time", is_message=True) is None
+    assert value_of("I don't have a car anymore.", "does hav car", is_message=True) == "no"
+
+
+def test_a_long_text_that_is_no_message_is_not_read() -> None:
+    assert not statements_of("I live in Oslo. " + "Much is said here. " * 20)
+    assert statements_of("I live in Oslo. " + "Much is said here. " * 20, is_message=True)
+
+
+def test_a_full_stop_in_a_title_or_a_date_ends_no_sentence() -> None:
+    assert value_of("Mein Hausarzt ist Dr. Blum.", "hausarzt") == "dr blum"
+    assert value_of("Der Abgabetermin ist der 3. Mai.", "n abgabetermin") == "3 mai"
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "do_differ"),
+    [
+        ("berlin", "munich", True),
+        ("berlin", "berlin in germany", False),
+        ("yes", "no", True),
+        ("14 days", "30 days", True),
+        ("3 mai", "13 mai", True),
+        ("berlin", "berlin", False),
+    ],
+)
+def test_values_differ_unless_one_says_more_than_the_other(one: str, other: str, do_differ: bool) -> None:
+    assert differs(one, other) is differs(other, one) is do_differ
