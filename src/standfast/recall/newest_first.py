@@ -108,12 +108,12 @@ class NewestFirst:
         for ranked, group in zip(window, groups, strict=True):
             known = best.setdefault(group, ranked)
             best[group] = known._replace(
-                score=max(known.score, ranked.score), is_match=known.is_match or ranked.is_match
+                score=max(known.score, ranked.score), shares_word=known.shares_word or ranked.shares_word
             )
         shared = [
             ranked._replace(
                 score=(best[group].score & ~_NEWNESS) | (ranked.score & _NEWNESS),
-                is_match=best[group].is_match,
+                shares_word=best[group].shares_word,
             )
             for ranked, group in zip(window, groups, strict=True)
         ]

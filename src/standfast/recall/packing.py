@@ -35,11 +35,11 @@ from standfast.recall.package import (
     heading,
     untrusted_line,
 )
+from standfast.recall.said_later import SaidLast
 from standfast.recall.tokens import BYTES_PER_TOKEN, EstimatedCounter, TokenCounter
 from standfast.records.filters import trust_of
 from standfast.records.origins import MAX_RECALL_CONFIDENCE, Origin, ceiling_of
 from standfast.records.requests import RecallRequest
-from standfast.records.statements import PlainStatement, differs
 from standfast.records.timestamps import MISSING
 
 SNAPSHOT_BITS: Final = 28
@@ -57,8 +57,6 @@ ROLE_TENTHS: Final = 16
 """What the score is multiplied by, in tenths, where the query asks about the speaker's role."""
 EXCERPT_TOKENS: Final = 100
 """A longer text is shown by its best passages, in at most so many tokens."""
-LATER_CHARS: Final = 80
-"""So much is shown of a text that was said later."""
 LEAST_EXCERPT_TOKENS: Final = 24
 """Less than this is not worth cutting out of a text, or looking for something that fits."""
 LEAST_SHARE: Final = 20
@@ -107,9 +105,9 @@ class PackedCandidate:
     item: RecallItem | None = None
 
     @property
-    def newness(self) -> tuple[int, int]:
-        """When it was said, then when it was written: what is greater came later."""
-        return self.record.time, self.ranked.score & ((1 << SNAPSHOT_BITS) - 1)
+    def snapshot(self) -> int:
+        """The snapshot that wrote it."""
+        return self.ranked.score & ((1 << SNAPSHOT_BITS) - 1)
 
     def disagrees_with(self, other: "PackedCandidate") -> bool:
         """Whether both are accepted, speak of the same subject, and say different things."""
@@ -185,8 +183,7 @@ class Packing:
         self._too_large: list[RankedRow] = []
         """What was passed over without being read, because it could not fit."""
         self._taken: list[PackedCandidate] = []
-        self._said_last: dict[tuple[str, str], tuple[PackedCandidate, PlainStatement]] = {}
-        """By scope and matter, the newest statement among the records that were read."""
+        self._said_last = SaidLast()
         self.pinned: set[int] = set()
         """The rows that were taken because they are pinned."""
 
@@ -196,7 +193,7 @@ class Packing:
         for candidate in self._candidates(rows):
             candidate.is_pinned = True
             if self._is_wanted(candidate.record) and self._offer(candidate):
-                self._note_statements(candidate)
+                self._said_last.note(candidate.record, candidate.snapshot)
                 self._candidates_read.append(candidate)
                 self.pinned.add(candidate.ranked.row)
 
@@ -213,35 +210,13 @@ class Packing:
             if not self._is_wanted(candidate.record):
                 continue
             self._candidates_read.append(candidate)
-            self._note_statements(candidate)
+            self._said_last.note(candidate.record, candidate.snapshot)
             if not self._offer(candidate) and candidate.is_untrusted:
                 waiting.append(candidate)
         self._untrusted_left = self._left
         for candidate in waiting:
             if len(self._taken) < self._request.max_items:
                 self._offer(candidate)
-
-    def _note_statements(self, candidate: PackedCandidate) -> None:
-        """Remember what a candidate says if nothing newer was said about it."""
-        record = candidate.record
-        if candidate.is_untrusted or record.verdict in UNREVIEWED_VERDICTS:
-            return
-        for statement in record.statements:
-            place = record.scope, statement.matter
-            known = self._said_last.get(place)
-            if known is None or known[0].newness < candidate.newness:
-                self._said_last[place] = candidate, statement
-
-    def _later_than(self, candidate: PackedCandidate) -> PackedCandidate | None:
-        """The record that says something else about a matter of a candidate, and was said last."""
-        record = candidate.record
-        if not record.statements or candidate.is_untrusted:
-            return None
-        for statement in record.statements:
-            later, newest = self._said_last.get((record.scope, statement.matter), (candidate, statement))
-            if later.newness > candidate.newness and differs(newest.value, statement.value):
-                return later
-        return None
 
     def _is_wanted(self, record: IndexedRecord) -> bool:
         """Whether a record matches the filter, and holds at the time that is asked about."""
@@ -411,10 +386,11 @@ class Packing:
 
     def _final_item(self, candidate: PackedCandidate) -> RecallItem:
         """The item with what was not known before all items were."""
+        later = self._said_last.later_than(candidate.record, candidate.snapshot)
         return msgspec.structs.replace(
             candidate.item or self._item(candidate),
-            said_later=self._said_later(candidate),
-            later_id=self._later_id(candidate),
+            said_later="" if later is None else later.text,
+            later_id=None if later is None else later.memory_id,
             record_hash=record_hash_of(candidate.record),
             disagrees=candidate.disagrees,
             also=candidate.also,
@@ -422,6 +398,7 @@ class Packing:
 
     def _item(self, candidate: PackedCandidate) -> RecallItem:
         record, ceiling = candidate.record, self._ceiling(candidate.record)
+        later = self._said_last.later_than(record, candidate.snapshot)
         return RecallItem(
             memory_id=record.memory_id,
             record_hash="",
@@ -443,24 +420,8 @@ class Packing:
             speaker=record.speaker,
             dates=_resolved_dates(record, candidate.excerpt),
             pinned=candidate.is_pinned,
-            said_later=self._said_later(candidate),
+            said_later="" if later is None else later.text,
         )
-
-    def _later_id(self, candidate: PackedCandidate) -> str | None:
-        later = self._later_than(candidate)
-        return None if later is None else later.record.memory_id
-
-    def _said_later(self, candidate: PackedCandidate) -> str:
-        """What was said later about a matter of a candidate, with its date."""
-        later = self._later_than(candidate)
-        if later is None:
-            return ""
-        record, text = later.record, " ".join(later.record.text.split())
-        date = record.date or "no date"
-        if record.ts_utc is not None and record.date == candidate.record.date:
-            date += f" {record.ts_utc[11:16]}"
-        shown = text if len(text) <= LATER_CHARS else f"{text[:LATER_CHARS].rsplit(' ', 1)[0]}{CUT}"
-        return f"{date}: {shown}"
 
     def explanation(
         self, terms: Sequence[str], ranked_count: int, left_out: Mapping[str, int]
