@@ -222,7 +222,8 @@ def test_results_of_a_policy_that_nobody_can_run_are_refused(
 def test_a_projects_name_is_no_path(submission: Path, tmp_path: Path) -> None:
     _replace(submission / "pyproject.toml", 'version = "1.0.0"', 'version = "../../../../evil"')
 
-    assert verify_submission(str(submission), sample=1).verified
+    with pytest.raises(BadFile, match="no name and version of a project"):
+        verify_submission(str(submission), sample=1)
     assert not list(tmp_path.rglob("*evil*"))
 
 

@@ -530,7 +530,7 @@ def verify(
     import msgspec
 
     from standfast.bench import process_pool
-    from standfast.bench.submission import submission_hash, verify_submission
+    from standfast.bench.submission import check_lines, submission_hash, verify_submission
     from standfast.cli.options import progress_bar
 
     with progress_bar("verifying", quiet=as_json) as progress:
@@ -546,26 +546,8 @@ def verify(
         about = {"verified": check.verified, "sha256": submission_hash(submission)}
         print_json({**about, **msgspec.to_builtins(check)})
     else:
-        own = check.submission
-        click.echo(
-            f"{own.name} {own.version}: {', '.join(check.policies)}; {own.lock} {own.lock_sha256[:16]}"
-        )
-        click.echo(
-            f"{check.rows} rows from {check.units} of {check.all_units} units, {check.differing} not as"
-            " claimed"
-        )
-        for mean in check.means:
-            click.echo(
-                f"mean {check.metric} of {mean.policy} ({mean.track}) at {mean.budget_bytes} bytes: claimed"
-                f" {mean.claimed:.4f}, found {mean.found:.4f}"
-            )
-        for note in check.notes:
-            click.echo(f"note: {note}")
-        for one in check.differences[:5]:
-            where = ", ".join(f"{name} {value}" for name, value in one.row.items())
-            click.echo(f"✗ {where}: {one.column} is {one.found}, claimed {one.claimed}")
-        said = "verified" if check.verified else "not verified"
-        click.echo(said if check.isolation != "none" else f"{said}, trusting the code")
+        for line in check_lines(check):
+            click.echo(line)
     if not check.verified:
         raise SystemExit(ANSWER_IS_NO)
 

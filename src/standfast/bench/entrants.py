@@ -21,12 +21,14 @@ from standfast.bench.sandbox import (
     code_hash,
     environment,
     locate,
+    one_line,
     readable_places,
     staged_code,
     start_command,
 )
-from standfast.errors import PolicyProcessFailed, UnknownPolicy
-from standfast.limits import MAX_POLICY_ANSWER_BYTES, POLICY_ANSWER_SECONDS
+from standfast.clock import SystemClock
+from standfast.errors import PolicyProcessFailed, StandfastError, UnknownPolicy
+from standfast.limits import MAX_POLICY_ANSWER_BYTES, POLICY_ANSWER_SECONDS, POLICY_RUN_SECONDS
 from standfast.policies import ByteMemoryStore, ByteModel, Compression, PolicySpec, Track, WritePolicy
 from standfast.policies.lockdown import Isolation
 from standfast.policies.policy_process import (
@@ -147,13 +149,16 @@ class IsolatedPolicy:
         self._isolation = isolation
         self._seed = seed
         self._process: subprocess.Popen[bytes] | None = None
-        self._received = b""
+        self._received = bytearray()
+        self._clock = SystemClock()
+        self._waited_seconds = 0.0
 
     def start(self, *, max_bytes: int, byte_model: ByteModel, compression: Compression) -> Track:
         """Start the process and build the policy there; return its track."""
         copied = staged_code(self._folder)
         self._process = subprocess.Popen(  # noqa: S603  # This Python, isolated.
             start_command(copied, self._isolation),
+            bufsize=0,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
@@ -203,26 +208,34 @@ class IsolatedPolicy:
     def _ask(self, message: Message) -> PolicyAnswer:
         process = self._process
         assert process is not None, "the process is started first"
-        assert process.stdin is not None, "it is a pipe"
+        begun = self._clock.monotonic()
         try:
-            process.stdin.write(msgspec.json.encode(message) + b"\n")
-            process.stdin.flush()
-            answer = msgspec.json.decode(self._line(process), type=PolicyAnswer)
-        except (OSError, msgspec.MsgspecError) as error:
-            raise PolicyProcessFailed(problem=f"its process gave no answer: {error}") from None
+            self._send(process, msgspec.json.encode(message) + b"\n", begun)
+            answer = msgspec.json.decode(self._line(process, begun), type=PolicyAnswer)
+        except (OSError, msgspec.MsgspecError, RecursionError) as error:
+            raise PolicyProcessFailed(problem=f"its process gave no answer: {one_line(error)}") from None
+        self._waited_seconds += self._clock.monotonic() - begun
         if answer.problem is not None:
-            raise PolicyProcessFailed(problem=answer.problem)
+            raise PolicyProcessFailed(problem=one_line(answer.problem))
         return answer
 
-    def _line(self, process: "subprocess.Popen[bytes]") -> bytes:
+    def _send(self, process: "subprocess.Popen[bytes]", message: bytes, begun: float) -> None:
+        """Write a message. A process that does not read can't hold us up."""
+        assert process.stdin is not None, "it is a pipe"
+        target = process.stdin.fileno()
+        if os.name == "posix":
+            os.set_blocking(target, False)
+        left = memoryview(message)
+        while left:
+            self._wait(begun, [], [target])
+            left = left[os.write(target, left) :]
+
+    def _line(self, process: "subprocess.Popen[bytes]", begun: float) -> bytes:
         assert process.stdout is not None, "it is a pipe"
-        source = process.stdout.fileno()
-        while b"\n" not in self._received:
-            # Pipes can't be waited for on Windows; there, an endless policy is for its user to stop.
-            if os.name == "posix" and not select.select([source], [], [], POLICY_ANSWER_SECONDS)[0]:
-                raise PolicyProcessFailed(
-                    problem=f"it gave no answer within {POLICY_ANSWER_SECONDS:.0f} seconds"
-                )
+        source, searched = process.stdout.fileno(), 0
+        while (end := self._received.find(b"\n", searched)) < 0:
+            searched = len(self._received)
+            self._wait(begun, [source], [])
             chunk = os.read(source, _CHUNK_BYTES)
             if not chunk:
                 raise PolicyProcessFailed(problem=f"its process ended with exit code {process.wait()}")
@@ -231,17 +244,39 @@ class IsolatedPolicy:
                 raise PolicyProcessFailed(
                     problem=f"its answer is longer than {MAX_POLICY_ANSWER_BYTES} bytes"
                 )
-        line, _, self._received = self._received.partition(b"\n")
+        line = bytes(self._received[:end])
+        del self._received[: end + 1]
         return line
+
+    def _wait(self, begun: float, sources: list[int], targets: list[int]) -> None:
+        """Wait until a pipe is ready, as long as the whole answer and the whole run may take.
+
+        Pipes can't be waited for on Windows; there, an endless policy is for its user to stop.
+        """
+        if os.name != "posix":
+            return
+        spent = self._clock.monotonic() - begun
+        limits = (POLICY_ANSWER_SECONDS - spent, POLICY_RUN_SECONDS - self._waited_seconds - spent)
+        if min(limits) <= 0 or not any(select.select(sources, targets, [], min(limits))):
+            which = f"the answers of a run within {POLICY_RUN_SECONDS:.0f} seconds"
+            if limits[0] <= limits[1]:
+                which = f"an answer within {POLICY_ANSWER_SECONDS:.0f} seconds"
+            raise PolicyProcessFailed(problem=f"it did not give {which}")
 
 
 def _action(sent: SentAction, shown: Step) -> MemoryAction:
-    action = ActionType(sent.action)
-    other = sent.step
-    if other is not None:
-        step = Step(t=other["t"], observation=other["observation"], metadata=other["metadata"])
-    else:
+    """Return an action as the store takes it, or raise ``PolicyProcessFailed`` if it is none."""
+    try:
+        action = ActionType(sent.action)
+        other = sent.step
         step = shown
+        if other is not None:
+            step = Step(t=other["t"], observation=other["observation"], metadata=other["metadata"])
+    except (ValueError, KeyError, TypeError, StandfastError) as error:
+        problem = f"it answered with an action that is none: {one_line(repr(error))}"
+        raise PolicyProcessFailed(problem=problem) from None
+    if action in (ActionType.MERGE, ActionType.EXPIRE) and sent.target_t is None:
+        raise PolicyProcessFailed(problem=f"it answered with {action} without a target")
     needs_step = action in (ActionType.WRITE, ActionType.MERGE)
     return MemoryAction(
         action=action,

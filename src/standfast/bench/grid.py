@@ -46,6 +46,8 @@ UNITS: Final = "units"
 UNITS_PER_FOLDER: Final = 1_000
 SAMPLED_UNITS: Final = 4
 RESULTS: Final = "results.jsonl"
+ROW_KEY: Final = ("file", "line", "budget_bytes", "policy", "track", "seed")
+"""What makes a row of results unique."""
 CURVES: Final = "curves.jsonl"
 
 
@@ -434,25 +436,38 @@ def run_grid(
 def read_results(folder: str | os.PathLike[str], name: str = RESULTS) -> list[dict[str, Any]]:
     """Return the rows of a finished grid."""
     path = Path(folder) / name
+    invalid = "it has no valid results; run the grid again with --fresh"
     try:
-        return [json.loads(line) for line in path.read_bytes().splitlines()]
-    except OSError as error:
-        raise BadFile(file=str(path), problem=f"{error.strerror}; run 'standfast bench run' first") from None
-    except ValueError:
-        raise BadFile(
-            file=str(path), problem="it has no valid results; run the grid again with --fresh"
-        ) from None
+        rows = [json.loads(line) for line in _content(path).splitlines()]
+    except (ValueError, RecursionError):
+        raise BadFile(file=str(path), problem=invalid) from None
+    for number, row in enumerate(rows, 1):
+        # What names a row must be comparable; what is in it is for the reader to judge.
+        plain = isinstance(row, dict) and all(
+            row.get(key) is None or isinstance(row[key], str | int | float) for key in ROW_KEY
+        )
+        if not plain:
+            raise BadFile(file=str(path), problem=f"line {number} is no row of results; {invalid}")
+    return rows
 
 
 def read_plan(folder: str | os.PathLike[str]) -> Grid:
     """Return the grid whose results are in a folder."""
     file = Path(folder) / PLAN
     try:
-        return msgspec.json.decode(file.read_bytes(), type=Grid)
+        return msgspec.json.decode(_content(file), type=Grid)
+    except (msgspec.MsgspecError, InvalidValue, RecursionError) as error:
+        raise BadFile(file=str(file), problem=f"it is not the plan of a grid: {error}") from None
+
+
+def _content(file: Path) -> bytes:
+    """Return what a file of results holds. A pipe or a device would hold us up for ever."""
+    try:
+        if file.exists() and not file.is_file():
+            raise BadFile(file=str(file), problem="it is not a regular file")
+        return file.read_bytes()
     except OSError as error:
         raise BadFile(file=str(file), problem=f"{error.strerror}; run 'standfast bench run' first") from None
-    except (msgspec.MsgspecError, InvalidValue) as error:
-        raise BadFile(file=str(file), problem=f"it is not the plan of a grid: {error}") from None
 
 
 def _difference(old: bytes, new: bytes) -> str:

@@ -166,6 +166,15 @@ def _outside_of_system(places: tuple[str, ...]) -> Iterator[str]:
             yield place
 
 
+def one_line(text: object, most_chars: int = 300) -> str:
+    """Return what somebody else's code or file says as one line without control characters, so that it can't
+    be taken for a line of ours.
+    """
+    said = str(text)
+    cut = said if len(said) <= most_chars else said[: most_chars - 1] + "…"
+    return "".join(one if one.isprintable() else one.encode("unicode_escape").decode() for one in cut)
+
+
 def locate(spec: PolicySpec, code: PolicyCode | None) -> tuple[str, str]:
     """Return the class of a policy as ``module:Class``, and the folder of its code; empty if it is installed.
 
@@ -191,7 +200,7 @@ def code_hash(folder: str, place: str) -> str:
     """Return a hash of the code that a policy is run with; of an installed one, of its package."""
     digest = hashlib.sha256()
     if folder:
-        files = _code_files(Path(folder))
+        files = code_files(Path(folder))
     else:
         found = importlib.util.find_spec(place.partition(":")[0].partition(".")[0])
         assert found is not None, "it was found before"
@@ -218,14 +227,14 @@ def _staged(folder: str, _code: str) -> str:
     """Keep the copy until this process ends; other code in the same folder has a copy of its own."""
     target = mkdtemp(prefix="standfast-policy-")
     atexit.register(shutil.rmtree, target, ignore_errors=True)
-    for name, file in _code_files(Path(folder)):
+    for name, file in code_files(Path(folder)):
         place = Path(target) / name
         place.parent.mkdir(parents=True, exist_ok=True)
         place.write_bytes(file.read_bytes())
     return target
 
 
-def _code_files(folder: Path) -> list[tuple[str, Path]]:
+def code_files(folder: Path) -> list[tuple[str, Path]]:
     """Return the files of the modules and packages in a folder, by their names below it."""
     found: list[tuple[str, Path]] = []
     size = 0

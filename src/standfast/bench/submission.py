@@ -19,6 +19,7 @@ them.
 import hashlib
 import json
 import re
+import sys
 import tomllib
 from collections.abc import Callable, Mapping, Sequence
 from importlib.metadata import PackageNotFoundError
@@ -33,6 +34,9 @@ from standfast.bench.entrants import Entrant
 from standfast.bench.episodes import file_hash
 from standfast.bench.grid import (
     CURVES,
+    PLAN,
+    RESULTS,
+    ROW_KEY,
     Engine,
     Grid,
     GridUnit,
@@ -41,7 +45,7 @@ from standfast.bench.grid import (
     read_plan,
     read_results,
 )
-from standfast.bench.sandbox import NOT_CODE, PolicyCode, best_isolation
+from standfast.bench.sandbox import NOT_CODE, PolicyCode, best_isolation, code_files, one_line
 from standfast.errors import BadFile, NoIsolation
 from standfast.policies.lockdown import Isolation
 from standfast.policies.write_policy import BUILT_IN, ENTRY_POINT_GROUP
@@ -52,9 +56,14 @@ RESULTS_FOLDER: Final = "results"
 EPISODES_FOLDER: Final = "episodes"
 assert {RESULTS_FOLDER, EPISODES_FOLDER} == NOT_CODE, "a policy never sees its own labels"
 MAX_DIFFERENCES: Final = 20
+_SHOWN_DIFFERENCES: Final = 5
 _NAME: Final = re.compile(r"[A-Za-z0-9][\w.-]*")
 _PIN: Final = re.compile(r"([A-Za-z0-9][\w.-]*)(?:\[[^\]]*\])?\s*==\s*([\w.!+-]+)")
-_KEY: Final = ("file", "line", "budget_bytes", "policy", "track", "seed")
+_PLAIN_NAME: Final = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]{0,98}[A-Za-z0-9])?")
+_PLAIN_VERSION: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9.!+_-]{0,63}")
+_POLICY: Final = re.compile(r"[\w.:-]{1,100}")
+_PLACE: Final = re.compile(r"[\w.]{1,200}:[\w.]{1,100}")
+_MAX_DECLARATION_BYTES: Final = 4 << 20
 _CURVE_KEY: Final = ("file", "line", "budget_bytes", "seed")
 # Another version of the code may give the same figures; whether it does is what is compared.
 _NOT_COMPARED: Final = frozenset(("code",))
@@ -118,6 +127,33 @@ class SubmissionCheck(msgspec.Struct, frozen=True, kw_only=True):
         """Whether all rows that were run again are as claimed."""
         return self.rows > 0 and self.differing == 0
 
+    @property
+    def verdict(self) -> str:
+        """The verdict in words: on how much of the grid, and whether the code was trusted."""
+        part = "" if self.units == self.all_units else f" on {self.units} of {self.all_units} units"
+        said = f"verified{part}" if self.verified else "not verified"
+        return f"{said}, trusting the code" if self.isolation is Isolation.NONE else said
+
+
+def check_lines(check: SubmissionCheck) -> list[str]:
+    """Return the outcome for a terminal. What the submission says can't look like a line of ours."""
+    own, policies = check.submission, one_line(", ".join(check.policies))
+    lines = [
+        f"{own.name} {own.version}: {policies}; {own.lock} {own.lock_sha256[:16]}",
+        f"{check.rows} rows from {check.units} of {check.all_units} units, {check.differing} not as claimed",
+    ]
+    lines += [
+        f"mean {check.metric} of {one_line(mean.policy)} ({mean.track}) at {mean.budget_bytes} bytes:"
+        f" claimed {mean.claimed:.4f}, found {mean.found:.4f}"
+        for mean in check.means
+    ]
+    lines += [f"note: {note}" for note in check.notes]
+    for one in check.differences[:_SHOWN_DIFFERENCES]:
+        where = ", ".join(f"{name} {value}" for name, value in one.row.items())
+        figures = f"{one.column} is {one_line(one.found, 80)}, claimed {one_line(one.claimed, 80)}"
+        lines.append(f"✗ {one_line(where)}: {one_line(figures)}")
+    return [*lines, check.verdict]
+
 
 def read_submission(folder: str) -> PolicySubmission:
     """Read what a submission declares. Nothing of it is imported.
@@ -126,6 +162,7 @@ def read_submission(folder: str) -> PolicySubmission:
         BadFile: The project, its entry point or its lock file is missing or incomplete.
     """
     root = Path(folder)
+    _check_apart(folder)
     project = _toml(root / PROJECT).get("project", {})
     points = project.get("entry-points", {}).get(ENTRY_POINT_GROUP, {})
     if not (points and all(isinstance(place, str) and ":" in place for place in points.values())):
@@ -134,6 +171,10 @@ def read_submission(folder: str) -> PolicySubmission:
             ' "my_module:MyPolicy"'
         )
         raise BadFile(file=str(root / PROJECT), problem=problem)
+    for policy, place in points.items():
+        if not (_POLICY.fullmatch(policy) and _PLACE.fullmatch(place)):
+            problem = f"{one_line(policy)!r} = {one_line(place)!r} is no entry point"
+            raise BadFile(file=str(root / PROJECT), problem=problem)
     shipped = sorted(set(points) & set(BUILT_IN))
     if shipped:
         raise BadFile(
@@ -151,10 +192,15 @@ def read_submission(folder: str) -> PolicySubmission:
         name = _NAME.match(str(requirement))
         if name is None or _folded(name[0]) not in pinned:
             raise BadFile(file=str(lock), problem=f"it does not pin {requirement!r:.60}; lock again")
+    called, version = str(project.get("name", "unnamed")), str(project.get("version", "0"))
+    # They are printed with the verdict, so they must not be able to look like one.
+    if not (_PLAIN_NAME.fullmatch(called) and _PLAIN_VERSION.fullmatch(version)):
+        problem = f"{one_line(called)!r} {one_line(version)!r} is no name and version of a project"
+        raise BadFile(file=str(root / PROJECT), problem=problem)
     return PolicySubmission(
         folder=folder,
-        name=str(project.get("name", root.name)),
-        version=str(project.get("version", "0")),
+        name=called,
+        version=version,
         policies=dict(points),
         lock=lock.name,
         lock_sha256=file_hash(lock),
@@ -230,7 +276,7 @@ def verify_submission(
         isolation=isolation,
         differing=differing + len(twice),
         differences=[*twice, *differences][:MAX_DIFFERENCES],
-        notes=_notes(plan, grid, own_episodes=episodes is None, isolation=isolation),
+        notes=_notes(plan, grid, results, own_episodes=episodes is None, isolation=isolation),
     )
 
 
@@ -243,10 +289,27 @@ def _known(name: str, code: PolicyCode, isolation: Isolation, results: str) -> E
     return entrant
 
 
-def _notes(plan: Grid, grid: Grid, *, own_episodes: bool, isolation: Isolation) -> list[str]:
+def _check_apart(folder: str) -> None:
+    """Refuse a submission whose modules this process could import, and code that is a link elsewhere."""
+    root = Path(folder).resolve()
+    for entry in sys.path:
+        place = Path(entry or ".").resolve()
+        if place == root or root in place.parents:
+            problem = "it is on this process's path; verify from another folder, without PYTHONPATH"
+            raise BadFile(file=folder, problem=problem)
+    if (root / "src").is_symlink():
+        raise BadFile(file=folder, problem="src is a link; put the code itself there")
+
+
+def _notes(plan: Grid, grid: Grid, results: str, *, own_episodes: bool, isolation: Isolation) -> list[str]:
     notes = []
     if plan.code != grid.code:
-        notes.append(f"the claimed results were made by other code: {plan.code}, now {grid.code}")
+        code = one_line(plan.code, 80)
+        notes.append(f"the claimed results were made by other code: {code}, now {grid.code}")
+    others = sorted(one.name for one in Path(results).iterdir() if one.name not in (PLAN, RESULTS, CURVES))
+    if others:
+        listed = one_line(", ".join(others[:5]) + (", …" if len(others) > 5 else ""))
+        notes.append(f"not checked, because they are made of the rows: {listed}")
     if own_episodes:
         notes.append(
             "the episodes are the submission's own; to grade it on others, use 'standfast bench run'"
@@ -254,7 +317,10 @@ def _notes(plan: Grid, grid: Grid, *, own_episodes: bool, isolation: Isolation) 
     if isolation is Isolation.NONE:
         notes.append("nothing isolated the code: it was trusted, and could have read the labels")
     elif isolation is Isolation.LANDLOCK:
-        notes.append("isolated by Landlock and seccomp; install bubblewrap for namespaces as well")
+        notes.append(
+            "isolated by Landlock and seccomp; the access times of files may carry notes from run to run, so"
+            " install bubblewrap, which hides them"
+        )
     return notes
 
 
@@ -352,11 +418,11 @@ def _key(row: Mapping[str, Any]) -> RowKey:
     """Return what makes a row or a record of curves unique."""
     if "curve" in row:
         return ("curve", *(row.get(name) for name in _CURVE_KEY))
-    return ("row", *(row.get(name) for name in _KEY))
+    return ("row", *(row.get(name) for name in ROW_KEY))
 
 
 def _named(key: RowKey) -> dict[str, Any]:
-    return dict(zip(_CURVE_KEY if key[0] == "curve" else _KEY, key[1:], strict=True))
+    return dict(zip(_CURVE_KEY if key[0] == "curve" else ROW_KEY, key[1:], strict=True))
 
 
 def _spread(units: list[GridUnit], sample: int | None) -> list[GridUnit]:
@@ -416,19 +482,28 @@ def _pinned(lock: Path) -> dict[str, str]:
             if isinstance(one, dict) and "name" in one and "version" in one
         }
     try:
-        text = lock.read_text(encoding="utf-8")
+        text = _declaration(lock)
     except (OSError, UnicodeDecodeError) as error:
         raise BadFile(file=str(lock), problem=str(error)) from None
     lines = (line.strip() for line in text.splitlines())
     return {_folded(pin[1]): pin[2] for line in lines if (pin := _PIN.match(line)) is not None}
 
 
+def _declaration(path: Path) -> str:
+    """Return the text of a file that declares something. A pipe or a device would hold us up for ever."""
+    if path.exists() and not path.is_file():
+        raise BadFile(file=str(path), problem="it is not a regular file")
+    if path.exists() and path.stat().st_size > _MAX_DECLARATION_BYTES:
+        raise BadFile(file=str(path), problem=f"it has more than {_MAX_DECLARATION_BYTES >> 20} MB")
+    return path.read_text(encoding="utf-8")
+
+
 def _toml(path: Path) -> dict[str, Any]:
     try:
-        return tomllib.loads(path.read_text(encoding="utf-8"))
+        return tomllib.loads(_declaration(path))
     except OSError as error:
         raise BadFile(file=str(path), problem=str(error.strerror)) from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
         raise BadFile(file=str(path), problem=f"it is not TOML: {error}") from None
 
 
@@ -437,12 +512,17 @@ def _folded(name: str) -> str:
 
 
 def submission_hash(folder: str) -> str:
-    """Return a hash of a submission's project, lock file and code, by which a result can name it."""
+    """Return a hash of a submission's project, lock file and code, by which a result can name it.
+
+    The code is all that a policy's process can read of it: modules, native ones as well, and whatever else is
+    in its packages.
+    """
     root = Path(folder)
+    code = Path(_code_folder(folder))
+    named = [(name, root / name) for name in (PROJECT, *LOCKS) if (root / name).is_file()]
+    named += [(f"code/{name}", file) for name, file in code_files(code)]
     digest = hashlib.sha256()
-    wanted = [
-        path for path in sorted(root.rglob("*")) if path.suffix == ".py" or path.name in (PROJECT, *LOCKS)
-    ]
-    for path in wanted:
-        digest.update(path.relative_to(root).as_posix().encode() + b"\0" + path.read_bytes() + b"\0")
+    for name, file in named:
+        content = file.read_bytes()
+        digest.update(name.encode() + b"\0" + str(len(content)).encode() + b"\0" + content)
     return digest.hexdigest()

@@ -52,17 +52,22 @@ class Machine(NamedTuple):
     clone: int
     clone3: int
     fcntl: int
+    ioctl: int
     prlimit: int
 
 
 MACHINES: Final = {
-    "x86_64": Machine(0xC000003E, 1, 56, 435, 72, 302),
-    "aarch64": Machine(0xC00000B7, 2, 220, 435, 25, 261),
+    "x86_64": Machine(0xC000003E, 1, 56, 435, 72, 16, 302),
+    "aarch64": Machine(0xC00000B7, 2, 220, 435, 25, 29, 261),
 }
 NEWEST_CALL: Final = 450
-# Locks and leases on a file that two runs can read would be notes. (fcntl's F_SETLK, F_SETLKW, F_SETOWN,
-# F_OFD_SETLK, F_OFD_SETLKW, F_SETLEASE and F_NOTIFY.)
-REFUSED_FCNTL: Final = (6, 7, 8, 37, 38, 1024, 1026)
+# Locks, leases and hints on a file that two runs can read would be notes, and an owner of a descriptor gets
+# signals. (fcntl's F_SETLK, F_SETLKW, F_SETOWN, F_SETSIG, F_SETOWN_EX, F_OFD_SETLK, F_OFD_SETLKW, F_SETLEASE,
+# F_NOTIFY, F_SET_RW_HINT and F_SET_FILE_RW_HINT.)
+REFUSED_FCNTL: Final = (6, 7, 8, 10, 15, 37, 38, 1024, 1026, 1036, 1038)
+# Other requests of ioctl change a file's flags or a terminal. (TCGETS, TIOCGWINSZ, FIONREAD, FIONBIO,
+# FIONCLEX and FIOCLEX.)
+ALLOWED_IOCTL: Final = (0x5401, 0x5413, 0x541B, 0x5421, 0x5450, 0x5451)
 CLONE_THREAD: Final = 0x00010000
 
 _PR_SET_DUMPABLE: Final = 4
@@ -194,6 +199,10 @@ def filter_program(machine: Machine) -> bytes:
     for command in REFUSED_FCNTL:
         no_locks += _answer_if(_EQUAL, command, _EPERM)
     code += _for_call(machine.fcntl, no_locks)
+    known_only = [(_LOAD, 0, 0, _argument(1))]
+    for request in ALLOWED_IOCTL:
+        known_only += _answer_if(_EQUAL, request, _ALLOW)
+    code += _for_call(machine.ioctl, [*known_only, (_RETURN, 0, 0, _EPERM)])
     own_limits_only = [(_LOAD, 0, 0, _argument(0)), (_EQUAL, 1, 0, 0), (_RETURN, 0, 0, _EPERM)]
     code += _for_call(machine.prlimit, own_limits_only)
     code.append((_RETURN, 0, 0, _ALLOW))
