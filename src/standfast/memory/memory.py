@@ -5,7 +5,6 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack
 from functools import wraps
-from types import TracebackType
 from typing import Any, Concatenate, Final, Literal, ParamSpec, Self, TypeVar, Unpack, overload
 
 import msgspec
@@ -438,8 +437,7 @@ class Memory:
         Raises:
             InvalidValue: An argument is wrong, or a run that writes names a snapshot.
             NoSuchSnapshot: The snapshot was never committed.
-            NotAllowed: The mode is ``live_read_write`` and the memory does not allow it.
-            NotAllowed: The memory's ceiling forbids the mode.
+            NotAllowed: The memory's ceiling forbids the mode, or ``live_read_write`` is not allowed.
         """
         if mode is not None:
             chosen = member_of(VisibilityMode, mode, what="mode")
@@ -571,9 +569,7 @@ class Memory:
         return list(self.at(self.store.head() if at is None else at).session(session, scope=scope))
 
     def sessions(self, *, scope: str = SHARED, at: int | None = None) -> list[SessionInfo]:
-        """Return the sessions of a scope, with all below it (``"*"`` for all), by scope and then in a fixed
-        order.
-        """
+        """Return the sessions of a scope and all below it (``"*"`` for all), by scope, in a fixed order."""
         return list(self.at(self.store.head() if at is None else at).sessions(scope=scope))
 
     def require_readable(self, operation: str) -> None:
@@ -633,9 +629,7 @@ class Memory:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
 
