@@ -26,6 +26,7 @@ from standfast import (
 )
 from standfast.clock import RandomIds, SystemClock
 from standfast.memory import MemoryVectors, VectorStatus
+from standfast.memory.listings import RecordListing
 from standfast.policies import ByteBudget, ByteMemoryStore, ByteModel, apply_policy, estimate_bytes, write
 from standfast.records import canon, vocabulary
 
@@ -136,11 +137,12 @@ def looking_back(memory: standfast.Memory) -> None:
     view = memory.at(1)
     assert_type(view, standfast.SnapshotView)
     assert_type(view.recall("refunds"), standfast.ContextPackage | standfast.RecallPackage)
-    assert_type(view.records(band=standfast.Band.LEDGER), Iterator[standfast.Record])
-    assert_type(memory.records(scope="*"), Iterator[standfast.Record])
+    assert_type(view.records(band=standfast.Band.LEDGER), RecordListing)
+    assert_type(memory.records(scope="*", where={"tag": "x"}).advice, str)
     assert_type([record.origin for record in memory.records()], list[standfast.Origin])
     assert_type(memory.history("a", scope="user/ada"), list[standfast.HistoryEntry])
-    assert_type(memory.diff(0), list[standfast.RecordChange])
+    assert_type(memory.diff(0).advice, str)
+    assert_type([change.before for change in memory.diff(0)], list[standfast.Record | None])
     assert_type(memory.due(), Iterator[govern.DueRecord])
     assert_type(memory.sweep(), list[standfast.Receipt])
     assert_type(memory.patterns(), list[govern.AttackPattern])

@@ -182,6 +182,12 @@ MAX_SNAPSHOTS_EXAMINED: Final = 1_000
 MAX_TEXT_CHARS: Final = 64 << 10
 MAX_RECALL_TOKENS: Final = 1_000_000
 MAX_RECALL_ITEMS: Final = 1_000
+MCP_ANSWER_TOKENS: Final = 2_000
+"""What the answer of an MCP tool costs a model at most, unless the call names a budget."""
+MAX_LISTED_CHARS: Final = 600
+"""What a list for a model shows of one text at most."""
+MAX_LISTED_RECORDS: Final = 10_000
+"""How many records a list for a model is chosen from."""
 MAX_QUERY_TERMS: Final = 1_024
 """Recall ranks by the first so many different terms of a query, so that no query costs without bound."""
 MAX_STATEMENT_MINUTES: Final = 1_440

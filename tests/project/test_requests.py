@@ -34,7 +34,7 @@ from standfast.records.vocabulary import Value
 from standfast.server.access.permissions import Permission
 from standfast.server.http.endpoints import ENDPOINTS
 from standfast.server.mcp.server import ALL_TOOLS
-from standfast.server.mcp.tools import Place, tool
+from standfast.server.mcp.tools import Place, Reply, tool
 from standfast.server.operations.schemas import field_schemas
 from standfast.traces.replay import ReplayedRun
 from tests.project.cli_reference import contexts
@@ -94,10 +94,8 @@ def test_every_interface_has_the_fields_and_the_defaults_of_the_request(request_
     assert issubclass(endpoint.request, request_class), "the body is the request"
     schemas = field_schemas(endpoint.request)
     assert {name: as_json(schemas[name]["default"]) for name in plain} == plain
-    arguments = offered.signature.parameters
-    assert {name: as_json(arguments[name].default) for name in plain if name not in offered.but} == {
-        name: one for name, one in plain.items() if name not in offered.but
-    }
+    arguments = offered.signature().parameters
+    assert {name: as_json(arguments[name].default) for name in plain} == plain
     for name, default in options.items():
         # An option that is not given is left to the request.
         assert name not in plain or default in (None, (), False, plain[name])
@@ -112,7 +110,7 @@ def test_a_recall_has_one_budget_everywhere() -> None:
 
     assert tokens == 1_000
     assert inspect.signature(Memory.recall).parameters["tokens"].default == 1_000
-    assert reading.signature.parameters["tokens"].default == 1_000
+    assert reading.signature().parameters["tokens"].default == 1_000
     assert field_schemas(RecallRequest)["tokens"]["default"] == 1_000
 
 
@@ -143,8 +141,8 @@ def test_a_field_that_is_added_to_a_request_shows_at_every_interface(monkeypatch
         return ColouredRequest(text=text, **fields)
 
     @tool("Remember", Permission.REMEMBER)
-    def memory_remember(_: Place, request: ColouredRequest) -> ColouredRequest:
-        return request
+    def memory_remember(_: Place, request: ColouredRequest) -> Reply:
+        return Reply("", request)
 
     @click.command()
     @click.argument("text")
@@ -166,7 +164,7 @@ def test_a_field_that_is_added_to_a_request_shows_at_every_interface(monkeypatch
         "default": None,
         "description": "The colour of the text.",
     }, "OpenAPI"
-    assert "colour" in memory_remember.signature.parameters, "MCP"
+    assert "colour" in memory_remember.signature().parameters, "MCP"
     assert command.exit_code == 0, command.output
     assert given == [asked.as_json()], "command"
     assert "The colour of the text." in CliRunner().invoke(remember_command, ["--help"]).output

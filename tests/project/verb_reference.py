@@ -78,8 +78,14 @@ DIFFERENCES = {
     ("recall", "scopes"): "the command takes `--scope` several times",
     ("recall", "token_counter"): "an object of the library; a server has a setting",
     ("recall", "where"): "the command has an option for each filter",
-    ("remember", "propose"): "the tools have `memory_propose`",
+    ("history", "tokens"): "a tool bounds what a model reads",
+    (
+        "records",
+        "where",
+    ): "in the library; the command has an option for each filter, and over HTTP recall filters",
     ("remember", "role"): "a person's text in the library and the command; a key says who asks",
+    ("session", "tokens"): "as for `history`",
+    ("sessions", "tokens"): "as for `history`",
     (
         "verify",
         "checkpoints",
@@ -105,7 +111,7 @@ def arguments() -> dict[str, dict[str, set[str]]]:
     """The arguments of each verb by surface, under the names that ``Memory`` has for them."""
     commands = {one.command_path.partition(" ")[2]: one.command for one in contexts(main, "standfast")}
     endpoints = {one.name: one for one in ENDPOINTS}
-    tools = {one.name: one.signature for one in ALL_TOOLS}
+    tools = {one.name: one.signature() for one in ALL_TOOLS}
     found: dict[str, dict[str, set[str]]] = {}
     for verb in VERBS:
         by: dict[str, set[str]] = {}

@@ -9,7 +9,7 @@ import anyio
 import pytest
 from mcp.client.client import Client
 
-from standfast.server.mcp.server import build_server
+from standfast.server.mcp.server import ToolSet, build_server
 from tests.server.harness import Harness
 from tests.server.test_mcp import refused, told
 
@@ -24,7 +24,7 @@ def use(harness: Harness, steps: Callable[[Client], Awaitable[None]]) -> None:
 
     async def run() -> None:
         agent = harness.caller("agent", "default")
-        async with Client(build_server(harness.gateway, lambda _: agent)) as client:
+        async with Client(build_server(harness.gateway, lambda _: agent, ToolSet.ALL)) as client:
             await steps(client)
 
     anyio.run(run)

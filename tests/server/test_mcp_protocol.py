@@ -12,7 +12,6 @@ from typing import Any, ClassVar
 
 import anyio
 import anyio.to_thread
-import jsonschema
 import pytest
 from mcp.client.client import Client
 from mcp.shared.exceptions import MCPError
@@ -21,11 +20,11 @@ from mcp_types import PromptReference, ResourceTemplateReference
 from standfast.errors import Overloaded
 from standfast.ledger import VerifyingKey
 from standfast.memory import Memory
-from standfast.server.mcp.server import build_server
+from standfast.server.mcp.server import ToolSet, build_server
 from standfast.server.mcp.tools import progress_of
 from standfast.store.protocol import Progress
-from tests.server.harness import FACT, HANDBOOK, Harness, Served
-from tests.server.test_mcp import over_http, reads, stdio, told
+from tests.server.harness import FACT, Harness, Served
+from tests.server.test_mcp import over_http, reads, stdio, text_of, told
 
 RECORD = "standfast://{namespace}/records/{+memory_id}{?scope}"
 PLACE = {"namespace": "protocol"}
@@ -34,7 +33,7 @@ PATIENCE_SECONDS = 60.0
 
 async def _all_that_clients_need(client: Client) -> None:
     await _fill(client)
-    await _answers_are_as_their_schemas_say(client)
+    await _data_comes_with_explain_and_only_then(client)
     await _a_long_call_tells_how_far_it_has_come(client)
     await _templates_address_records_histories_conversations_and_snapshots(client)
     await _arguments_are_completed(client)
@@ -67,14 +66,13 @@ async def _fill(client: Client) -> None:
     await told(client, "memory_add", messages=[message], session="monday", **PLACE)
 
 
-async def _answers_are_as_their_schemas_say(client: Client) -> None:
-    schemas = {tool.name: tool.output_schema for tool in (await client.list_tools()).tools}
+async def _data_comes_with_explain_and_only_then(client: Client) -> None:
     place = {"namespace": "protocol"}
     calls: dict[str, dict[str, Any]] = {
         "memory_read": {"query": "refunds", **place},
         "memory_remember": {**FACT, **place},
-        "memory_propose": {"text": "UK refunds take 21 days.", "source": HANDBOOK, **place},
         "memory_history": {"subject": FACT["subject"], **place},
+        "memory_list": place,
         "memory_forget": {"scope": "user/nobody", "reason": "rehearsal", "rehearse": True, **place},
         "memory_status": place,
         "memory_add": {"messages": [{"role": "user", "content": "Hello"}], "session": "x", **place},
@@ -82,12 +80,14 @@ async def _answers_are_as_their_schemas_say(client: Client) -> None:
         "memory_sessions": place,
         "memory_verify": {},
     }
-    assert calls.keys() == {name for name in schemas if name.startswith("memory_")}
+    tools = {tool.name: tool for tool in (await client.list_tools()).tools}
+    assert calls.keys() == {name for name in tools if name.startswith("memory_")}
     for name, arguments in calls.items():
-        schema = schemas[name]
-        assert schema is not None
-        assert set(schema["required"]) == set(schema["properties"])
-        jsonschema.validate(await told(client, name, **arguments), schema)
+        plain = await client.call_tool(name, arguments)
+        assert plain.structured_content is None
+        assert text_of(plain)
+        assert tools[name].output_schema is None
+        assert await told(client, name, **arguments)
 
 
 async def _a_long_call_tells_how_far_it_has_come(client: Client) -> None:
@@ -99,7 +99,7 @@ async def _a_long_call_tells_how_far_it_has_come(client: Client) -> None:
         if progress == total:
             last_heard.set()
 
-    answer = await client.call_tool("memory_verify", {}, progress_callback=hear)
+    answer = await client.call_tool("memory_verify", {"explain": True}, progress_callback=hear)
     # Notifications and the answer are handled side by side.
     with anyio.fail_after(PATIENCE_SECONDS):
         await last_heard.wait()
@@ -153,7 +153,7 @@ async def _arguments_are_completed(client: Client) -> None:
 def test_who_may_not_read_gets_no_completions(harness: Harness) -> None:
     async def run() -> None:
         async with Client(
-            build_server(harness.gateway, lambda _: harness.caller("agent", "default"))
+            build_server(harness.gateway, lambda _: harness.caller("agent", "default"), ToolSet.ALL)
         ) as client:
             await told(client, "memory_remember", **FACT)
             reference = PromptReference(type="ref/prompt", name="review_subject")
@@ -168,7 +168,7 @@ def test_who_may_not_read_gets_no_completions(harness: Harness) -> None:
             assert own.completion.values == [FACT["subject"]]
             assert foreign.completion.values == []
             assert namespaces.completion.values == ["default"]
-        async with Client(build_server(harness.gateway, lambda _: limited)) as client:
+        async with Client(build_server(harness.gateway, lambda _: limited, ToolSet.ALL)) as client:
             scopes = await client.complete(reference, {"name": "scope", "value": "user"})
             subjects = await client.complete(reference, {"name": "subject", "value": ""})
 
@@ -221,7 +221,7 @@ def test_a_wrong_prompt_is_refused_in_words(
 ) -> None:
     async def run() -> None:
         async with Client(
-            build_server(harness.gateway, lambda _: harness.caller("agent", "default"))
+            build_server(harness.gateway, lambda _: harness.caller("agent", "default"), ToolSet.ALL)
         ) as client:
             with pytest.raises(MCPError, match=problem) as refused:
                 await client.get_prompt(name, arguments)
@@ -259,14 +259,16 @@ def test_a_cancelled_call_ends(harness: Harness) -> None:
     is_running = threading.Event()
 
     async def run() -> None:
-        async with Client(build_server(gateway, lambda _: harness.caller("operator", "*"))) as client:
+        async with Client(
+            build_server(gateway, lambda _: harness.caller("operator", "*"), ToolSet.ALL)
+        ) as client:
 
             async def hear(progress: float, total: float | None, message: str | None) -> None:
                 is_running.set()
                 scope.cancel()
 
             with anyio.CancelScope() as scope:
-                await client.call_tool("memory_verify", {}, progress_callback=hear)
+                await client.call_tool("memory_verify", {"explain": True}, progress_callback=hear)
             assert is_running.is_set()
             assert (await told(client, "memory_status"))["role"] == "operator"
             with anyio.fail_after(PATIENCE_SECONDS):

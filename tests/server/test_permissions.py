@@ -15,7 +15,7 @@ from starlette.testclient import TestClient
 from standfast.server.access.permissions import KeyRole, Permission
 from standfast.server.app import build_app
 from standfast.server.http.endpoints import ENDPOINTS, Endpoint
-from standfast.server.mcp.server import ALL_TOOLS, build_server
+from standfast.server.mcp.server import ALL_TOOLS, ToolSet, build_server
 from standfast.server.operations.gateway import Gateway
 from tests.server.artifacts import TEMPLATE, artifact_harness, put_body
 from tests.server.harness import FACT, HANDBOOK, Harness
@@ -72,8 +72,8 @@ NEEDS_ALL_NAMESPACES = {
 ROLES_OF_TOOL = {
     "memory_read": ALL,
     "memory_remember": WRITERS,
-    "memory_propose": WRITERS,
     "memory_history": ALL,
+    "memory_list": ALL,
     "memory_forget": WRITERS,
     "memory_verify": ALL,
     "memory_status": ALL,
@@ -129,7 +129,6 @@ PLACES = {
 ARGUMENTS: dict[str, dict[str, Any]] = {
     "memory_read": {"query": "refunds"},
     "memory_remember": {"text": "US refunds take 30 days."},
-    "memory_propose": {"text": "UK refunds take 21 days."},
     "memory_history": {"subject": "policy/eu-refunds"},
     "memory_forget": {"subject": "policy/eu-refunds", "reason": "asked to"},
     "memory_add": {"messages": [{"role": "user", "content": "I live in Oslo."}], "session": "s"},
@@ -262,7 +261,7 @@ def test_standfasts_own_namespace_is_nobodys(harness: Harness, http: TestClient,
 
 async def _tools(gateway: Gateway, harness: Harness, role: str) -> dict[tuple[str, str], bool]:
     """Whether each tool was refused, by name and namespace."""
-    server = build_server(gateway, lambda _: harness.caller(role, "own"))
+    server = build_server(gateway, lambda _: harness.caller(role, "own"), ToolSet.ALL)
     refused = {}
     async with McpClient(server) as client:
         for name in ROLES_OF_TOOL:

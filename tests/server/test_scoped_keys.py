@@ -31,7 +31,7 @@ from standfast.server.app import build_app
 from standfast.server.console.routes import PAGES, console_routes
 from standfast.server.edge.event_streams import encoded
 from standfast.server.http.endpoints import ENDPOINTS, Endpoint
-from standfast.server.mcp.server import build_server
+from standfast.server.mcp.server import ToolSet, build_server
 from standfast.server.operations import governance_operations, memory_operations
 from standfast.server.operations.event_operations import events_after
 from standfast.server.operations.schemas import RecordsQuery, RememberBatchBody
@@ -131,7 +131,7 @@ def _plant(planted: Planted, name: str) -> None:
 
 
 async def _draw(gateway: Any, caller: Caller, word: str) -> None:
-    async with McpClient(build_server(gateway, lambda _: caller)) as client:
+    async with McpClient(build_server(gateway, lambda _: caller, ToolSet.ALL)) as client:
         entity = {"name": "Eve", "entityType": f"friend of {word}", "observations": [f"Eve met {word} once."]}
         assert not (await client.call_tool("create_entities", {"entities": [entity]})).is_error
         relation = {"from": "Eve", "to": word, "relationType": "knows"}
@@ -304,7 +304,7 @@ def test_the_search_finds_what_a_key_without_limits_is_shown(planted: Planted) -
 
 async def _tool_answers(planted: Planted, caller: Caller) -> list[tuple[str, str, str]]:
     answers = []
-    async with McpClient(build_server(planted.harness.gateway, lambda _: caller)) as client:
+    async with McpClient(build_server(planted.harness.gateway, lambda _: caller, ToolSet.ALL)) as client:
         for tool in (await client.list_tools()).tools:
             for arguments in _arguments(tool.name, set(tool.input_schema["properties"])):
                 answer = await client.call_tool(tool.name, arguments)

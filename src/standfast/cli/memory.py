@@ -20,7 +20,10 @@ from standfast.govern.authority import Role
 from standfast.memory import AddedMessages
 from standfast.memory.erasing import ErasurePlan, ErasureTarget
 from standfast.records.canon import parse
+from standfast.records.filters import Filter
+from standfast.records.outcomes import sentence_of
 from standfast.records.requests import AddRequest, ForgetRequest, RememberRequest
+from standfast.records.scopes import name_in, prefix_in, scope_in
 from standfast.records.vocabulary import Band, Receipt, Remembered, Verdict
 from standfast.store.stored_records import HistoryEntry
 
@@ -62,7 +65,7 @@ def _print_remembered(remembered: Remembered, receipt: Receipt | None) -> None:
     label = remembered.verdict.label if remembered.known is None else "known already"
     click.echo(f"{label}: {remembered.memory_id}{where}")
     for reason in remembered.reasons:
-        click.echo(f"  {reason.removeprefix(f'{label}: ')}")
+        click.echo(f"  {sentence_of(reason)}")
     if remembered.verdict is Verdict.VOID:
         click.echo(
             "  next: mend the text and remember it again; standfast judge TEXT shows every check without"
@@ -152,14 +155,20 @@ def _version_json(version: HistoryEntry) -> dict[str, Any]:
 
 def _print_version(version: HistoryEntry) -> None:
     record, when = version.record, version.committed_at[:19]
-    click.echo(f"{version.memory_snapshot_id:>6}  {when}  {version.action:6}  {version.key}")
+    click.echo(f"{version.memory_snapshot_id:>6}  {when}  {_place(version.key)}")
     if record is not None:
         checks = record.evidence.floor_checks if record.evidence else ()
-        failed = [check.floor for check in checks if not check.passed]
-        why = f" ({', '.join(failed)})" if failed else ""
+        failed = [check.reason for check in checks if not check.passed and check.reason]
+        why = f" ({'; '.join(failed)})" if failed else ""
         click.echo(f"        {record.verdict.label if record.verdict else 'not judged'}{why}: {record.text}")
-    elif version.erased_by is not None:
-        click.echo(f"        erased in snapshot {version.erased_by}")
+    else:
+        erased = version.erased_by is not None
+        click.echo(f"        {f'erased in snapshot {version.erased_by}' if erased else 'ended'}")
+
+
+def _place(key: str) -> str:
+    """Where a record is, in plain words: its scope and id, and the part of memory."""
+    return f"{scope_in(key)}  {name_in(key)}  ({Band(prefix_in(key)).label})"
 
 
 @click.command("diff")
@@ -184,13 +193,16 @@ def diff_command(old: int, new: int | None, *, scope: str, target: MemoryTarget)
         return
     for change in changes:
         if change.before is not None:
-            click.secho(f"- {change.key}: {change.before.text}", fg="red")
+            click.secho(f"- {_place(change.key)}: {change.before.text}", fg="red")
         if change.after is not None:
-            click.secho(f"+ {change.key}: {change.after.text}", fg="green")
+            click.secho(f"+ {_place(change.key)}: {change.after.text}", fg="green")
+    if changes.advice:
+        click.echo(changes.advice, err=True)
 
 
 @click.command("at")
-@click.argument("snapshot", type=click.IntRange(0))
+@click.argument("snapshot", type=click.IntRange(0), required=False)
+@request_options(Filter)
 @click.option(
     "--band",
     type=click.Choice([band.value for band in _LISTED_BANDS]),
@@ -198,16 +210,25 @@ def diff_command(old: int, new: int | None, *, scope: str, target: MemoryTarget)
 )
 @listed_scope_option
 @memory_options
-def at_command(snapshot: int, *, band: str | None, scope: str, target: MemoryTarget) -> None:
-    """List the records of SNAPSHOT by band and id, as they were then. Content erased since is left out."""
+def at_command(
+    snapshot: int | None, *, fields: dict[str, Any], band: str | None, scope: str, target: MemoryTarget
+) -> None:
+    """List the records of SNAPSHOT (default: the newest), as they were then, each once. Content erased since
+    is left out.
+    """
+    where = Filter.of(fields)
     with target.opened() as memory:
-        records = list(memory.records(band=Band(band) if band else None, at=snapshot, scope=scope))
+        snapshot = memory.store.head() if snapshot is None else snapshot
+        listed = memory.records(band=Band(band) if band else None, at=snapshot, scope=scope, where=where)
+        records, advice = list(listed), listed.advice
     if target.as_json:
         print_json({"snapshot": snapshot, "records": [record.as_json() for record in records]})
         return
     for record in records:
-        click.echo(f"{record.key}: {record.text}")
+        click.echo(f"{_place(record.key)}: {record.text}")
     click.echo(f"{counted(len(records), 'record')} in snapshot {snapshot}")
+    if advice:
+        click.echo(advice, err=True)
 
 
 @click.command("add")
@@ -257,7 +278,7 @@ def _print_added(added: AddedMessages) -> None:
     for one in added.messages:
         if one.reasons and not one.known:
             label = one.verdict.label if one.verdict else ""
-            click.echo(f"  {one.position}: {label}; {'; '.join(one.reasons)}")
+            click.echo(f"  {one.position}: {label}. {' '.join(map(sentence_of, one.reasons))}")
     if added.receipts:
         click.echo(f"  snapshot {added.receipts[-1].memory_snapshot_id}")
 

@@ -202,6 +202,8 @@ def _print_answer(answer: RecallAnswer, *, explains: bool, as_json: bool) -> Non
         _print_table(answer.explanation)
     else:
         click.echo(answer.package.text, nl=False)
+    if isinstance(answer.package, RecallPackage) and answer.package.advice:
+        click.echo(answer.package.advice, err=True)
     click.echo(_summary(answer), err=True)
 
 

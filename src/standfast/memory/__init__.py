@@ -9,6 +9,7 @@
     commit_plan.py      judged records -> one commit, submitted       777_FORGE, 999_SEAL
     retries.py          Memory.retry: who tries again first after a conflict
     band_budgets.py     what the byte budgets of bands keep of it
+    listings.py         lists of records and changes, which say what to try if they are empty
     snapshot_view.py    recall, listings and history, now or as of a snapshot   111_SENSE
     governance.py       memory.approvals; patterns of attacks, retention
     memory_ledger.py    memory.ledger: verification, signed checkpoints, receipts

@@ -2,7 +2,7 @@
 
 import logging
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import ExitStack
 from functools import wraps
 from typing import Any, Concatenate, Final, Literal, ParamSpec, Self, TypeVar, Unpack, overload
@@ -22,6 +22,7 @@ from standfast.memory.embedding import NO_EMBEDDER, MemoryVectors, named_embedde
 from standfast.memory.erasing import Eraser, ErasurePlan, ErasureTarget, Forgotten
 from standfast.memory.governance import MemoryGovernance
 from standfast.memory.judging_cache import JudgingCache
+from standfast.memory.listings import ChangeList, RecordListing
 from standfast.memory.memory_ledger import MemoryLedger
 from standfast.memory.messages import SessionInfo, SessionMessage
 from standfast.memory.retries import RetryLines
@@ -34,6 +35,7 @@ from standfast.recall.answers import Package
 from standfast.recall.controllers import ControllerRegistry
 from standfast.recall.embedders import Embedder
 from standfast.recall.tokens import TokenCounter
+from standfast.records.filters import Filter, Where
 from standfast.records.origins import Origin, checked_origin, origin_table
 from standfast.records.requests import (
     AddFields,
@@ -48,9 +50,9 @@ from standfast.records.requests import (
 )
 from standfast.records.rows import checked_namespace
 from standfast.records.scopes import SHARED, listed_scope
-from standfast.records.vocabulary import Band, CommitPolicy, Record, Remembered, VisibilityMode, member_of
+from standfast.records.vocabulary import Band, CommitPolicy, Remembered, VisibilityMode, member_of
 from standfast.store.store import Store, open_store
-from standfast.store.stored_records import HistoryEntry, RecordChange, changes_between, history_of
+from standfast.store.stored_records import HistoryEntry, changes_between, history_of
 from standfast.traces.artifact import ModelConfig
 from standfast.traces.folder import TraceFolder
 
@@ -538,7 +540,7 @@ class Memory:
         self.require_readable("read history")
         return history_of(self.store, self.namespace, subject, scope=scope)
 
-    def diff(self, old: int, new: int | None = None, *, scope: str = SHARED) -> list[RecordChange]:
+    def diff(self, old: int, new: int | None = None, *, scope: str = SHARED) -> ChangeList:
         """Return the records of a scope that differ between two snapshots; ``new`` defaults to the newest.
 
         Args:
@@ -546,20 +548,25 @@ class Memory:
         """
         self.require_readable("compare snapshots")
         head = self.store.head() if new is None else new
-        return changes_between(self.store, self.namespace, old, head, scope=listed_scope(scope))
+        found = ChangeList(changes_between(self.store, self.namespace, old, head, scope=listed_scope(scope)))
+        if not found:
+            found.advice = self.reader.scope_advice([scope], at=head)
+        return found
 
     def records(
-        self, *, band: Band | None = None, at: int | None = None, scope: str = SHARED
-    ) -> Iterator[Record]:
-        """Yield the records that a snapshot shows in a scope, by band, scope and id.
+        self,
+        *,
+        band: Band | None = None,
+        at: int | None = None,
+        scope: str = SHARED,
+        where: Filter | Where | None = None,
+    ) -> RecordListing:
+        """Yield the records that a snapshot shows in a scope, each once; see ``SnapshotView.records``.
 
-        Proposals are in ``approvals``.
-
-        Args:
-            scope: The scope, with all below it; ``"*"`` for all.
+        If there are none, ``advice`` of the answer says what to try.
         """
         view = SnapshotView(self.reader, self.store.head() if at is None else at)
-        return view.records(band=band, scope=scope)
+        return view.records(band=band, scope=scope, where=where)
 
     def session(self, session: str, *, scope: str = SHARED, at: int | None = None) -> list[SessionMessage]:
         """Return the messages of a session, in order.

@@ -3,13 +3,16 @@
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from datetime import datetime
 from functools import wraps
-from typing import Any, Concatenate, ParamSpec, Protocol, Unpack
+from typing import Any, Concatenate, Final, ParamSpec, Protocol, Unpack
+
+from msgspec import structs
 
 from standfast.errors import NoSuchSnapshot
 from standfast.govern.evidence import read_instant
 from standfast.govern.judge.secrecy import redacted_json, redacted_request
 from standfast.govern.policy import decide_recall
 from standfast.memory.embedding import MemoryVectors
+from standfast.memory.listings import RecordListing, listed_rows
 from standfast.memory.messages import SessionInfo, SessionMessage, SessionReader
 from standfast.recall.analysis import DEFAULT_LANGUAGE
 from standfast.recall.answers import Ceiling, Explanation, Package, RecallAnswer, RecordView, with_vector
@@ -21,7 +24,7 @@ from standfast.recall.jsonl import Source
 from standfast.recall.package import RecallItem, RecallPackage, SelectedItem
 from standfast.recall.tokens import TokenCounter
 from standfast.records.canon import fingerprint
-from standfast.records.filters import NO_FILTER, Filter
+from standfast.records.filters import NO_FILTER, Filter, Where
 from standfast.records.requests import (
     RECALLED_BANDS,
     RecallFields,
@@ -33,12 +36,16 @@ from standfast.records.requests import (
 from standfast.records.scopes import (
     SHARED,
     checked_scope,
+    is_within,
     listed_scope,
     outer_scopes,
     prefix_of,
+    scope_in,
+    scoped_key,
 )
 from standfast.records.timestamps import MISSING, normal_timestamp, time_of
 from standfast.records.vocabulary import Band, Record
+from standfast.store.protocol import BEHIND_ALL_KEYS
 from standfast.store.store import Store
 from standfast.store.stored_records import (
     HistoryEntry,
@@ -49,6 +56,8 @@ from standfast.store.stored_records import (
 from standfast.traces.artifact import RetrievalBudget, SelectedRecord
 
 _P = ParamSpec("_P")
+_NAMED_SCOPES: Final = 3
+"""How many other scopes a hint names."""
 
 
 class SnapshotReader:
@@ -116,13 +125,61 @@ class SnapshotReader:
             )
             return found.explanation
 
+        package = answer.package
+        if isinstance(package, RecallPackage) and not package.items:
+            package = structs.replace(package, advice=self.advice(request, at=snapshot))
         # It may read more of the index, which may have changed since the answer was given.
-        answer = RecallAnswer(answer.package, lambda: self.index.retry(explanation))
+        answer = RecallAnswer(package, lambda: self.index.retry(explanation))
         if snapshot == head:
             return answer
         scopes = outer_scopes(request.places)
         erased = erased_since(self.store, self.namespace, request.bands, snapshot, head=head, scopes=scopes)
         return answer if erased is None else answer.with_package(answer.package.with_erased(erased))
+
+    def advice(self, request: RecallRequest, *, at: int, names_scopes: bool = True) -> str:
+        """What to try after a recall that found nothing.
+
+        Args:
+            names_scopes: Whether other scopes may be named.
+        """
+        scopes = request.places
+        is_empty = not any(
+            self._holds_any(prefix_of(band, scope), at) for scope in scopes for band in request.bands
+        )
+        if is_empty:
+            elsewhere = self.scope_advice(scopes, at=at) if names_scopes else ""
+            named = ", ".join(scopes)
+            return elsewhere or (
+                f"Nothing is in the scope {named} yet. Remember something there, or name another scope."
+            )
+        if request.where:
+            return "Nothing that fits passes the filter. Ask without where, or with a wider one."
+        return (
+            "Nothing fits the question and the budget. Ask in other words, with more tokens, or with"
+            " include_unreviewed for what waits for a review."
+        )
+
+    def scope_advice(self, scopes: Sequence[str], *, at: int) -> str:
+        """A hint for a read of ``shared`` that found nothing while other scopes hold something; else
+        empty.
+        """
+        if tuple(scopes) != (SHARED,):
+            return ""
+        others, after = list[str](), ""
+        while len(others) < _NAMED_SCOPES:
+            rows = self.store.scan(self.namespace, prefix=prefix_of(Band.LEDGER), after=after, at=at)
+            row = next(rows, None)
+            if row is None:
+                break
+            scope = scope_in(row.key)
+            after = scoped_key(Band.LEDGER, scope, BEHIND_ALL_KEYS)
+            others += [] if is_within(scope, SHARED) else [scope]
+        if not others:
+            return ""
+        return f"Nothing is in the scope shared. Other scopes hold memories: {', '.join(others)}. Name one."
+
+    def _holds_any(self, prefix: str, at: int) -> bool:
+        return next(self.store.scan(self.namespace, prefix=prefix, at=at), None) is not None
 
     def after_commit(self, snapshot: int) -> None:
         """Bring the stored index up to date, if many commits were made since. Never raises an error."""
@@ -246,6 +303,10 @@ class SnapshotView:
         """
         return self._reader.answer(request, at=self.memory_snapshot_id, token_counter=token_counter)
 
+    def advice(self, request: RecallRequest, *, names_scopes: bool = True) -> str:
+        """What to try after a recall that found nothing; see ``SnapshotReader.advice``."""
+        return self._reader.advice(request, at=self.memory_snapshot_id, names_scopes=names_scopes)
+
     def recall_again(self, package: RecallPackage, *, token_counter: TokenCounter | None = None) -> Package:
         """Answer the request of a package again, with the query's vector that it has. No embedder is needed.
 
@@ -272,24 +333,32 @@ class SnapshotView:
         """The bands as sources for ``recall.read``."""
         return self._reader.sources(bands, at=self.memory_snapshot_id)
 
-    def records(self, *, band: Band | None = None, scope: str = SHARED) -> Iterator[Record]:
+    def records(
+        self,
+        *,
+        band: Band | None = None,
+        scope: str = SHARED,
+        where: Filter | Where | None = None,
+    ) -> RecordListing:
         """Yield the records that the snapshot shows in a scope, with all below it, by band, scope and id.
 
-        Proposals are in ``Memory.approvals``.
+        A record that is in two bands is listed once, unless a band is named. Proposals are in
+        ``Memory.approvals``.
 
         Args:
             scope: The scope; ``"*"`` for all.
+            where: Which records to list, such as ``{"tag": "billing"}``.
         """
         self._reader.require_readable("list records")
-        return self._records(band, listed_scope(scope))
-
-    def _records(self, band: Band | None, scope: str) -> Iterator[Record]:
-        for one in (band,) if band else Band:
-            if one is not Band.PHOENIX:
-                rows = self._reader.store.scan(
-                    self._reader.namespace, prefix=prefix_of(one, scope), at=self.memory_snapshot_id
-                )
-                yield from map(record_of, rows)
+        chosen, listed = Filter.of(where), listed_scope(scope)
+        bands = tuple(one for one in Band if one is not Band.PHOENIX) if band is None else (Band(band),)
+        rows = listed_rows(
+            self._reader.store, self._reader.namespace, bands, [listed], at=self.memory_snapshot_id
+        )
+        return RecordListing(
+            (record for record in map(record_of, rows) if chosen.matches(record)),
+            lambda: self._reader.scope_advice([listed], at=self.memory_snapshot_id),
+        )
 
     def history(self, subject: str, *, scope: str = SHARED) -> list[HistoryEntry]:
         """Every version of a scope's subject (or memory id) up to this snapshot, oldest first."""

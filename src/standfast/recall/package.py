@@ -63,6 +63,8 @@ class SealedPackage(Value, frozen=True, kw_only=True):
         """The SHA-256 of the canonical JSON of the package without its hash."""
         plain = self.as_json()
         del plain["package_hash"]
+        # What to try next depends on what else the memory holds, which may be erased later.
+        plain.pop("advice", None)
         return fingerprint_of_bytes(canonical_bytes(plain, limit_bytes=MAX_PACKAGE_BYTES))
 
     def with_hash(self) -> Self:
@@ -400,10 +402,14 @@ class RecallPackage(SealedPackage, frozen=True, kw_only=True):
     items: tuple[RecallItem, ...]
     matched: int
     """How many records match the query at all, before filters and budget."""
+    advice: str = ""
+    """What to try if nothing was found. It is no part of the hash."""
 
     def as_json(self) -> dict[str, Any]:
         """The package as commands and servers print it."""
         plain = super().as_json()
+        if not self.advice:
+            del plain["advice"]
         if self.request.vector is None:
             del plain["request"]["vector"]
         for name in ("bands", "scopes"):
@@ -416,6 +422,12 @@ class RecallPackage(SealedPackage, frozen=True, kw_only=True):
             if not item["later_id"]:
                 del item["said_later"], item["later_id"]
         return plain
+
+    def __repr__(self) -> str:
+        if not self.items:
+            return f"<recalled nothing. {self.advice}>"
+        asked, tokens = self.request, self.text_tokens
+        return f"<recalled {len(self.items)} excerpts in {tokens} of {asked.tokens} tokens; print .text>"
 
     @property
     def asked(self) -> tuple[object, ...]:
@@ -432,9 +444,13 @@ class RecallPackage(SealedPackage, frozen=True, kw_only=True):
 
 
 def mark_of(items: Sequence[RecallItem], package_hash: str) -> str:
-    """Digits from a chain of hashes that begins with the package's: the first that nothing shown contains."""
-    shown = [part for item in items for part in item.shown]
-    digits, size = package_hash, MARK_CHARS
+    """The mark of a package: ``mark_among`` what its items show, from the package's hash."""
+    return mark_among([part for item in items for part in item.shown], package_hash)
+
+
+def mark_among(shown: Sequence[str], seed: str) -> str:
+    """Digits from a chain of hashes that begins with a seed: the first that nothing shown contains."""
+    digits, size = seed, MARK_CHARS
     while True:
         for start in range(0, min(len(digits), _MARK_TRIES * size) - size + 1, size):
             mark = digits[start : start + size]

@@ -32,6 +32,7 @@ from standfast.limits import (
 )
 from standfast.records.canon import lowered, normal_string, utc_text
 from standfast.records.origins import Origin
+from standfast.records.outcomes import RememberOutcome
 from standfast.records.rows import RowKind
 from standfast.records.scopes import SHARED, checked_scope, scoped_key
 from standfast.records.statements import PlainStatement
@@ -518,29 +519,6 @@ class Receipt(Value, frozen=True, kw_only=True):
     ledger_seq: int
     ledger_hash: str
     replayed: bool = False
-
-
-class RememberOutcome:
-    """What a verdict on a text means, in plain words. One of the three is true."""
-
-    __slots__ = ()
-    verdict: Verdict
-    proposal_id: str | None
-
-    @property
-    def accepted(self) -> bool:
-        """Whether memory has it, by this call or already."""
-        return self.verdict in (Verdict.SEAL, Verdict.SABAR) and self.proposal_id is None
-
-    @property
-    def rejected(self) -> bool:
-        """Whether it is refused. ``reasons`` says why and what to do."""
-        return self.verdict is Verdict.VOID
-
-    @property
-    def needs_review(self) -> bool:
-        """Whether it waits for a human's decision; see ``memory.approvals``."""
-        return not (self.accepted or self.rejected)
 
 
 class Remembered(RememberOutcome, Value, frozen=True, kw_only=True):

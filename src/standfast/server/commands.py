@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from standfast.server.operations.gateway import Gateway
 
 DEFAULT_PORT: Final = 8765
+_TOOL_SETS: Final = ("core", "mem0", "graph", "all")
 _ROLES: Final = [role.value for role in KeyRole]
 
 
@@ -156,6 +157,12 @@ def _print_started(
 
 
 @click.command("mcp")
+@click.option(
+    "--tools",
+    type=click.Choice(_TOOL_SETS),
+    default=_TOOL_SETS[0],
+    help="Which tools to offer: seven for every day, those of mem0's server, of the graph server, or all.",
+)
 @click.option("--agent", default="mcp", help="Name of the agent, the author of its proposals.")
 @click.option(
     "--role",
@@ -174,7 +181,7 @@ def _print_started(
 @store_option
 @namespace_option
 def mcp_command(
-    agent: str, role: str, scopes: tuple[str, ...], store_url: str | None, namespace: str | None
+    tools: str, agent: str, role: str, scopes: tuple[str, ...], store_url: str | None, namespace: str | None
 ) -> None:
     """Serve memory to one MCP client over standard input and output. The client starts this command.
 
@@ -184,7 +191,7 @@ def mcp_command(
     """
     try:
         from standfast.server.logs import logging_to
-        from standfast.server.mcp.server import run_stdio, stdio_authenticator
+        from standfast.server.mcp.server import ToolSet, run_stdio, stdio_authenticator
         from standfast.server.operations.gateway import Gateway
         from standfast.server.operations.telemetry import exporting_spans
     except ImportError as error:
@@ -200,7 +207,8 @@ def mcp_command(
     gateway = Gateway.open(settings, create=True)
     try:
         with logging_to(), exporting_spans():
-            run_stdio(gateway, stdio_authenticator(gateway, caller, os.environ.get(KEY_VARIABLE)))
+            key = os.environ.get(KEY_VARIABLE)
+            run_stdio(gateway, stdio_authenticator(gateway, caller, key), ToolSet(tools))
     finally:
         gateway.close()
 

@@ -15,6 +15,8 @@ from standfast.errors import Forbidden, InvalidValue, NoSuchSnapshot, NotFound, 
 from standfast.govern.authority import Role
 from standfast.limits import (
     MAX_DIFF_SNAPSHOTS,
+    MAX_LISTED_RECORDS,
+    MAX_PAGE_ITEMS,
     MAX_RECALL_TOKENS,
     MAX_RUN_ITEMS,
     MAX_SNAPSHOTS_EXAMINED,
@@ -23,11 +25,22 @@ from standfast.limits import (
 from standfast.memory import Memory, Run
 from standfast.memory.conversations import AddedMessages
 from standfast.memory.idempotency import IdempotencyRecord
+from standfast.memory.listings import listed_rows
 from standfast.memory.snapshot_view import SnapshotView
 from standfast.recall.answers import Package
-from standfast.records.requests import AddRequest, ForgetFields, ForgetRequest, RememberRequest, fields_of
+from standfast.recall.package import RecallPackage
+from standfast.recall.tokens import TokenCounter
+from standfast.records.requests import (
+    RECALLED_BANDS,
+    AddRequest,
+    ForgetFields,
+    ForgetRequest,
+    RecallRequest,
+    RememberRequest,
+    fields_of,
+)
 from standfast.records.rows import RULES, Reader, RowKind
-from standfast.records.scopes import SHARED, prefix_in, prefix_of, scope_in, scoped_key
+from standfast.records.scopes import SHARED, prefix_in, scope_in, scoped_key
 from standfast.records.vocabulary import Band, Record, Snapshot, VisibilityMode
 from standfast.server.access.permissions import Caller, KeyRole, Permission, is_allowed, namespace_for
 from standfast.server.access.scope_limits import listed_scopes, own_scope, own_scopes, sees_any, sees_key
@@ -38,6 +51,7 @@ from standfast.server.operations.schemas import (
     ForgetResponse,
     HistoryPage,
     HistoryQuery,
+    NewestQuery,
     PageQuery,
     RecallBatchBody,
     RecallBatchResponse,
@@ -62,7 +76,6 @@ from standfast.server.operations.schemas import (
     wrong_cursor,
 )
 from standfast.server.operations.telemetry import VERSION
-from standfast.store.protocol import Version
 from standfast.store.stored_records import HistoryEntry, record_of
 
 DEFAULT_WORKFLOW: Final = "server"
@@ -84,13 +97,20 @@ def may_read(caller: Caller, key: str) -> bool:
 # Reading.
 
 
-def recall(gateway: Gateway, caller: Caller, namespace: str, body: RecallBody) -> RecallResponse:
+def recall(
+    gateway: Gateway,
+    caller: Caller,
+    namespace: str,
+    body: RecallBody,
+    *,
+    token_counter: TokenCounter | None = None,
+) -> RecallResponse:
     """Recall the best records for a query within a token budget, from the newest snapshot or that of
     ``body.at``.
     """
     memory = gateway.authorize(caller, Permission.RECALL, namespace)
     at = memory.store.head() if body.at is None else body.at
-    return _recalled(memory.at(at), caller, body)
+    return _recalled(memory.at(at), caller, body, token_counter)
 
 
 def recall_batch(
@@ -118,12 +138,19 @@ def recall_in(run: Run, caller: Caller, body: RecallBody) -> RecallResponse:
     return _recall_response(run.recall(body.query, **_options_of(caller, body.within(run.scope))), at)
 
 
-def _recalled(view: SnapshotView, caller: Caller, body: RecallBody) -> RecallResponse:
+def _recalled(
+    view: SnapshotView, caller: Caller, body: RecallBody, token_counter: TokenCounter | None = None
+) -> RecallResponse:
     options = _options_of(caller, body)
+    answer = view.explain(body.query, token_counter=token_counter, **options)
+    package = answer.package
+    if caller.scopes and isinstance(package, RecallPackage) and package.advice:
+        # A key that is limited to scopes is not told of others.
+        advice = view.advice(RecallRequest.of(body.query, **options), names_scopes=False)
+        package = msgspec.structs.replace(package, advice=advice)
+    response = _recall_response(package, view.memory_snapshot_id)
     if not body.explain:
-        return _recall_response(view.recall(body.query, **options), view.memory_snapshot_id)
-    answer = view.explain(body.query, **options)
-    response = _recall_response(answer.package, view.memory_snapshot_id)
+        return response
     return msgspec.structs.replace(response, explanation=answer.explanation.as_json())
 
 
@@ -159,22 +186,39 @@ def list_records(gateway: Gateway, caller: Caller, namespace: str, query: Record
     bands = [band for band in readable_bands(caller) if query.band in (None, band)]
     scopes = listed_scopes(caller, Permission.LIST_RECORDS, query.scope)
     page, cursor = paginate(
-        _rows(memory, bands, scopes, at, after),
+        listed_rows(memory.store, memory.namespace, bands, scopes, at=at, after=after),
         limit=query.limit,
         size=lambda version: len(version.content or b""),
         position=lambda version: (at, version.key),
     )
-    return RecordsPage(memory_snapshot_id=at, records=[record_of(version) for version in page], next=cursor)
+    advice = "" if page or after else _scope_advice(memory, caller, scopes, at)
+    records = [record_of(version) for version in page]
+    return RecordsPage(memory_snapshot_id=at, records=records, next=cursor, advice=advice)
 
 
-def _rows(
-    memory: Memory, bands: Sequence[Band], scopes: Sequence[str], at: int, after: str
-) -> Iterator[Version]:
-    start = _LISTED_BANDS.index(Band(prefix_in(after))) if after else 0
-    for one in _LISTED_BANDS[start:]:
-        after_key = after if after and prefix_in(after) == one else ""
-        for prefix in (prefix_of(one, scope) for scope in scopes if one in bands):
-            yield from memory.store.scan(memory.namespace, prefix=prefix, after=after_key, at=at)
+def _scope_advice(memory: Memory, caller: Caller, scopes: Sequence[str], at: int) -> str:
+    """What to try if nothing is listed. A key that is limited to scopes is not told of others."""
+    return "" if caller.scopes else memory.reader.scope_advice(scopes, at=at)
+
+
+def newest_records(gateway: Gateway, caller: Caller, namespace: str, query: NewestQuery) -> RecordsPage:
+    """Return law and accepted memory of a scope, the newest first.
+
+    Of a scope with very many records, the first ones by id are looked at.
+    """
+    memory = gateway.authorize(caller, Permission.LIST_RECORDS, namespace)
+    memory.require_readable("list records")
+    at, scopes = (
+        existing_snapshot(memory, query.at),
+        listed_scopes(caller, Permission.LIST_RECORDS, query.scope),
+    )
+    rows = islice(
+        listed_rows(memory.store, memory.namespace, RECALLED_BANDS, scopes, at=at), MAX_LISTED_RECORDS
+    )
+    records = [record for record in map(record_of, rows) if query.where.matches(record)]
+    records.sort(key=lambda one: (one.ts_utc or "", one.key), reverse=True)
+    advice = "" if records else _scope_advice(memory, caller, scopes, at)
+    return RecordsPage(memory_snapshot_id=at, records=records[:MAX_PAGE_ITEMS], advice=advice)
 
 
 def get_record(gateway: Gateway, caller: Caller, namespace: str, query: RecordQuery) -> RecordsPage:
@@ -250,7 +294,9 @@ def diff(gateway: Gateway, caller: Caller, namespace: str, query: DiffQuery) -> 
         raise InvalidValue(what="diff", problem=problem)
     scopes = listed_scopes(caller, Permission.DIFF, query.scope)
     found = [change for scope in scopes for change in memory.diff(old, new, scope=scope)]
-    return DiffResponse(old=old, new=new, changes=[one for one in found if may_read(caller, one.key)])
+    changes = [one for one in found if may_read(caller, one.key)]
+    advice = "" if changes else _scope_advice(memory, caller, scopes, new)
+    return DiffResponse(old=old, new=new, changes=changes, advice=advice)
 
 
 def status(gateway: Gateway, caller: Caller, namespace: str) -> StatusResponse:
@@ -269,6 +315,13 @@ def status(gateway: Gateway, caller: Caller, namespace: str) -> StatusResponse:
         may=permissions,
         version=VERSION,
     )
+
+
+def waiting_records(gateway: Gateway, caller: Caller, namespace: str) -> list[Record]:
+    """Return the first records that wait for a person's decision."""
+    memory = gateway.authorize(caller, Permission.STATUS, namespace)
+    waiting = (one.record for one in islice(memory.approvals.waiting(), SCAN_PAGE_RECORDS))
+    return list(islice((one for one in waiting if caller.covers_scope(one.scope)), MAX_PAGE_ITEMS))
 
 
 def existing_snapshot(memory: Memory, at: int | None) -> int:
@@ -408,6 +461,17 @@ def forget(
         traces=done.traces,
         law=done.law,
     )
+
+
+def named_by_text(gateway: Gateway, caller: Caller, namespace: str, body: ForgetRequest) -> str:
+    """The subject to forget. One that names nothing may be the exact text of a memory: then its id."""
+    memory = gateway.authorize(caller, Permission.FORGET, namespace)
+    scope, name = own_scope(caller, Permission.FORGET, body.scope), body.name
+    if records_of(memory, name, scope=scope):
+        return name
+    rows = memory.store.scan(memory.namespace, prefix=scoped_key(Band.LEDGER, scope, ""))
+    records = map(record_of, islice(rows, MAX_LISTED_RECORDS))
+    return next((one.memory_id for one in records if one.text.strip() == name.strip()), name)
 
 
 def _forgotten_scope(caller: Caller, body: ForgetRequest) -> str | None:

@@ -24,6 +24,8 @@ from standfast.limits import (
     SAFE_INTEGER,
 )
 from standfast.memory.messages import SessionInfo, SessionMessage
+from standfast.records.filters import NO_FILTER, Filter
+from standfast.records.outcomes import RememberOutcome
 from standfast.records.requests import (
     SCOPE_PATTERN,
     Name,
@@ -38,7 +40,6 @@ from standfast.records.vocabulary import (
     Receipt,
     Record,
     Remembered,
-    RememberOutcome,
     Snapshot,
     Value,
     Verdict,
@@ -121,6 +122,14 @@ class RecordsQuery(Value, frozen=True, kw_only=True):
     scope: ListedScope | None = None
     limit: Limit = DEFAULT_PAGE_ITEMS
     cursor: PlaceCursor | None = None
+
+
+class NewestQuery(Value, frozen=True, kw_only=True):
+    """Which records to list, the newest first."""
+
+    scope: ListedScope | None = None
+    where: Filter = NO_FILTER
+    at: SnapshotId | None = None
 
 
 class RecordQuery(Value, frozen=True, kw_only=True):
@@ -262,6 +271,8 @@ class RecordsPage(Value, frozen=True, kw_only=True):
     memory_snapshot_id: int
     records: list[Record]
     next: str | None = None
+    advice: str = ""
+    """What to try if there are none."""
 
 
 class HistoryPage(Value, frozen=True, kw_only=True):
@@ -288,6 +299,8 @@ class DiffResponse(Value, frozen=True, kw_only=True):
     old: int
     new: int
     changes: list[RecordChange]
+    advice: str = ""
+    """What to try if there are none."""
 
 
 class StatusResponse(Value, frozen=True, kw_only=True):
@@ -439,13 +452,6 @@ def field_schemas(request: type[Value]) -> dict[str, dict[str, Any]]:
         return {**inlined(schemas[schema["$ref"].rpartition("/")[2]]), **more} if "$ref" in schema else more
 
     return {name: inlined(one) for name, one in schemas[request.__name__]["properties"].items()}
-
-
-def response_schema(kind: type[Value]) -> dict[str, Any]:
-    """The schema of one response, complete in itself."""
-    schemas = component_schemas([], [kind])
-    own = schemas.pop(kind.__name__)
-    return {**own, "$defs": schemas} if schemas else own
 
 
 def _structs(kinds: set[type[Value]]) -> set[type[msgspec.Struct]]:
