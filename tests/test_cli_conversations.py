@@ -44,7 +44,7 @@ def test_what_was_rejected_is_told_and_gives_exit_code_1() -> None:
     added = call("add", "-", "--session", "s", stdin=json.dumps({"messages": [attack]}))
 
     assert added.exit_code == 1
-    assert "0: rejected; " in added.output
+    assert "0: rejected. Gives orders" in added.output
     assert "tool: (rejected)" in call("session", "s").output
     assert call("session", "nobody").exit_code == 1
     assert call("add", "-", stdin="no json").exit_code == 2

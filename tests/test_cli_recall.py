@@ -118,7 +118,7 @@ def test_recall_prints_what_the_library_recalls() -> None:
 def test_recall_takes_a_snapshot_a_budget_and_a_number_of_items() -> None:
     assert "14 days" in _recall("refunds", "--at", "1").stdout
     assert _recall("refunds", "--at", "0").stdout == ""
-    assert _recall("refunds", "--tokens", "1").stderr.startswith("0 selected, 0 of 1 tokens")
+    assert _recall("refunds", "--tokens", "1").stderr.startswith("Nothing fits the question")
     assert "14 days" not in _recall("refunds", "--max-items", "1").stdout
     assert _recall("refunds", "--at", "3").exit_code == 2
 

@@ -45,10 +45,13 @@ def test_commands_read_and_write_in_their_scope() -> None:
 
     assert (record["scope"], record["metadata"], record["position"]) == ("user/ada", {"plan": 1}, 0)
     assert "0 records" in call("at", "2").output
-    assert "4 records" in call("at", "2", "--scope", "*").output
+    assert "2 records" in call("at", "2", "--scope", "*").output
+    assert "user/ada, user/bob. Name one." in call("at").stderr
+    assert "1 record in" in call("at", "--scope", "*", "--speaker", "ada").output
     assert call("history", "language").exit_code == 1
     assert "user/bob" in call("history", "language", "--scope", "user/bob").output
-    assert call("diff", "0").output == ""
+    assert call("diff", "0").stdout == ""
+    assert "user/ada, user/bob. Name one." in call("diff", "0").stderr
     assert "French" not in call("diff", "0", "--scope", "user/ada").output
     assert "French" in call("recall", "prefers", "--scope", "user/bob", "--scope", "shared").stdout
     assert "prefers" not in call("recall", "prefers").stdout

@@ -119,6 +119,7 @@ def test_nothing_of_the_synchronous_classes_is_missing() -> None:
         Memory: set(),
         Run: {"agent", "forgotten_rows", "resume"},
         SnapshotView: {
+            "advice",
             "answer",
             "sources",
             "history",

@@ -24,7 +24,7 @@ from standfast.records.filters import Filter
 from standfast.records.outcomes import sentence_of
 from standfast.records.requests import AddRequest, ForgetRequest, RememberRequest
 from standfast.records.scopes import name_in, prefix_in, scope_in
-from standfast.records.vocabulary import Band, Receipt, Remembered, Verdict
+from standfast.records.vocabulary import Band, Receipt, Record, Remembered, Verdict
 from standfast.store.stored_records import HistoryEntry
 
 _ID_CHARS = 12
@@ -140,8 +140,10 @@ def history_command(subject: str, *, scope: str, target: MemoryTarget) -> None:
     if target.as_json:
         print_json({"subject": subject, "versions": [_version_json(version) for version in versions]})
     else:
+        told = {(one.memory_snapshot_id, _text(one.record)) for one in versions if _is_lasting(one.key)}
         for version in versions:
-            _print_version(version)
+            if _is_lasting(version.key) or (version.memory_snapshot_id, _text(version.record)) not in told:
+                _print_version(version)
         if not versions:
             click.echo(f"No version of {subject} exists, and none ever did.")
     if not versions:
@@ -164,6 +166,15 @@ def _print_version(version: HistoryEntry) -> None:
     else:
         erased = version.erased_by is not None
         click.echo(f"        {f'erased in snapshot {version.erased_by}' if erased else 'ended'}")
+
+
+def _is_lasting(key: str) -> bool:
+    """Whether a record is not in working memory, which repeats long-term memory for a while."""
+    return prefix_in(key) != Band.ACTIVE
+
+
+def _text(record: Record | None) -> str | None:
+    return None if record is None else record.text
 
 
 def _place(key: str) -> str:
@@ -191,7 +202,10 @@ def diff_command(old: int, new: int | None, *, scope: str, target: MemoryTarget)
         ]
         print_json({"old": old, "new": new, "changes": rows})
         return
+    told = {(_text(one.before), _text(one.after)) for one in changes if _is_lasting(one.key)}
     for change in changes:
+        if not _is_lasting(change.key) and (_text(change.before), _text(change.after)) in told:
+            continue
         if change.before is not None:
             click.secho(f"- {_place(change.key)}: {change.before.text}", fg="red")
         if change.after is not None:

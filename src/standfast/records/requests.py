@@ -8,10 +8,9 @@ signatures, HTTP bodies, MCP tools, commands and their documentation are made fr
     recall    RecallRequest     RecallFields
     forget    ForgetRequest     ForgetFields
 
-A request checks itself and brings what it was given into one form. Limits in ``Meta`` are those of the wire:
-they
-are checked when a request is decoded. The ``TypedDict`` of a verb says what types a caller may give; a method
-takes it over as ``**fields: Unpack[RememberFields]``.
+A request checks itself and brings what it was given into one form. Limits stand in ``Meta``: a decoder checks
+them on the wire, and ``check_limits`` for everybody else. The ``TypedDict`` of a verb says what types a
+caller may give; a method takes it over as ``**fields: Unpack[RememberFields]``.
 """
 
 import inspect
@@ -40,12 +39,12 @@ from standfast.limits import (
     MAX_SUPERSEDED,
     MAX_TAGS,
     MAX_TEXT_CHARS,
-    MAX_VALUE_BYTES,
     SAFE_INTEGER,
 )
 from standfast.records.canon import normal_string
 from standfast.records.filters import NO_FILTER, Filter, Where
 from standfast.records.origins import Origin
+from standfast.records.request_limits import check_limits
 from standfast.records.scopes import SHARED, checked_scope, recalled_scopes
 from standfast.records.timestamps import MISSING, instant_text, time_of
 from standfast.records.vocabulary import Band, Budget, JsonScalar, Record, Value, normal_tags, shown
@@ -203,6 +202,7 @@ class RememberRequest(Value, frozen=True, kw_only=True, omit_defaults=True):
         for field in ("valid_from", "valid_until", "time"):
             if (instant := getattr(self, field)) is not None:
                 force_setattr(self, field, instant_text(instant, what=field))
+        check_limits(self)
         # The record checks the fields that it takes over.
         self.record("-", None)
 
@@ -305,10 +305,7 @@ class AddRequest(Value, frozen=True, kw_only=True, omit_defaults=True):
         return cls(messages=messages, **fields)  # type: ignore[arg-type]  # As in ``RememberRequest.of``.
 
     def __post_init__(self) -> None:
-        position = self.position
-        if position is not None and not (type(position) is int and 0 <= position <= MAX_MESSAGE_POSITION):
-            problem = f"it must be a number from 0 to {MAX_MESSAGE_POSITION:,}, not {position!r:.40}"
-            raise InvalidValue(what="position", problem=problem)
+        check_limits(self)
         named = ("scope", "session", "position", "tags", "metadata", "supersedes")
         common = RememberRequest(text="-", **{name: getattr(self, name) for name in named})
         for name in named:
@@ -375,18 +372,18 @@ class RecallRequest(Value, frozen=True, kw_only=True, omit_defaults=True):
         return cls(query=query, **fields)  # type: ignore[arg-type]  # It is checked and converted there.
 
     def __post_init__(self) -> None:
-        if not isinstance(self.query, str) or not self.query.strip():
+        if not isinstance(self.query, str):
+            raise InvalidValue(what="query", problem=f"it must be a text, not {self.query!r:.80}")
+        if not self.query.strip():
             raise EmptyQuery
         try:
-            size_bytes = len(normal_string(self.query).encode())
+            normal_string(self.query)
         except LoneSurrogate as error:
             problem = (
                 f"it has a lone surrogate at character {error.facts['index']}; decode the text it comes from"
             )
             raise InvalidValue(what="query", problem=problem) from None
-        if size_bytes > MAX_VALUE_BYTES:
-            problem = f"it has {size_bytes} bytes; ask with at most {MAX_VALUE_BYTES}"
-            raise InvalidValue(what="query", problem=problem)
+        check_limits(self)
         if self.now_utc is not None and (not isinstance(self.now_utc, str) or self.now == MISSING):
             problem = (
                 f"it must be an ISO 8601 time in UTC, such as 2026-01-15T10:30:00Z, not {self.now_utc!r:.80}"
@@ -394,7 +391,6 @@ class RecallRequest(Value, frozen=True, kw_only=True, omit_defaults=True):
             raise InvalidValue(what="now_utc", problem=problem)
         if type(self.include_unreviewed) is not bool:
             raise InvalidValue(what="include_unreviewed", problem="it must be true or false")
-        _ = self.budget
         force_setattr(self, "bands", named_bands(self.bands))
         if self.scope is not None or self.scopes is not None:
             force_setattr(self, "scopes", recalled_scopes(self.scope, self.scopes))
@@ -465,6 +461,7 @@ class ForgetRequest(Value, frozen=True, kw_only=True, omit_defaults=True):
 
     def __post_init__(self) -> None:
         reason, source = self.reason, self.source
+        check_limits(self)
         if not self.rehearse and not (isinstance(reason, str) and reason.strip()):
             problem = f"say why (reason=… or --reason); the ledger keeps it. It is {reason!r:.80}"
             raise InvalidValue(what="reason", problem=problem)
@@ -598,5 +595,7 @@ def _is_list_of(given: object, kind: type[Any]) -> bool:
 
 
 def _refuse_unless(condition: object, problem: str, given: object) -> None:
+    """``problem`` begins with the name of the field."""
     if not condition:
-        raise InvalidValue(what="RememberRequest", problem=f"{problem}, not {shown(given)}")
+        field, _, wrong = problem.partition(" ")
+        raise InvalidValue(what=field, problem=f"it {wrong}, not {shown(given)}")

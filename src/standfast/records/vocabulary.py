@@ -484,6 +484,10 @@ class Record(Value, frozen=True, kw_only=True, gc=False):
         """Its key in the namespace. The band is part of it, because a record can be in two bands."""
         return scoped_key(self.band.value, self.scope, self.memory_id)
 
+    def __repr__(self) -> str:
+        label = self.verdict.label if self.verdict else "not judged"
+        return f"<{self.text!r:.80} in {self.scope}, {label}: {self.memory_id}>"
+
     def as_json(self) -> dict[str, Any]:
         """Only the fields that are set, because an absent field and a null one differ in json-v1."""
         plain = self.without_evidence()
