@@ -122,7 +122,7 @@ def test_records_come_in_pages_from_one_snapshot(client: Client) -> None:
             )
 
     assert len(list(client.records(band=Band.LEDGER))) == 110
-    assert len(list(client.records())) == 220
+    assert len(list(client.records())) == 110
 
 
 def test_errors_are_the_classes_that_they_were(client: Client, served: Served) -> None:

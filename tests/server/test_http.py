@@ -151,7 +151,7 @@ def test_a_run_is_invisible_until_it_commits_and_commits_once(bot: TestClient, h
     assert unseen == []
     assert recalled["memory_snapshot_id"] == opened.json()["memory_snapshot_id"]
     assert again["receipt"] == {**first["receipt"], "replayed": True}
-    assert len(bot.get(f"{IN}/records").json()["records"]) == 2
+    assert len(bot.get(f"{IN}/records").json()["records"]) == 1
     assert bot.get(run).status_code == 404
     assert bot.post(f"{run}/remember", json=FACT).status_code == 404
 
@@ -224,7 +224,7 @@ def test_pages_show_one_snapshot_whatever_is_written_meanwhile(bot: TestClient) 
             break
         query["cursor"] = page["next"]
 
-    assert len(seen) == len(set(seen)) == 14
+    assert len(seen) == len(set(seen)) == 7
     assert not any("drawer" in key for key in seen)
     assert bot.get(f"{IN}/records", params={"cursor": "nonsense"}).status_code == 422
     assert bot.get(f"{IN}/records", params={"cursor": encode_cursor((0, "x"))}).status_code == 400

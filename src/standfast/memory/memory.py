@@ -11,7 +11,7 @@ import msgspec
 
 from standfast.clock import Clock, IdSource
 from standfast.errors import InvalidValue, NoSuchSnapshot, NotAllowed
-from standfast.govern.judge.judge import Floor, FloorRegistry, Judge
+from standfast.govern.judge.judge import Floor, Judge
 from standfast.govern.judge.secrecy import require_no_secret
 from standfast.govern.policy import MemoryWritePolicy
 from standfast.ledger.notary import Notary
@@ -52,7 +52,7 @@ from standfast.records.rows import checked_namespace
 from standfast.records.scopes import SHARED, listed_scope
 from standfast.records.vocabulary import Band, CommitPolicy, Remembered, VisibilityMode, member_of
 from standfast.store.store import Store, open_store
-from standfast.store.stored_records import HistoryEntry, changes_between, history_of
+from standfast.store.stored_records import HistoryEntry, history_of
 from standfast.traces.artifact import ModelConfig
 from standfast.traces.folder import TraceFolder
 
@@ -125,7 +125,7 @@ class Memory:
         self.namespace = checked_namespace(namespace)
         self._mode = member_of(VisibilityMode, mode, what="mode")
         self.ceiling = checked_ceiling(ceiling)
-        judge = judge_of(floors)
+        judge = Judge.of(floors)
         commit_policy = member_of(CommitPolicy, commit_policy, what="commit_policy")
         self.band_budgets = budgets if isinstance(budgets, BandBudgets) else BandBudgets(budgets)
         origin_of_kind = origin_table(origins or {})
@@ -208,7 +208,7 @@ class Memory:
         commit_policy = member_of(CommitPolicy, commit_policy, what="commit_policy")
         origin_table(origins or {})
         analyzer_of(language)
-        judge, band_budgets = judge_of(floors), BandBudgets(budgets)
+        judge, band_budgets = Judge.of(floors), BandBudgets(budgets)
         embedder = named_embedder(embedder) or NO_EMBEDDER
         store = open_store(url, create=create, clock=clock, ids=ids)
         try:
@@ -547,11 +547,7 @@ class Memory:
             scope: The scope, with all below it; ``"*"`` for all.
         """
         self.require_readable("compare snapshots")
-        head = self.store.head() if new is None else new
-        found = ChangeList(changes_between(self.store, self.namespace, old, head, scope=listed_scope(scope)))
-        if not found:
-            found.advice = self.reader.scope_advice([scope], at=head)
-        return found
+        return self.reader.changes(old, self.store.head() if new is None else new, scope=listed_scope(scope))
 
     def records(
         self,
@@ -561,10 +557,7 @@ class Memory:
         scope: str = SHARED,
         where: Filter | Where | None = None,
     ) -> RecordListing:
-        """Yield the records that a snapshot shows in a scope, each once; see ``SnapshotView.records``.
-
-        If there are none, ``advice`` of the answer says what to try.
-        """
+        """Yield the records that a snapshot shows in a scope, each once; see ``SnapshotView.records``."""
         view = SnapshotView(self.reader, self.store.head() if at is None else at)
         return view.records(band=band, scope=scope, where=where)
 
@@ -638,10 +631,3 @@ class Memory:
 
     def __exit__(self, *_: object) -> None:
         self.close()
-
-
-def judge_of(floors: Iterable[Floor] | Judge | None) -> Judge:
-    """The judge of these floors; without any, of those that ship."""
-    if isinstance(floors, Judge):
-        return floors
-    return Judge(FloorRegistry.shipped() if floors is None else floors)

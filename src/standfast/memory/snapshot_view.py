@@ -12,7 +12,7 @@ from standfast.govern.evidence import read_instant
 from standfast.govern.judge.secrecy import redacted_json, redacted_request
 from standfast.govern.policy import decide_recall
 from standfast.memory.embedding import MemoryVectors
-from standfast.memory.listings import RecordListing, listed_rows
+from standfast.memory.listings import ChangeList, RecordListing, listed_rows
 from standfast.memory.messages import SessionInfo, SessionMessage, SessionReader
 from standfast.recall.analysis import DEFAULT_LANGUAGE
 from standfast.recall.answers import Ceiling, Explanation, Package, RecallAnswer, RecordView, with_vector
@@ -49,6 +49,7 @@ from standfast.store.protocol import BEHIND_ALL_KEYS
 from standfast.store.store import Store
 from standfast.store.stored_records import (
     HistoryEntry,
+    changes_between,
     erased_since,
     history_of,
     record_of,
@@ -177,6 +178,13 @@ class SnapshotReader:
         if not others:
             return ""
         return f"Nothing is in the scope shared. Other scopes hold memories: {', '.join(others)}. Name one."
+
+    def changes(self, old: int, new: int, *, scope: str) -> ChangeList:
+        """The records of a scope that differ between two snapshots."""
+        found = ChangeList(changes_between(self.store, self.namespace, old, new, scope=scope))
+        if not found:
+            found.advice = self.scope_advice([scope], at=new)
+        return found
 
     def _holds_any(self, prefix: str, at: int) -> bool:
         return next(self.store.scan(self.namespace, prefix=prefix, at=at), None) is not None

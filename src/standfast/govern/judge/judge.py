@@ -167,6 +167,13 @@ class FloorRegistry:
 class Judge:
     """Judges claims by the given floors. Their names, thresholds and hardness are read once."""
 
+    @classmethod
+    def of(cls, floors: "Iterable[Floor] | Judge | None") -> "Judge":
+        """The judge of these floors; without any, of those that ship."""
+        if isinstance(floors, Judge):
+            return floors
+        return cls(FloorRegistry.shipped() if floors is None else floors)
+
     def __init__(self, floors: Iterable[Floor]) -> None:
         self._floors = tuple(CheckedFloor.of(floor) for floor in FloorRegistry(floors))
         if not self._floors:
