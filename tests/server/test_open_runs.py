@@ -1,23 +1,32 @@
 """Open runs that several servers carry on: each ``OpenRuns`` stands for one server of the store."""
 
 import json
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
+import msgspec
 import pytest
 
+from standfast.client import Client
+from standfast.client.remote_run import RemoteRun
 from standfast.clock import ManualClock
-from standfast.errors import NotFound, RequestReused, RunOver
+from standfast.errors import InvalidValue, NotFound, RequestReused, RunOver
 from standfast.limits import RUN_IDLE_SECONDS
+from standfast.memory import Memory, Run
 from standfast.records.requests import ForgetRequest, RememberRequest
 from standfast.records.vocabulary import VisibilityMode
 from standfast.server.access.permissions import Caller, KeyRole
 from standfast.server.http.open_runs import OpenRuns
 from standfast.server.operations.gateway import Gateway
 from standfast.server.operations.schemas import OpenRunBody, RecallBody, RememberResponse
+from standfast.traces.artifact import ModelConfig, ToolProfile
+from standfast.traces.entries import TraceEntry
+from standfast.traces.equivalence import compare
 from standfast.traces.folder import TraceFolder
 from tests.memory.conftest import SECRET
-from tests.server.harness import HANDBOOK, make_gateway
+from tests.server.harness import HANDBOOK, Served, make_gateway
 
 BOT = Caller(key_id="bot", name="bot", role=KeyRole.AGENT, namespaces=("*",))
 OPEN = OpenRunBody(workflow="triage", mode=VisibilityMode.BUFFERED_WRITE)
@@ -207,3 +216,97 @@ def test_an_idle_run_expires(tmp_path: Path) -> None:
         runs.show(*PLACE, run_id)
     runs.expire()
     assert len(runs) == 0
+
+
+MODEL = ModelConfig(provider_name="acme", model_name="small", seed=1)
+ORDERS = ToolProfile(
+    tool_name="order", tool_profile_version="1", side_effect_fields=("id",), tool_result_fields=("id",)
+)
+
+
+def _work(run: Run | RemoteRun) -> None:
+    """A run with everything that a trace can hold: events, tools that return and raise, guardrails, an
+    output.
+    """
+
+    @run.tool(profile=ORDERS)
+    def order(item: str, count: int = 1) -> dict[str, object]:
+        return {"id": f"{item}-{count}", "at": object().__hash__()}
+
+    @run.tool()
+    def lookup(name: str) -> str:
+        raise KeyError(name)
+
+    with run.event(role="agent", interceptor="loop") as event:
+        assert "14 days" in run.recall("How long do refunds take?", tokens=200).text
+        with run.event(role="agent", interceptor="shop", decision_type="order"):
+            order("tea", count=2)
+        with pytest.raises(KeyError):
+            lookup("ada")
+        run.guardrail("no_refund_above_100")
+        event.decide("answer")
+    run.remember("Ada ordered two teas.", source=HANDBOOK)
+    run.output({"type": "text", "sections": []})
+
+
+def test_a_trace_made_over_http_equals_one_made_in_the_library(tmp_path: Path) -> None:
+    served, copied = tmp_path / "served", tmp_path / "copied"
+    served.mkdir()
+    with Memory.open(str(served / "standfast.db")) as memory:
+        memory.remember("EU refunds take 14 days.", subject="policy/eu", source=HANDBOOK)
+    server = Served(served)
+    # Its first start makes its first key, which is a snapshot too.
+    server.start()
+    server.process.stop()
+    shutil.copytree(served, copied)
+    with (
+        Memory.open(str(copied / "standfast.db")) as memory,
+        memory.run(workflow="shop", mode="buffered_write", model=MODEL, agent="bot") as local,
+    ):
+        _work(local)
+    server.start()
+    try:
+        with Client(server.address, key=server.key) as client:
+            with client.run(workflow="shop", mode="buffered_write", model=MODEL) as remote:
+                _work(remote)
+            made = client.traces().get(remote.run_id)
+    finally:
+        server.process.stop()
+    assert local.trace is not None
+
+    assert not made.metadata.gaps
+    assert compare(local.trace, made).is_equivalent, compare(local.trace, made)
+
+
+def test_any_server_carries_on_what_was_recorded(gateways: list[Gateway], tmp_path: Path) -> None:
+    first, second = map(OpenRuns, gateways)
+    body = msgspec.structs.replace(OPEN, model=MODEL)
+    run_id = first.open(*PLACE, body, None).run_id
+    entries = [
+        {"begin": {"role": "agent", "interceptor": "loop"}},
+        {"tool": {"profile": ToolProfile.whole("weather").as_json(), "args": {"key": SECRET}, "result": 3}},
+        {"end": {"decision_type": "answer"}},
+        {"output": {"type": "text", "sections": []}},
+    ]
+    for server, entry in zip((first, second, first, first), entries, strict=True):
+        server.record(*PLACE, run_id, TraceEntry.from_json(entry))
+    first.remember(*PLACE, run_id, fact("It rains."))
+    second.commit(*PLACE, run_id)
+    trace = TraceFolder(tmp_path / "traces", ids=gateways[1].store.ids).get(run_id)
+
+    assert not trace.metadata.gaps
+    assert [(one.decision_type, len(one.tool_calls)) for one in trace.events][:1] == [("answer", 1)]
+    assert trace.model_config == MODEL
+    assert SECRET not in json.dumps(trace.as_json())
+
+
+@pytest.mark.parametrize(
+    "entry", [{}, {"guardrail": "a", "output": {}}, {"end": {}}, {"output": {"type": "none"}}]
+)
+def test_a_wrong_entry_is_refused_and_the_run_goes_on(gateways: list[Gateway], entry: dict[str, Any]) -> None:
+    runs = OpenRuns(gateways[0])
+    run_id = runs.open(*PLACE, OPEN, None).run_id
+    with pytest.raises(InvalidValue):
+        runs.record(*PLACE, run_id, TraceEntry.from_json(entry))
+
+    assert runs.record(*PLACE, run_id, TraceEntry.from_json({"guardrail": "a"})).recorded == 1

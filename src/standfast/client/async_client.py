@@ -23,15 +23,17 @@ from typing import Any, Concatenate, Final, Generic, ParamSpec, Self, TypeVar, g
 from standfast.client.client import TIMEOUT_SECONDS, Client
 from standfast.client.event_stream import AsyncEventStream
 from standfast.client.remote_resources import RemoteApprovals, RemoteKeys, RemotePrompts, RemoteTraces
-from standfast.client.remote_run import RemoteRun, RemoteSnapshot
+from standfast.client.remote_run import RemoteEvent, RemoteRun, RemoteSnapshot
 from standfast.clock import Clock, IdSource
 from standfast.errors import InvalidValue, StandfastError
 from standfast.limits import DEFAULT_PAGE_ITEMS
 from standfast.records.vocabulary import Receipt, VisibilityMode
 from standfast.server.operations import schemas
+from standfast.traces.artifact import ModelConfig, ToolProfile
 
 MAX_CONNECTIONS: Final = 8
 _P = ParamSpec("_P")
+_R = TypeVar("_R")
 _T = TypeVar("_T")
 _Inner = TypeVar("_Inner")
 
@@ -147,6 +149,27 @@ class AsyncRemoteRun(InThreads[RemoteRun]):
     remember = _coroutine(RemoteRun.remember)
     forget = _coroutine(RemoteRun.forget)
     discard = _coroutine(RemoteRun.discard)
+    guardrail = _coroutine(RemoteRun.guardrail)
+    output = _coroutine(RemoteRun.output)
+    record = _coroutine(RemoteRun.record)
+
+    @asynccontextmanager
+    async def event(
+        self, *, role: str, interceptor: str, decision_type: str | None = None
+    ) -> AsyncIterator[RemoteEvent]:
+        """Record an event for as long as the ``async with`` block lasts."""
+        block = self._inner.event(role=role, interceptor=interceptor, decision_type=decision_type)
+        event = await self._threads.run(block.__enter__)
+        try:
+            yield event
+        finally:
+            await self._threads.run(block.__exit__, None, None, None)
+
+    def tool(
+        self, *, profile: ToolProfile | None = None, effects: Callable[[Any], object] | None = None
+    ) -> Callable[[Callable[_P, _R]], Callable[_P, _R]]:
+        """Return a decorator that records each call of an ``async def``; see ``Recorder.tool``."""
+        return self._inner.tool(profile=profile, effects=effects)
 
     async def commit(self) -> Receipt | None:
         """Commit the run atomically. A commit that was begun ends even if the task is cancelled."""
@@ -197,13 +220,20 @@ class AsyncClient(InThreads[Client]):
 
     @asynccontextmanager
     async def run(
-        self, *, workflow: str, mode: VisibilityMode | str | None = None, scope: str | None = None
+        self,
+        *,
+        workflow: str,
+        mode: VisibilityMode | str | None = None,
+        scope: str | None = None,
+        model: ModelConfig | None = None,
     ) -> AsyncIterator[AsyncRemoteRun]:
         """Open a run for an ``async with`` block.
 
         Leaving the block commits; an exception discards the run.
         """
-        remote = await self._threads.run(self._inner.run, workflow=workflow, mode=mode, scope=scope)
+        remote = await self._threads.run(
+            self._inner.run, workflow=workflow, mode=mode, scope=scope, model=model
+        )
         run = AsyncRemoteRun(self._threads, remote)
         try:
             yield run

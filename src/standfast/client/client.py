@@ -51,6 +51,7 @@ from standfast.server.operations.schemas import SessionPage, SessionQuery, Sessi
 from standfast.server.operations.store_schemas import BenchQuery, BenchResponse
 from standfast.settings import KEY_VARIABLE
 from standfast.store.stored_records import HistoryEntry, RecordChange
+from standfast.traces.artifact import ModelConfig
 
 TIMEOUT_SECONDS: Final = 30.0
 
@@ -94,7 +95,12 @@ class Client:
     # Writing.
 
     def run(
-        self, *, workflow: str, mode: VisibilityMode | str | None = None, scope: str | None = None
+        self,
+        *,
+        workflow: str,
+        mode: VisibilityMode | str | None = None,
+        scope: str | None = None,
+        model: ModelConfig | None = None,
     ) -> RemoteRun:
         """Open a run on the newest snapshot.
 
@@ -102,8 +108,11 @@ class Client:
 
         Args:
             scope: Where the run reads and writes unless a call names a scope.
+            model: The model that answers. Without it, the trace can't claim determinism.
         """
-        named = {} if mode is None else {"mode": str(mode)}
+        named: dict[str, Any] = {} if mode is None else {"mode": str(mode)}
+        if model is not None:
+            named["model"] = model.as_json()
         body = schemas.OpenRunBody.from_json({"workflow": workflow, "scope": scope, **named})
         response = self._calls.post("/runs", schemas.RunResponse, body, request_key=self._ids.new_id())
         return RemoteRun(self._calls, response, ids=self._ids)

@@ -3,14 +3,17 @@
 Each writing call of a run has an idempotency key, so that any server of the store can answer a retry.
 """
 
-from contextlib import suppress
+import asyncio
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager, suppress
 from types import TracebackType
-from typing import Self, Unpack
+from typing import Any, ParamSpec, Self, TypeVar, Unpack
 
 from standfast.client.bodies import recall_body
 from standfast.client.transport import ApiCalls
 from standfast.clock import IdSource
 from standfast.errors import StandfastError
+from standfast.records.canon import canonical_bytes, parse
 from standfast.records.requests import (
     ForgetRequest,
     RecallFields,
@@ -19,14 +22,23 @@ from standfast.records.requests import (
     RememberRequest,
     takes_fields_of,
 )
-from standfast.records.vocabulary import Receipt
+from standfast.records.vocabulary import Receipt, Value
 from standfast.server.operations import schemas
+from standfast.traces.artifact import ToolProfile
+from standfast.traces.entries import EventBegin, EventEnd, GapEntry, ToolEntry, TraceEntry, recorded_tool
+from standfast.traces.recording import shortened
+from standfast.traces.shapes import Shape
+
+_P = ParamSpec("_P")
+_R = TypeVar("_R")
 
 
 class RemoteRun:
     """A run on a server.
 
-    Used as a context manager, leaving the block commits; an exception discards the run.
+    Used as a context manager, leaving the block commits; an exception discards the run. Events, tools,
+    guardrails and the output are recorded as in ``Run``, so that both make the same trace; but a run over
+    HTTP has no lanes, and is used by one thread at a time while an event is open.
     """
 
     def __init__(self, calls: ApiCalls, response: schemas.RunResponse, *, ids: IdSource) -> None:
@@ -62,6 +74,41 @@ class RemoteRun:
             self._path("/forget"), schemas.ForgetResponse, request, request_key=self._ids.new_id()
         )
 
+    @contextmanager
+    def event(
+        self, *, role: str, interceptor: str, decision_type: str | None = None
+    ) -> Iterator["RemoteEvent"]:
+        """Record an event for as long as the block lasts; ``event.decide(...)`` may name the decision
+        later.
+        """
+        begin = {"role": role, "interceptor": interceptor, "decision_type": decision_type}
+        self.record(TraceEntry(begin=EventBegin.from_json(begin)))
+        event = RemoteEvent()
+        try:
+            yield event
+        finally:
+            self.record(TraceEntry(end=EventEnd(decision_type=event.decision_type)))
+
+    def tool(
+        self, *, profile: ToolProfile | None = None, effects: Callable[[Any], object] | None = None
+    ) -> Callable[[Callable[_P, _R]], Callable[_P, _R]]:
+        """Return a decorator that records each call of a function, which may be an ``async def``; see
+        ``Recorder.tool``.
+        """
+        return recorded_tool(_RemoteCalls(self), profile, effects)
+
+    def guardrail(self, guardrail_id: str) -> None:
+        """Record that a guardrail was triggered."""
+        self.record(TraceEntry.from_json({"guardrail": guardrail_id}))
+
+    def output(self, shape: Shape | dict[str, Any]) -> None:
+        """Record the shape of the run's output. A run has one output."""
+        self.record(TraceEntry.from_json({"output": shape if isinstance(shape, dict) else shape.as_json()}))
+
+    def record(self, entry: TraceEntry) -> None:
+        """Add an entry to the run's trace."""
+        self._calls.post(self._path("/record"), schemas.RunResponse, entry, request_key=self._ids.new_id())
+
     def commit(self) -> Receipt | None:
         """Commit the run atomically.
 
@@ -94,6 +141,91 @@ class RemoteRun:
             # The caller should see the error of the block. An open run expires on the server.
             with suppress(StandfastError):
                 self.discard()
+
+
+class RemoteEvent:
+    """An event that is being recorded on a server."""
+
+    def __init__(self) -> None:
+        self.decision_type: str | None = None
+
+    def decide(self, decision_type: str) -> None:
+        """Name the decision, if it was not known when the event began."""
+        self.decision_type = decision_type
+
+
+class _RemoteCalls:
+    """Makes calls of tools here, and records them on the server."""
+
+    def __init__(self, run: RemoteRun) -> None:
+        self._run = run
+
+    def register(self, profile: ToolProfile) -> None:
+        """Nothing is sent before the first call."""
+
+    def perform(
+        self,
+        profile: ToolProfile,
+        args: object,
+        call: Callable[[], Any],
+        *,
+        effects: Callable[[Any], object] | None = None,
+    ) -> Any:
+        """Make a call and record it. Its result is returned, and its error raised, unchanged."""
+        # The tool may change its arguments.
+        given = _plain(args)
+        try:
+            result = call()
+        except Exception as error:
+            self._raised(profile, given, error)
+            raise
+        self._returned(profile, given, result, effects)
+        return result
+
+    async def perform_async(
+        self,
+        profile: ToolProfile,
+        args: object,
+        call: Callable[[], Awaitable[Any]],
+        *,
+        effects: Callable[[Any], object] | None = None,
+    ) -> Any:
+        """Await a call and record it."""
+        given = _plain(args)
+        try:
+            result = await call()
+        except Exception as error:
+            await asyncio.to_thread(self._raised, profile, given, error)
+            raise
+        await asyncio.to_thread(self._returned, profile, given, result, effects)
+        return result
+
+    def _raised(self, profile: ToolProfile, args: object, error: Exception) -> None:
+        self._send(lambda: ToolEntry.raised(profile, args, error))
+
+    def _returned(
+        self, profile: ToolProfile, args: object, result: object, effects: Callable[[Any], object] | None
+    ) -> None:
+        def entry() -> ToolEntry:
+            seen = result if effects is None else effects(result)
+            return ToolEntry.returned(
+                profile, args, _plain(result), _plain(seen) if profile.has_side_effects else None
+            )
+
+        self._send(entry)
+
+    def _send(self, entry: Callable[[], ToolEntry]) -> None:
+        try:
+            made = TraceEntry(tool=entry())
+        except Exception as error:  # noqa: BLE001  # Recording must not break the run; it becomes a gap.
+            gap = GapEntry(code="unrecordable_call", problem=shortened(str(error)))
+            made = TraceEntry(gap=gap)
+        self._run.record(made)
+
+
+def _plain(value: object) -> Any:
+    """A value as JSON, in the form in which it is compared."""
+    return parse(canonical_bytes(value.as_json() if isinstance(value, Value) else value))
 
 
 class RemoteSnapshot:

@@ -34,7 +34,7 @@ from standfast.memory.erasing import rows_about
 from standfast.memory.idempotency import CallLog
 from standfast.memory.judging_cache import OriginLookup, RunJudgingContext, require_superseded
 from standfast.memory.run_dependencies import RunServices
-from standfast.memory.run_step import FORGET, REMEMBER, Recalled, RunStep, recalled_from
+from standfast.memory.run_step import FORGET, RECORD, REMEMBER, Recalled, RunStep, recalled_from
 from standfast.memory.snapshot_view import SnapshotView
 from standfast.recall.answers import Package
 from standfast.recall.tokens import TokenCounter
@@ -59,6 +59,7 @@ from standfast.records.vocabulary import (
 )
 from standfast.store.commit import Write
 from standfast.traces.artifact import ModelConfig, Trace
+from standfast.traces.entries import TraceEntry
 from standfast.traces.recorder import CallResult, Recorder, RecordingRun
 from standfast.traces.replay import ReplayedRun
 
@@ -99,6 +100,7 @@ class Run(RecordingRun):
         is_recorded: bool = True,
     ) -> None:
         self.identity = identity
+        self._model = model
         self.max_origin = max_origin
         self.agent = agent
         self.scope = identity.scope
@@ -166,6 +168,18 @@ class Run(RecordingRun):
             if self.steps is not None:
                 self.steps.append(RunStep.of_recall(facts, recalled))
         return package
+
+    # Recording.
+
+    def record(self, entry: TraceEntry) -> None:
+        """Add an entry to the trace that was made elsewhere, as a client over HTTP does."""
+        with self._lock:
+            if self._is_over:
+                raise RunOver(run_id=self.identity.run_id)
+            clean = TraceEntry.from_json(redacted_json(entry.as_json()))
+            self.recorder.record(clean)
+            if self.steps is not None:
+                self.steps.append(RunStep(verb=RECORD, asked=clean.as_json()))
 
     # Writing.
 
@@ -262,7 +276,9 @@ class Run(RecordingRun):
                 self.identity, self.scope = identity, identity.scope
                 self._snapshot = identity.memory_snapshot_id
                 journal, clock = self.recorder.journal, self._services.store.clock
-                self.recorder = Recorder(identity, clock=clock, journal=journal, redact=redacted_json)
+                self.recorder = Recorder(
+                    identity, clock=clock, model=self._model, journal=journal, redact=redacted_json
+                )
             for step in steps:
                 step.record_in(self.recorder)
                 self._recalled += step.recalled

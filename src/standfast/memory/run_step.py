@@ -16,11 +16,13 @@ from standfast.records.requests import ForgetRequest, RememberRequest
 from standfast.records.scopes import scope_in
 from standfast.records.vocabulary import ErasedSince, Remembered
 from standfast.traces.artifact import RetrievalBudget, SelectedRecord
+from standfast.traces.entries import TraceEntry
 from standfast.traces.recorder import Recorder
 
 RECALL: Final = "recall"
 REMEMBER: Final = "remember"
 FORGET: Final = "forget"
+RECORD: Final = "record"
 
 Recalled = tuple[str, str, str]
 """The scope, the id and the excerpt of something that a run was handed."""
@@ -66,7 +68,9 @@ class RunStep(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     def record_in(self, recorder: Recorder) -> None:
         """Record the call again, with the answer that it was given."""
-        if self.verb == RECALL:
+        if self.verb == RECORD:
+            recorder.record(TraceEntry.from_json(self.asked))
+        elif self.verb == RECALL:
             recorder.retrieval(**_retrieval_facts(self.asked))
         elif self.verb == REMEMBER:
             with recorder.write(RememberRequest.from_json(self.asked)) as result:

@@ -5,12 +5,11 @@ made; the tool's own result or error goes back to the agent unchanged. Only call
 raise, such as an empty name.
 """
 
-import inspect
 import threading
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
-from functools import lru_cache, wraps
+from functools import lru_cache
 from typing import Any, Final, ParamSpec, TypeVar
 
 import msgspec
@@ -36,6 +35,7 @@ from standfast.traces.artifact import (
     ToolProfile,
     Trace,
 )
+from standfast.traces.entries import ToolEntry, TraceEntry, recorded_tool
 from standfast.traces.folder import TraceJournal
 from standfast.traces.recording import (
     POSITION,
@@ -47,6 +47,7 @@ from standfast.traces.recording import (
     Redact,
     checked_name,
     position_of,
+    shortened,
     shown,
 )
 from standfast.traces.shapes import Shape, output_shape_hash, output_type
@@ -130,6 +131,7 @@ class Recorder:
         self.journal = journal
         self._is_noted = False
         self._events = 0
+        self._begun: list[EventDraft] = []
         for profile in profiles:
             self.register(profile)
 
@@ -167,20 +169,61 @@ class Recorder:
         ``event.decide(...)`` may name the decision later.
         """
         position = position_of(self._key, self._root)
+        draft = self._new_event(position.lane, role, interceptor, decision_type)
+        token = POSITION.set(Position(self._key, position.lane, draft, POSITION.get()))
+        try:
+            yield draft
+        finally:
+            POSITION.reset(token)
+            self._closed(draft)
+
+    def _new_event(self, lane: Lane, role: str, interceptor: str, decision_type: str | None) -> EventDraft:
         draft = EventDraft(
             role=self._clean(role),
             interceptor=self._clean(interceptor),
             decision_type=self._clean(decision_type),
             redact=self.redact,
         )
-        self._opened(position.lane, draft)
-        token = POSITION.set(Position(self._key, position.lane, draft, POSITION.get()))
-        try:
-            yield draft
-        finally:
-            POSITION.reset(token)
-            draft.closed = True
-            self._note("closed", draft.number, draft.decision_type)
+        return self._opened(lane, draft)
+
+    def _closed(self, draft: EventDraft) -> None:
+        draft.closed = True
+        self._note("closed", draft.number, draft.decision_type)
+
+    def record(self, entry: TraceEntry) -> None:
+        """Record an entry that was sent from elsewhere. Between ``begin`` and ``end`` everything that is
+        recorded outside of an event of this process belongs to that event.
+        """
+        if entry.begin is not None:
+            begin = entry.begin
+            self._begun.append(
+                self._new_event(self._root, begin.role, begin.interceptor, begin.decision_type)
+            )
+        elif entry.end is not None:
+            if not self._begun:
+                raise InvalidValue(what="end", problem="no event has begun")
+            draft = self._begun.pop()
+            if entry.end.decision_type is not None:
+                draft.decide(entry.end.decision_type)
+            self._closed(draft)
+        elif entry.tool is not None:
+            self._record_call(entry.tool)
+        elif entry.guardrail is not None:
+            self.guardrail(entry.guardrail)
+        elif entry.output is not None:
+            self.output(entry.output)
+        elif entry.model_revision is not None:
+            self.answered_by(entry.model_revision)
+        elif entry.gap is not None:
+            self.gap(entry.gap.code, entry.gap.problem)
+
+    def _record_call(self, call: ToolEntry) -> None:
+        begun = self._begin_call(call.profile, call.args)
+        if call.error is None:
+            effects = call.result if call.side_effects is None else call.side_effects
+            self._end_call(begun, call.result, lambda: effects)
+        elif begun is not None:
+            self._close_call(begun, begun.failed(call.error, shortened(call.message)))
 
     def tool_call(
         self, *, profile: ToolProfile, args: object, result: object, side_effects: object = None
@@ -227,30 +270,7 @@ class Recorder:
             profile: Which fields are compared. By default all arguments and the whole result.
             effects: Extracts the side effects from the result, for a profile that has some in scope.
         """
-
-        def decorate(function: Callable[_P, _R]) -> Callable[_P, _R]:
-            own = profile or ToolProfile.whole(function.__name__)
-            self.register(own)
-            named = _argument_names(function)
-            anything: Any = function
-
-            @wraps(function)
-            def recorded(*args: _P.args, **kwargs: _P.kwargs) -> Any:
-                return self.perform(
-                    own, named(args, kwargs), lambda: anything(*args, **kwargs), effects=effects
-                )
-
-            @wraps(function)
-            async def recorded_async(*args: _P.args, **kwargs: _P.kwargs) -> Any:
-                return await self.perform_async(
-                    own, named(args, kwargs), lambda: anything(*args, **kwargs), effects=effects
-                )
-
-            wrapper: Any = recorded_async if inspect.iscoroutinefunction(function) else recorded
-            checked: Callable[_P, _R] = wrapper
-            return checked
-
-        return decorate
+        return recorded_tool(self, profile, effects)
 
     @contextmanager
     def write(self, request: RememberRequest | ForgetRequest) -> Iterator[CallResult]:
@@ -406,6 +426,8 @@ class Recorder:
         position = position_of(self._key, self._root)
         if position.event is not None:
             return position.event
+        if self._begun:
+            return self._begun[-1]
         draft = EventDraft(role="agent", interceptor="recorder", decision_type=decision_type)
         draft.closed = True
         return self._opened(position.lane, draft)
@@ -522,32 +544,6 @@ class Recorder:
     def _refuse_if_finished(self) -> None:
         if self._trace is not None:
             raise TraceError("recorder_finished", run_id=self.run.run_id)
-
-
-def _argument_names(
-    function: Callable[..., Any],
-) -> Callable[[tuple[Any, ...], dict[str, Any]], dict[str, Any]]:
-    """Return what maps a call's arguments to their names.
-
-    A call that does not fit raises the function's ``TypeError``.
-    """
-    signature = inspect.signature(function)
-    parameters = signature.parameters.values()
-    is_simple = all(parameter.kind is parameter.POSITIONAL_OR_KEYWORD for parameter in parameters)
-    names = tuple(signature.parameters)
-    defaults = {each.name: each.default for each in parameters if each.default is not each.empty}
-
-    def named(args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
-        # ``bind`` costs as much as the rest of recording, so common calls avoid it.
-        if is_simple and len(args) <= len(names) and kwargs.keys().isdisjoint(names[: len(args)]):
-            bound = {**defaults, **dict(zip(names, args, strict=False)), **kwargs}
-            if bound.keys() == signature.parameters.keys():
-                return bound
-        arguments = signature.bind(*args, **kwargs)
-        arguments.apply_defaults()
-        return arguments.arguments
-
-    return named
 
 
 class RecordingRun:

@@ -87,14 +87,14 @@ class CallDraft:
 
         The error's type is compared; its message, with paths and times, is not.
         """
-        kind = type(error)
-        module = "" if kind.__module__ == "builtins" else f"{kind.__module__}."
-        name = f"{module}{kind.__qualname__}"
+        return self.failed(error_name(error), shown(error, redact))
+
+    def failed(self, name: str, message: str) -> dict[str, Any]:
+        """Build the entry of a call that failed with an error of this type."""
         digest = fingerprint({"error": name})
         entry = self.ended("raised", digest, digest if self.profile.has_side_effects else None)
         # The message may quote a result that the profile says must not be kept.
-        message = shown(error, redact) if self.profile.keeps_result else ""
-        entry["result"] = {"error": name, "message": message}
+        entry["result"] = {"error": name, "message": message if self.profile.keeps_result else ""}
         self.result_bytes = MAX_SHOWN_CHARS
         return entry
 
@@ -215,6 +215,13 @@ def checked_name(field: str, name: str) -> str:
     if not 0 < len(normal) <= MAX_NAME_CHARS:
         raise InvalidValue(what="Trace", problem=f"{field} must be 1 to {MAX_NAME_CHARS} characters")
     return normal
+
+
+def error_name(error: BaseException) -> str:
+    """The type of an error, with its module unless that is Python's own."""
+    kind = type(error)
+    module = "" if kind.__module__ == "builtins" else f"{kind.__module__}."
+    return f"{module}{kind.__qualname__}"
 
 
 def shown(error: BaseException, redact: Redact | None = None) -> str:

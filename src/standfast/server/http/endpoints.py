@@ -136,6 +136,7 @@ ENDPOINTS: Final = (
     _of("recall_in_run", Permission.RECALL, f"POST {_RUN}/recall", OpenRuns.recall),
     _of("remember_in_run", Permission.REMEMBER, f"POST {_RUN}/remember", OpenRuns.remember),
     _of("forget_in_run", Permission.FORGET, f"POST {_RUN}/forget", OpenRuns.forget),
+    _of("record_in_run", Permission.OPEN_RUN, f"POST {_RUN}/record", OpenRuns.record),
     _of("commit_run", Permission.COMMIT, f"POST {_RUN}/commit", OpenRuns.commit),
     _of("list_proposals", Permission.LIST_PROPOSALS, f"GET {_IN}/proposals", governance.list_proposals),
     _of(

@@ -25,6 +25,7 @@ from standfast.errors import (
     RequestReused,
     RunOver,
 )
+from standfast.govern.judge.secrecy import redacted_json
 from standfast.limits import (
     MAX_ATTEMPTS,
     MAX_RUN_BYTES,
@@ -35,13 +36,15 @@ from standfast.limits import (
 )
 from standfast.memory import Memory, Run
 from standfast.memory.idempotency import IdempotencyRecord, fingerprint_of_call
-from standfast.memory.run_step import FORGET, RECALL, REMEMBER, RunStep
+from standfast.memory.run_step import FORGET, RECALL, RECORD, REMEMBER, RunStep
 from standfast.records.requests import ForgetRequest, RememberRequest
 from standfast.server.access.permissions import Caller, Permission
 from standfast.server.access.scope_limits import own_scope
 from standfast.server.http.run_journal import JournaledCall, RunHead, RunJournal, row_id_of
 from standfast.server.operations import memory_operations, schemas
 from standfast.server.operations.gateway import Gateway
+from standfast.traces.artifact import ModelConfig
+from standfast.traces.entries import TraceEntry
 
 _T = TypeVar("_T")
 _GONE: Final = "such open run; it may have expired, so open it again"
@@ -82,7 +85,7 @@ class _OpenRun:
 
     def count(self, *verbs: str) -> int:
         """How many calls of these kinds it has."""
-        return sum(call.step.verb in verbs for call in self.calls)
+        return sum(step.verb in verbs for step in self.run.steps or ())
 
     def require_room(self, verb: str, size_bytes: int) -> None:
         """Raise ``InvalidValue`` if the run is full."""
@@ -92,7 +95,8 @@ class _OpenRun:
             call.size_bytes for call in self.calls if (call.step.verb == RECALL) == (verb == RECALL)
         )
         limit_bytes = MAX_RUN_RECALLED_BYTES if verb == RECALL else MAX_RUN_BYTES
-        if size_bytes > limit_bytes or (verb != RECALL and self.count(REMEMBER, FORGET) >= MAX_RUN_ITEMS):
+        is_item = verb in (REMEMBER, FORGET)
+        if size_bytes > limit_bytes or (is_item and self.count(REMEMBER, FORGET) >= MAX_RUN_ITEMS):
             problem = (
                 f"it holds at most {MAX_RUN_ITEMS} items of {MAX_RUN_BYTES} bytes, and recalls at most "
                 f"{MAX_RUN_RECALLED_BYTES} bytes; commit it and open another"
@@ -108,6 +112,7 @@ class _OpenRun:
             memory_snapshot_id=identity.memory_snapshot_id,
             remembered=self.count(REMEMBER),
             forgotten=self.count(FORGET),
+            recorded=self.count(RECORD),
         )
 
 
@@ -141,6 +146,7 @@ class OpenRuns:
             agent=caller.name,
             run_id=idempotency.run_id if idempotency else None,
             max_origin=caller.origin,
+            model=body.model,
         )
         run.resume(())
         head = self._journal.open(
@@ -150,6 +156,7 @@ class OpenRuns:
             agent=caller.name,
             is_idempotent=bool(idempotency),
             max_origin=run.max_origin,
+            model=None if body.model is None else ModelConfig.from_json(redacted_json(body.model.as_json())),
         )
         opened_with = head.identity.workflow_id, head.identity.visibility_mode, head.identity.scope
         if opened_with != (body.workflow, run.identity.visibility_mode, scope):
@@ -224,6 +231,22 @@ class OpenRuns:
         return self._call(
             row_id_of(caller.key_id, namespace, run_id), memory, request, work, lambda _: answer
         )
+
+    def record(
+        self, caller: Caller, namespace: str, run_id: str, body: TraceEntry, request_key: str | None = None
+    ) -> schemas.RunResponse:
+        """Add an entry to the run's trace: an event, a tool call, a guardrail, the output."""
+        memory = self._gateway.authorize(caller, Permission.OPEN_RUN, namespace)
+        size_bytes = len(msgspec.json.encode(body))
+
+        def work(opened: _OpenRun) -> schemas.RunResponse:
+            opened.require_room(RECORD, size_bytes)
+            opened.run.record(body)
+            return opened.response()
+
+        row_id = row_id_of(caller.key_id, namespace, run_id)
+        request = _Request(request_key, [RECORD, redacted_json(body.as_json())], size_bytes)
+        return self._call(row_id, memory, request, work, lambda _: self.show(caller, namespace, run_id))
 
     def commit(self, caller: Caller, namespace: str, run_id: str) -> schemas.CommitResponse:
         """Commit the run.
@@ -397,6 +420,7 @@ class OpenRuns:
             agent=head.agent,
             run_id=identity.run_id if head.is_idempotent else None,
             max_origin=head.max_origin,
+            model=head.model,
         )
         run.resume((), identity=identity)
         return self._hold(_OpenRun(row_id, start, run, self._clock.monotonic()))

@@ -17,6 +17,7 @@ from standfast.records.canon import fingerprint
 from standfast.records.origins import Origin
 from standfast.records.vocabulary import RunIdentity
 from standfast.store.protocol import TemporaryRow, TemporaryRows
+from standfast.traces.artifact import ModelConfig
 
 _HEAD: Final = "run"
 _CALL: Final = "run_call"
@@ -35,6 +36,7 @@ class RunHead(msgspec.Struct, frozen=True, kw_only=True):
     is_idempotent: bool
     max_origin: Origin
     opened_at: float
+    model: ModelConfig | None = None
     calls: int = 0
     is_sealed: bool = False
     """Whether it is being committed, so that no call is added any more."""
@@ -71,6 +73,7 @@ class RunJournal:
         agent: str,
         is_idempotent: bool,
         max_origin: Origin,
+        model: ModelConfig | None = None,
     ) -> RunHead:
         """Open a run of a key. If it is open already, return it as it is.
 
@@ -91,6 +94,7 @@ class RunJournal:
             is_idempotent=is_idempotent,
             max_origin=max_origin,
             opened_at=self._clock.now().timestamp(),
+            model=model,
             # A run that is opened again under its id must not have a version that the earlier one had.
             version=int(opening[:12], 16),
         )

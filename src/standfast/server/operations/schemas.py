@@ -46,6 +46,7 @@ from standfast.records.vocabulary import (
     VisibilityMode,
 )
 from standfast.store.stored_records import HistoryEntry, RecordChange
+from standfast.traces.artifact import ModelConfig
 
 _CURSOR: Final = "The `next` value of the previous page of this list."
 ListedScope = Annotated[
@@ -106,12 +107,14 @@ class OpenRunBody(Value, frozen=True, kw_only=True):
 
     Without a mode it has the deployment's default, which is ``read_only`` unless the settings say otherwise.
 
-    It reads and writes in ``scope`` unless a call names another.
+    It reads and writes in ``scope`` unless a call names another. ``model`` is the model that answers; without
+    it the run's trace can't claim determinism.
     """
 
     workflow: Name
     mode: VisibilityMode | None = None
     scope: Scope | None = None
+    model: ModelConfig | None = None
 
 
 class RecordsQuery(Value, frozen=True, kw_only=True):
@@ -256,6 +259,8 @@ class RunResponse(Value, frozen=True, kw_only=True):
     memory_snapshot_id: int
     remembered: int = 0
     forgotten: int = 0
+    recorded: int = 0
+    """How many entries the caller added to the trace."""
 
 
 class CommitResponse(Value, frozen=True, kw_only=True):

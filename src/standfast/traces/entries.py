@@ -1,0 +1,168 @@
+"""What a run far away adds to its trace, one entry at a time: events, tool calls, guardrails, the output.
+
+In the library these are blocks and decorators of a run (``Run.event``, ``Run.tool``). Over HTTP the client
+sends each as an entry, in the run's order, so that both make the same trace.
+"""
+
+import inspect
+from collections.abc import Awaitable, Callable
+from functools import wraps
+from typing import Any, ParamSpec, Protocol, Self, TypeVar
+
+import msgspec
+
+from standfast.records.requests import Name
+from standfast.records.vocabulary import Value
+from standfast.traces.artifact import ToolProfile
+from standfast.traces.recording import error_name, shortened
+
+_P = ParamSpec("_P")
+_R = TypeVar("_R")
+
+
+class EventBegin(Value, frozen=True, kw_only=True):
+    """An event begins: what comes next belongs to it, until it ends. Events do not overlap, but may nest."""
+
+    role: Name
+    interceptor: Name
+    decision_type: Name | None = None
+
+
+class EventEnd(Value, frozen=True, kw_only=True):
+    """The event that began last ends. ``decision_type`` names its decision, if it was not known before."""
+
+    decision_type: Name | None = None
+
+
+class ToolEntry(Value, frozen=True, kw_only=True):
+    """A call of a tool. ``error`` is the type of the error that it raised, and ``message`` its text."""
+
+    profile: ToolProfile
+    args: Any = None
+    result: Any = None
+    side_effects: Any = None
+    error: Name | None = None
+    message: str = ""
+
+    @classmethod
+    def returned(cls, profile: ToolProfile, args: object, result: object, side_effects: object) -> Self:
+        """The entry of a call that returned."""
+        return cls(profile=profile, args=args, result=result, side_effects=side_effects)
+
+    @classmethod
+    def raised(cls, profile: ToolProfile, args: object, error: BaseException) -> Self:
+        """The entry of a call that failed."""
+        return cls(profile=profile, args=args, error=error_name(error), message=shortened(str(error)))
+
+
+class GapEntry(Value, frozen=True, kw_only=True):
+    """Something happened that can't be recorded."""
+
+    code: Name
+    problem: str
+
+
+class TraceEntry(Value, frozen=True, kw_only=True):
+    """One entry of a run's trace. Exactly one of the fields is given."""
+
+    begin: EventBegin | None = None
+    end: EventEnd | None = None
+    tool: ToolEntry | None = None
+    guardrail: Name | None = None
+    output: dict[str, Any] | None = None
+    """The shape of the run's output; a run has one."""
+    model_revision: Name | None = None
+    """Which revision of the model answered, if the provider says so only then."""
+    gap: GapEntry | None = None
+
+    def __post_init__(self) -> None:
+        given = [name for name in self.__struct_fields__ if getattr(self, name) is not None]
+        self._require(len(given) == 1, f"give exactly one of {', '.join(self.__struct_fields__)}")
+
+    def as_json(self) -> dict[str, Any]:
+        """The entry with the one field that it has."""
+        plain: dict[str, Any] = msgspec.to_builtins(self)
+        return {name: value for name, value in plain.items() if value is not None}
+
+
+class MakesCalls(Protocol):
+    """What records calls of tools: a ``Recorder`` here, or one on a server."""
+
+    def register(self, profile: ToolProfile) -> None:
+        """Add a tool that the run may call."""
+
+    def perform(
+        self,
+        profile: ToolProfile,
+        args: object,
+        call: Callable[[], Any],
+        *,
+        effects: Callable[[Any], object] | None = None,
+    ) -> Any:
+        """Make a call and record it."""
+
+    async def perform_async(
+        self,
+        profile: ToolProfile,
+        args: object,
+        call: Callable[[], Awaitable[Any]],
+        *,
+        effects: Callable[[Any], object] | None = None,
+    ) -> Any:
+        """Await a call and record it."""
+
+
+def recorded_tool(
+    recorder: MakesCalls, profile: ToolProfile | None, effects: Callable[[Any], object] | None
+) -> Callable[[Callable[_P, _R]], Callable[_P, _R]]:
+    """The decorator that ``Recorder.tool`` describes."""
+
+    def decorate(function: Callable[_P, _R]) -> Callable[_P, _R]:
+        own = profile or ToolProfile.whole(function.__name__)
+        recorder.register(own)
+        named = _argument_names(function)
+        anything: Any = function
+
+        @wraps(function)
+        def recorded(*args: _P.args, **kwargs: _P.kwargs) -> Any:
+            return recorder.perform(
+                own, named(args, kwargs), lambda: anything(*args, **kwargs), effects=effects
+            )
+
+        @wraps(function)
+        async def recorded_async(*args: _P.args, **kwargs: _P.kwargs) -> Any:
+            return await recorder.perform_async(
+                own, named(args, kwargs), lambda: anything(*args, **kwargs), effects=effects
+            )
+
+        wrapper: Any = recorded_async if inspect.iscoroutinefunction(function) else recorded
+        checked: Callable[_P, _R] = wrapper
+        return checked
+
+    return decorate
+
+
+def _argument_names(
+    function: Callable[..., Any],
+) -> Callable[[tuple[Any, ...], dict[str, Any]], dict[str, Any]]:
+    """Return what maps a call's arguments to their names.
+
+    A call that does not fit raises the function's ``TypeError``.
+    """
+    signature = inspect.signature(function)
+    parameters = signature.parameters.values()
+    is_simple = all(parameter.kind is parameter.POSITIONAL_OR_KEYWORD for parameter in parameters)
+    names = tuple(signature.parameters)
+    defaults = {each.name: each.default for each in parameters if each.default is not each.empty}
+
+    def named(args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
+        # ``bind`` costs as much as the rest of recording, so common calls avoid it.
+        if is_simple and len(args) <= len(names) and kwargs.keys().isdisjoint(names[: len(args)]):
+            bound = {**defaults, **dict(zip(names, args, strict=False)), **kwargs}
+            if bound.keys() == signature.parameters.keys():
+                return bound
+        arguments = signature.bind(*args, **kwargs)
+        arguments.apply_defaults()
+        return arguments.arguments
+
+    return named
