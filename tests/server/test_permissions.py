@@ -105,7 +105,7 @@ BODIES: dict[str, dict[str, Any]] = {
     "remember_batch": {"items": [{"text": "CH refunds take 20 days.", "source": HANDBOOK}]},
     "forget": {"subject": "policy/eu-refunds", "reason": "asked to"},
     "add": {"messages": [{"role": "user", "content": "I live in Oslo."}], "session": "s"},
-    "record_in_run": {"guardrail": "no_refund_above_100"},
+    "record": {"guardrail": "no_refund_above_100"},
     "open_run": {"workflow": "triage", "mode": "buffered_write"},
     "create_key": {"name": "bot", "namespaces": ["own"]},
     "decide": {"signature": "no signature"},

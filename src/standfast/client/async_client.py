@@ -254,6 +254,7 @@ class AsyncClient(InThreads[Client]):
     # Reading.
 
     recall = _coroutine(Client.recall)
+    explain = _coroutine(Client.explain)
     recall_batch = _coroutine(Client.recall_batch)
     history = _coroutine(Client.history)
     diff = _coroutine(Client.diff)

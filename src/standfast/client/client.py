@@ -206,6 +206,14 @@ class Client:
             "/recall", schemas.RecallResponse, recall_body(query, at=at, explain=explain, **fields), safe=True
         )
 
+    @takes_fields_of(RecallRequest)
+    def explain(
+        self, query: str, *, at: int | None = None, **fields: Unpack[RecallFields]
+    ) -> schemas.RecallResponse:
+        """Recall, with an ``explanation`` of why each record was chosen or not; see ``recall``."""
+        body = recall_body(query, at=at, explain=True, **fields)
+        return self._calls.post("/recall", schemas.RecallResponse, body, safe=True)
+
     def recall_batch(self, items: Sequence[schemas.RecallBody]) -> list[schemas.RecallResponse]:
         """Recall for several queries. Those without ``at`` read the same snapshot, the newest."""
         body = schemas.RecallBatchBody.from_json({"items": [item.as_json() for item in items]})
