@@ -51,13 +51,14 @@ class ListedVectors:
     def __init__(self, vectors: SignedBytes) -> None:
         self._vectors = vectors.astype(np.int64)
 
-    def similarities(self, index: IndexView, query: SignedBytes) -> Similarities:
+    def similarities(self, index: IndexView, vector: QueryVector) -> Similarities:
         """How alike the slots are to a query."""
         assert index.size == len(self._vectors), "each row has its vector"
-        wanted, vectors = query.astype(np.int64), self._vectors[index.rows]
+        wanted, vectors = vector.numbers.astype(np.int64), self._vectors[index.rows]
         dots, squares = vectors @ wanted, (vectors**2).sum(axis=1)
         percents = percents_of(dots, squares, int((wanted * wanted).sum()))
-        return Similarities(squares > 0, dots, percents, np.zeros_like(dots))
+        alike = percents >= vector.floor_percent
+        return Similarities(squares > 0, dots, alike, lambda slot: int(percents[slot]), lambda _: 0)
 
 
 def package_of(records: list[dict[str, Any]], request: dict[str, Any]) -> dict[str, Any]:
@@ -66,7 +67,7 @@ def package_of(records: list[dict[str, Any]], request: dict[str, Any]) -> dict[s
     listed = ListedView([(f"store/{one.band}", one) for one in indexed], analyzer_of("english"))
     embedder = StaticEmbedder()
     vectors = ListedVectors(embedder.embed([one.text for one in indexed]))
-    view = RecordView((), lambda: listed, vectors=lambda _: vectors)
+    view = RecordView((), lambda: listed, vectors=lambda: vectors)
     asked = EmbeddedRequest(
         **{**request, "where": Filter.of(request.get("where"))},
         vector=QueryVector.of(embedder, request["query"]),

@@ -56,7 +56,7 @@ def digest(records: int = 4_000, questions: int = 40) -> str:
     told = [_record(at, " ".join(dice.choices(WORDS, k=dice.randrange(1, 30)))) for at in range(records)]
     listed, embedder = ListedView([("store", one) for one in told], analyzer_of("english")), StaticEmbedder()
     vectors = ListedVectors(embedder.embed([one.text for one in told]))
-    view = RecordView((), lambda: listed, "2026-11-16T00:00:00Z", vectors=lambda _: vectors)
+    view = RecordView((), lambda: listed, "2026-11-16T00:00:00Z", vectors=lambda: vectors)
     found = hashlib.sha256()
     for number in range(questions):
         query = " ".join(dice.choices([*WORDS, "Ada"], k=1 + number % 6))

@@ -120,7 +120,7 @@ def _plain_scores(
 def test_arrays_give_what_plain_python_gives(situation: Any) -> None:
     records, vectors, numbers, weight, floor = situation
     index = ListedView([("p", one) for one in records], analyzer_of("none")).index
-    view = RecordView((), vectors=lambda _: ListedVectors(vectors))
+    view = RecordView((), vectors=lambda: ListedVectors(vectors))
     vector = QueryVector(
         embedder="e/1/6",
         weight_percent=weight,

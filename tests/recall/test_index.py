@@ -243,7 +243,8 @@ def test_segments_that_lose_erased_rows_are_what_the_records_give(history: Any, 
         segment = Segment(head, store.segments.parts(Segment.needed([head])))
         rows = segment.rows(store.segments.parts(segment.all_parts()))
         derived = {(made.segment_id, name): part for name, part in parts.items()}
-        assert rows.encoded() == {name[1]: expanded(name, derived) for name in derived}
+        content = {name[1]: expanded(name, derived) for name in derived if "vectors" not in name[1]}
+        assert rows.encoded() == content
     assert list(problems_of_index(store)) == []
 
 

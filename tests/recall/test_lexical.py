@@ -557,7 +557,7 @@ def test_ranking_and_reading_a_few_at_a_time_gives_the_same_answer(
     answers = [LexicalController().answer(request, RecordView((), lambda: listed), EstimatedCounter())]
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("standfast.recall.lexical.RANKED_AT_ONCE", at_once)
-        patch.setattr("standfast.recall.lexical.ORDERED_AT_ONCE", at_once)
+        patch.setattr("standfast.recall.lexical.ORDERED_AT_FIRST", at_once)
         patch.setattr("standfast.recall.lexical._LEADING_BITS", bits)
         patch.setattr("standfast.recall.packing.READ_AT_ONCE", at_once)
         patch.setattr("standfast.recall.index.view._DENSE_SHARE", at_once * 100)

@@ -46,7 +46,7 @@ def test_each_snapshot_shows_the_vectors_of_its_versions(store: Store) -> None:
         {"a": 3},
         {"a": 3, "b": 4},
     ]
-    assert [one.key for one in store.vectors_of(4)] == ["b"]
+    assert [one.key for one in store.vectors_between(NAMESPACE, 4, 4)] == ["b"]
     assert list(store.verify()) == []
 
 

@@ -78,13 +78,13 @@ class MemoryVectors:
         if self.embedder is not None:
             store.vector_makers[identity_of(self.embedder)] = CommitVectors(self.embedder, warn)
 
-    def view(self, embedder: str, *, at: int, head: int | None = None) -> VectorView:
-        """The vectors of an embedder that a snapshot shows.
+    def view(self, *, at: int, head: int | None = None) -> VectorView:
+        """The vectors that a snapshot shows.
 
         Args:
             head: The newest snapshot, if the caller has just looked it up.
         """
-        return self._stored.view(embedder, at=at, head=head)
+        return self._stored.view(at=at, head=head)
 
     def with_vector(self, request: RecallRequest) -> RecallRequest:
         """A request with the vector of its query, unless it has one or there is no embedder."""

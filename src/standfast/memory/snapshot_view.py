@@ -113,7 +113,7 @@ class SnapshotReader:
                 request.bands, at=snapshot, scopes=outer_scopes(request.places), head=head
             ),
             self.instant_of(snapshot),
-            vectors=lambda embedder: self._vectors.view(embedder, at=snapshot, head=head),
+            vectors=lambda: self._vectors.view(at=snapshot, head=head),
         )
         answer = self.index.retry(lambda: self.controllers.answer(controller, request, view, token_counter))
         answers = [answer]

@@ -55,7 +55,7 @@ class RecordView:
             sources.
         instant: When the snapshot was committed, in ISO 8601: age is measured from it if the request names no
             time.
-        vectors: Gives the vectors of these records by an embedder, for ``hybrid-v1``.
+        vectors: Gives the vectors of these records, for ``hybrid-v1``.
     """
 
     def __init__(
@@ -63,7 +63,7 @@ class RecordView:
         sources: Sequence[Source] | Callable[[], Sequence[Source]],
         lexical: Callable[[], LexicalView] | None = None,
         instant: str | None = None,
-        vectors: Callable[[str], VectorView] | None = None,
+        vectors: Callable[[], VectorView] | None = None,
     ) -> None:
         self._sources = sources
         self._lexical = lexical
@@ -99,9 +99,9 @@ class RecordView:
             ((path, _indexed(one)) for path, one in self.records()), analyzer_of(DEFAULT_LANGUAGE)
         )
 
-    def vectors(self, embedder: str) -> VectorView | None:
-        """The vectors of these records by an embedder; None if the view has none."""
-        return None if self._vectors is None else self._vectors(embedder)
+    def vectors(self) -> VectorView | None:
+        """The vectors of these records; None if the view has none."""
+        return None if self._vectors is None else self._vectors()
 
 
 def _indexed(candidate: Candidate) -> IndexedRecord:

@@ -48,16 +48,16 @@ class GrowingArray:
         return self._values[: self.size]
 
 
-class SizedCache(Generic[_T]):
+class SizedCache(Generic[_Name, _T]):
     """The values that were used last, as many as have some size together. Threads may share it."""
 
     def __init__(self, most: int) -> None:
         self._most = most
         self._lock = threading.Lock()
-        self._values: OrderedDict[str, tuple[_T, int]] = OrderedDict()
+        self._values: OrderedDict[_Name, tuple[_T, int]] = OrderedDict()
         self._size = 0
 
-    def get(self, name: str) -> _T | None:
+    def get(self, name: _Name) -> _T | None:
         """The value with a name, or None."""
         with self._lock:
             found = self._values.get(name)
@@ -66,7 +66,7 @@ class SizedCache(Generic[_T]):
             self._values.move_to_end(name)
             return found[0]
 
-    def put(self, name: str, value: _T, size: int) -> None:
+    def put(self, name: _Name, value: _T, size: int) -> None:
         """Keep a value, and drop others if they are too large together."""
         with self._lock:
             if name not in self._values:

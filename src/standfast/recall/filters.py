@@ -29,6 +29,11 @@ UNTRUSTED: Final = TRUST_LEVELS.index("untrusted")
 _LEVEL_BITS: Final = 3
 _BIT_OF_DOUBT: Final = {Doubt.VERDICT: 4, Doubt.NO_EVIDENCE: 8, Doubt.NO_FLOOR_CHECKS: 16}
 _UNREVIEWED: Final = 32
+_DOUBTS_OF_AGE: Final = (
+    (),
+    (Doubt.OLDER_THAN_30_DAYS,),
+    (Doubt.OLDER_THAN_30_DAYS, Doubt.OLDER_THAN_90_DAYS),
+)
 _CODES: Final = 64
 CEILING_UNITS: Final = 1_000_000
 FULL_CEILING: Final = round(MAX_RECALL_CONFIDENCE * CEILING_UNITS)
@@ -61,14 +66,18 @@ def trust_code(record: RecordFacts, evidence: EvidenceFacts | None) -> int:
 
 def doubts_of(code: int, time: int, now: int) -> tuple[Doubt, ...]:
     """The doubts about a record, in the order of the table. If ``now`` is missing, age is not looked at."""
-    doubts = {doubt for doubt, bit in _BIT_OF_DOUBT.items() if code & bit}
-    if now != MISSING:
-        if time == MISSING or time > now:
-            doubts.add(Doubt.BAD_TIMESTAMP)
-        else:
-            for days, doubt in ((30, Doubt.OLDER_THAN_30_DAYS), (90, Doubt.OLDER_THAN_90_DAYS)):
-                if now - time > days * DAY_MICROSECONDS:
-                    doubts.add(doubt)
+    if now == MISSING:
+        return _doubts(code, ())
+    if time == MISSING or time > now:
+        return _doubts(code, (Doubt.BAD_TIMESTAMP,))
+    # More than 30 days: one microsecond above is enough.
+    age = (now - time - 1) // DAY_MICROSECONDS
+    return _doubts(code, _DOUBTS_OF_AGE[(age >= 30) + (age >= 90)])
+
+
+@lru_cache(maxsize=1 << 10)
+def _doubts(code: int, of_age: tuple[Doubt, ...]) -> tuple[Doubt, ...]:
+    doubts = {*of_age, *(doubt for doubt, bit in _BIT_OF_DOUBT.items() if code & bit)}
     return tuple(doubt for doubt in Doubt if doubt in doubts)
 
 

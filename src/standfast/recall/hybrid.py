@@ -49,10 +49,10 @@ class HybridController(LexicalController):
         occurring = _occurring(related, index)
         weights, shares_word, lexical = lexical_scores(query.terms, index, occurring)
         vector = vector_of(request)
-        vectors = None if vector is None else view.vectors(vector.embedder)
+        vectors = None if vector is None else view.vectors()
         if vector is None or vectors is None:
             return SlotScores(lexical, shares_word, shares_word, weights, occurring)
-        similar = vectors.similarities(index, vector.numbers)
+        similar = vectors.similarities(index, vector)
         borrowed: Numbers = np.maximum(index.mean_with_neighbours(similar.dots, similar.has), 0)
         best = max(1, int(borrowed.max(initial=0)))
         by_vector = borrowed * BEST_SCORE // best * vector.weight_percent // 100
@@ -61,14 +61,14 @@ class HybridController(LexicalController):
             return {
                 "lexical": int(lexical[slot]),
                 "vector": int(by_vector[slot]),
-                "similarity": int(similar.percents[slot]),
+                "similarity": similar.percent(slot),
             }
 
         def focus(slot: int, text: str) -> str:
             passages = passages_of(text)
-            return passages[min(int(similar.best[slot]), len(passages) - 1)]
+            return passages[min(similar.best(slot), len(passages) - 1)]
 
-        is_match = shares_word | (similar.percents >= vector.floor_percent)
+        is_match = shares_word | similar.is_alike
         return SlotScores(lexical + by_vector, shares_word, is_match, weights, occurring, parts, focus)
 
 

@@ -63,7 +63,8 @@ FIELD_SIXTHS: Final = 3
 SMALL_SCOPE_BUDGETS: Final = 8
 """A scope whose texts have at most so many times the token budget is small: everything in it is ranked."""
 RANKED_AT_ONCE: Final = 1_024
-ORDERED_AT_ONCE: Final = 256
+ORDERED_AT_FIRST: Final = 32
+"""Few answers look at more rows than this; each later part has twice as many as the one before."""
 _LEADING_BITS: Final = 12
 NO_RELATED: Final[Mapping[str, int]] = {}
 _HIGHEST: Final = (1 << 62) - 1
@@ -252,13 +253,12 @@ class _ScoredRows:
         places = np.flatnonzero((self.scores > above) & (self.scores <= most))
         places = places[np.argsort(-self.scores[places], kind="stable")]
         falling = -self.scores[places]
-        start = 0
+        start, size = 0, ORDERED_AT_FIRST
         while start < len(places):
-            # Few answers look at all of them.
-            last = min(start + ORDERED_AT_ONCE, len(places)) - 1
+            last = min(start + size, len(places)) - 1
             end = int(np.searchsorted(falling, falling[last], "right"))
             yield _ScoredRows(*(getattr(self, name)[places[start:end]] for name in self.__slots__))
-            start = end
+            start, size = end, 2 * size
 
     def ranked(self) -> list[RankedRow]:
         """Each row with what its score is made of; ranks are still to be given."""

@@ -7,6 +7,7 @@ explains what became of each.
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import islice
 from typing import Final, NamedTuple
 
@@ -38,7 +39,7 @@ from standfast.recall.package import (
 from standfast.recall.said_later import SaidLast
 from standfast.recall.tokens import BYTES_PER_TOKEN, EstimatedCounter, TokenCounter
 from standfast.records.filters import trust_of
-from standfast.records.origins import MAX_RECALL_CONFIDENCE, Origin, ceiling_of
+from standfast.records.origins import MAX_RECALL_CONFIDENCE, Doubt, Origin, ceiling_of
 from standfast.records.requests import RecallRequest
 from standfast.records.timestamps import MISSING
 
@@ -378,8 +379,7 @@ class Packing:
             self._taken.pop().outcome = "budget_exhausted"
 
     def _ceiling(self, record: IndexedRecord) -> Ceiling:
-        doubts = doubts_of(trust_code(record, record.evidence), record.time, self._now)
-        return Ceiling(ceiling_of(doubts), reasons_of(doubts))
+        return _ceiling_for(doubts_of(trust_code(record, record.evidence), record.time, self._now))
 
     def _validity(self, record: IndexedRecord) -> str:
         return validity_at(record.valid_from, record.valid_until, self._now)
@@ -506,6 +506,11 @@ def _why(
         "newest": points <= 1,
     }
     return tuple(reason for reason, holds in reasons.items() if holds)
+
+
+@lru_cache(maxsize=1 << 8)
+def _ceiling_for(doubts: tuple[Doubt, ...]) -> Ceiling:
+    return Ceiling(ceiling_of(doubts), reasons_of(doubts))
 
 
 def _resolved_dates(record: IndexedRecord, excerpt: str) -> tuple[str, ...]:

@@ -47,11 +47,14 @@ _SECONDS: Final = {f":{second:02}": second * POINT for second in range(60)}
 
 def time_of(text: str) -> int:
     """Microseconds since the start of year 1, or ``MISSING`` if the text is no timestamp."""
-    # Nearly every timestamp has seconds and ends in Z. Its minute and its second are looked up, because they
-    # repeat.
-    if len(text) == 20 and text[19] == "Z" and text[16:19] in _SECONDS:
-        minute = _minute(text[:16])
-        return minute if minute == MISSING else minute + _SECONDS[text[16:19]]
+    # Nearly every timestamp has seconds, maybe with six decimals, and ends in Z. Its minute and its second
+    # are looked up, because they repeat.
+    size = len(text)
+    if size in (20, 27) and text[-1] == "Z" and text[16:19] in _SECONDS:
+        micros = text[20:26] if size == 27 else "0"
+        if size == 20 or (text[19] == "." and micros.isascii() and micros.isdecimal()):
+            minute = _minute(text[:16])
+            return minute if minute == MISSING else minute + _SECONDS[text[16:19]] + int(micros)
     return exact_time(text)
 
 

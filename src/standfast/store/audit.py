@@ -56,9 +56,12 @@ def checksummed(signed_bytes: bytes) -> bytes:
     return signed_bytes + crc32(signed_bytes).to_bytes(4, "big")
 
 
+CHECKSUM_BYTES: Final = 4
+
+
 def verified_vector(vector: Vector) -> Vector:
     """Return the vector if its bytes match their checksum; otherwise ``Corruption``."""
-    if checksummed(vector.content[:-4]) == vector.content:
+    if checksummed(vector.content[:-CHECKSUM_BYTES]) == vector.content:
         return vector
     problem = "its bytes do not match their checksum; erase the record, or restore a backup"
     raise Corruption(what=_title_of_vector(vector), problem=problem)

@@ -189,13 +189,16 @@ class InMemoryStorage:
     def vectors(self, query: VectorQuery) -> list[Vector]:
         """The vectors that match a query."""
         with self._lock:
-            keys = self._vectors if query.since is None else set(self._vectors_since.get(query.since, ()))
+            since = range(0)
+            if query.since is not None:
+                since = range(query.since, (query.since if query.until is None else query.until) + 1)
+            added = {key for snapshot in since for key in self._vectors_since.get(snapshot, ())}
             found = [
                 one
-                for record_key in keys
+                for record_key in (self._vectors if query.since is None else added)
                 if query.namespace in (None, record_key[0])
                 for one in self._vectors.get(record_key, [])
-                if query.since in (None, one.since) and _place(one) > query.after
+                if (query.since is None or one.since in since) and _place(one) > query.after
             ]
         return sorted(found, key=_place)[: query.limit]
 

@@ -433,6 +433,8 @@ class VectorQuery(msgspec.Struct, frozen=True, kw_only=True):
     """Only rows behind this namespace, key, snapshot and embedder."""
     since: int | None = None
     """Only rows that the commit of this snapshot added."""
+    until: int | None = None
+    """… or those of the snapshots from ``since`` to this one."""
     limit: int | None = None
 
     def as_sql(self, placeholder: str) -> tuple[str, list[str | int]]:
@@ -445,8 +447,8 @@ class VectorQuery(msgspec.Struct, frozen=True, kw_only=True):
             conditions.append("(namespace, key, memory_snapshot_id, embedder) > (?, ?, ?, ?)")
             parameters += self.after
         if self.since is not None:
-            conditions.append("since = ?")
-            parameters.append(self.since)
+            conditions.append("since BETWEEN ? AND ?")
+            parameters += [self.since, self.since if self.until is None else self.until]
         return " AND ".join(conditions).replace("?", placeholder), parameters
 
 

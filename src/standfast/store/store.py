@@ -224,9 +224,10 @@ class Store:
             yield from map(verified_vector, page)
             after = (namespace, page[-1].key, page[-1].memory_snapshot_id, page[-1].embedder)
 
-    def vectors_of(self, snapshot: int) -> list[Vector]:
-        """The vectors that the commit of a snapshot added and that are still there, verified."""
-        return [verified_vector(one) for one in self._storage.vectors(VectorQuery(since=snapshot))]
+    def vectors_between(self, namespace: str, first: int, last: int) -> list[Vector]:
+        """The vectors that the commits of some snapshots added and that are still there, verified."""
+        query = VectorQuery(namespace=namespace, since=first, until=last)
+        return [verified_vector(one) for one in self._storage.vectors(query)] if first <= last else []
 
     def versions_under(
         self, namespace: str, keys: Sequence[str], *, newest_at: int | None = None

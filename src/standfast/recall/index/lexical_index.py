@@ -11,7 +11,7 @@ import threading
 from array import array
 from bisect import bisect_right
 from collections import OrderedDict
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
 import msgspec
@@ -19,6 +19,7 @@ import numpy as np
 
 from standfast.limits import (
     COMMITS_READ_AT_ONCE,
+    MAX_CACHED_BLOCK_BYTES,
     MAX_CACHED_KEY_PARTS,
     MAX_CACHED_POSTINGS,
     VERSIONS_READ_AT_ONCE,
@@ -146,6 +147,8 @@ class LexicalIndex:
 
     def __init__(self, analyzer: Analyzer, read: PartReader = lambda _: {}) -> None:
         self.analyzer = analyzer
+        self.covered = 0
+        """The newest snapshot up to which segments cover all bands."""
         self._read = read
         self._lock = threading.Lock()
         self._columns = {name: GrowingArray() for name in (*COLUMNS, "band")}
@@ -163,7 +166,8 @@ class LexicalIndex:
         """Scope and id of rows whose key says something else."""
         self._bands, self._scopes = Numbered[str](), Numbered[str]()
         self._threads = Numbered[tuple[str, str, str]]()
-        self._cached = SizedCache[Postings](MAX_CACHED_POSTINGS)
+        self._cached = SizedCache[str, Postings](MAX_CACHED_POSTINGS)
+        self._blocks = SizedCache[PartName, Block](MAX_CACHED_BLOCK_BYTES)
         self._key_parts: OrderedDict[PartName, list[str]] = OrderedDict()
 
     def __len__(self) -> int:
@@ -234,20 +238,48 @@ class LexicalIndex:
                 stored.append(end)
             else:
                 column[row] = min(int(column[row]), end.snapshot)
+        rows = self._stored_rows(band, [(end.place, end.previous) for end in stored])
+        for end, row in zip(stored, rows, strict=True):
+            if row is not None:
+                column[row] = min(int(column[row]), end.snapshot)
+
+    def rows_of(self, versions: Sequence[tuple[str, int]]) -> list[int | None]:
+        """The rows of versions, each given by its key and snapshot; None for those that are not here."""
+        rows = [self._rows.get(version) for version in versions]
+        for band in self._spans:
+            stored = [at for at, row in enumerate(rows) if row is None and prefix_in(versions[at][0]) == band]
+            places = [(versions[at][0].partition("/")[2], versions[at][1]) for at in stored]
+            for at, row in zip(stored, self._stored_rows(band, places), strict=True):
+                rows[at] = row
+        return rows
+
+    def _stored_rows(self, band: str, places: Sequence[tuple[str, int]]) -> list[int | None]:
+        """The rows of segments that have these keys, without the band, from these snapshots on."""
+        found: list[int | None] = [None] * len(places)
         low, high = self._spans.get(band, (0, 0))
-        if not stored or low == high:
-            return
+        if not places or low == high:
+            return found
         firsts, crcs = self._columns["first"].values[low:high], self._checksums()[low:high]
-        previous = np.array([end.previous for end in stored], dtype=np.int64)
-        starts = (low + np.searchsorted(firsts, previous, "left")).tolist()
-        stops = (low + np.searchsorted(firsts, previous, "right")).tolist()
-        for end, start, stop in zip(stored, starts, stops, strict=True):
-            wanted = crc_of(end.place)
+        snapshots = np.array([snapshot for _, snapshot in places], dtype=np.int64)
+        starts = (low + np.searchsorted(firsts, snapshots, "left")).tolist()
+        stops = (low + np.searchsorted(firsts, snapshots, "right")).tolist()
+        for number, ((place, _), start, stop) in enumerate(zip(places, starts, stops, strict=True)):
+            wanted = crc_of(place)
             at = start + int(np.searchsorted(crcs[start - low : stop - low], wanted))
             while at < stop and crcs[at - low] == wanted:
-                if self.keys_of([at])[0] == f"{band}/{end.place}":
-                    column[at] = min(int(column[at]), end.snapshot)
+                if self.keys_of([at])[0] == f"{band}/{place}":
+                    found[number] = at
                 at += 1
+        return found
+
+    @property
+    def segments(self) -> list[tuple[int, Segment]]:
+        """The segments that are attached, each with the number of its first row."""
+        return list(zip(self._bases, self._segments, strict=True))
+
+    def read(self, names: Sequence[PartName]) -> Mapping[PartName, bytes]:
+        """Parts of the segments that are attached."""
+        return self._read(names)
 
     def _checksums(self) -> Numbers:
         """The checksums of the keys of all rows."""
@@ -338,13 +370,22 @@ class LexicalIndex:
         found: dict[str, list[Postings]] = {term: [] for term in terms}
         for base, segment in zip(self._bases, self._segments, strict=True):
             names = {term: segment.blocks_of(term) for term in terms}
-            stored = self._read(list(dict.fromkeys(name for of_term in names.values() for name in of_term)))
-            block = last = None
+            blocks = self._read_blocks({name for of_term in names.values() for name in of_term})
             for term in terms:
                 for name in names[term]:
-                    if block is None or name != last:
-                        block, last = Block.of(expanded(name, stored)), name
-                    found[term] += [Postings(rows + base, counts) for rows, counts in block.matching(term)]
+                    matching = blocks[name].matching(term)
+                    found[term] += [Postings(rows + base, counts) for rows, counts in matching]
+        return found
+
+    def _read_blocks(self, names: set[PartName]) -> dict[PartName, Block]:
+        """Blocks of postings, those that were read lately from memory."""
+        found = {name: block for name in names if (block := self._blocks.get(name)) is not None}
+        if missing := sorted(names.difference(found)):
+            stored = self._read(missing)
+            for name in missing:
+                raw = expanded(name, stored)
+                found[name] = block = Block.of(raw)
+                self._blocks.put(name, block, len(raw))
         return found
 
     def rows_with_prefix(self, term: str) -> Numbers:

@@ -12,6 +12,7 @@ them. Every part carries a checksum over its name and its segment.
     post/N    block N: its terms, and for each the rows and how often it is in them
     keys/N    the keys of the rows from N times 64 on, without their band
     gone      the rows that were erased since: their words and keys are in no part any more
+    vectors…  the vectors of the rows; see ``vector_parts``
 """
 
 import hashlib
@@ -30,6 +31,7 @@ import numpy.typing as npt
 from standfast.limits import MAX_SEGMENT_ROWS
 from standfast.recall.analysis import COLUMNS, FREQUENCY_BITS, MAX_FREQUENCY
 from standfast.recall.arrays import Numbered, Numbers
+from standfast.recall.index.vector_parts import LIST_PART, VectorList, decode_list, without_vectors
 from standfast.store.protocol import PartName, PartReader, SegmentHead
 
 _Name = TypeVar("_Name", bound=Hashable)
@@ -157,7 +159,9 @@ def id_of(named: Sequence[str | int], parts: Mapping[str, bytes]) -> str:
 
 def sealed(segment_id: str, parts: Mapping[str, bytes]) -> dict[str, bytes]:
     """Encoded parts as they are stored: compressed, each with its checksum."""
-    compressed = {name: zlib.compress(part, 6) for name, part in parts.items()}
+    # Pieces of vectors are as good as random.
+    levels = {name: 0 if name.count("/") == 2 else 6 for name in parts}
+    compressed = {name: zlib.compress(part, levels[name]) for name, part in parts.items()}
     return {name: _digest(segment_id, name, part) + part for name, part in compressed.items()}
 
 
@@ -330,6 +334,17 @@ class Segment:
             end += 1
         return [(self.head.segment_id, f"post/{number}") for number in range(start, end)]
 
+    def vector_list(self, read: PartReader) -> VectorList:
+        """Which vectors there are."""
+        name = (self.head.segment_id, LIST_PART)
+        return decode_list(expanded(name, read([name])))
+
+    def vector_parts(self, embedder: str, read: PartReader) -> list[bytes]:
+        """The vectors of an embedder, as ``VectorRows.of`` takes them; nothing if there are none."""
+        names = [(self.head.segment_id, name) for name in self.vector_list(read).names(embedder)]
+        stored = read(names)
+        return [expanded(name, stored) for name in names]
+
     @property
     def crc_part(self) -> PartName:
         """The part with the checksums of the keys; see ``checksums_in``."""
@@ -391,6 +406,7 @@ def tombstoned(
         stored = read(segment.all_parts())
         rows = _rows_erased(segment, erased, stored)
         changed = _without_words(segment, rows, stored) | _without_keys(segment, rows, stored)
+        changed |= _without_vectors(segment, rows, read)
     except SegmentLost:
         return None
     gone = np.union1d(segment.gone, rows)
@@ -448,6 +464,14 @@ def _without_keys(segment: "Segment", rows: Numbers, stored: Mapping[PartName, b
     if ids := segment.tables.ids.keys() & set(rows.tolist()):
         kept = {row: named for row, named in segment.tables.ids.items() if row not in ids}
         changed["tables"] = msgspec.json.encode(msgspec.structs.replace(segment.tables, ids=kept))
+    return changed
+
+
+def _without_vectors(segment: "Segment", rows: Numbers, read: PartReader) -> dict[str, bytes]:
+    """The pieces of vectors that hold those of rows, with zeros in their place."""
+    changed: dict[str, bytes] = {}
+    for number, embedder in enumerate(segment.vector_list(read).embedders):
+        changed |= without_vectors(number, embedder, segment.vector_parts(embedder, read), rows)
     return changed
 
 

@@ -262,7 +262,8 @@ class StoreIndex:
         stored = self._read(Segment.needed(heads))
         index.attach([Segment(one, stored) for one in heads])
         covered = {band: max((one.last for one in heads if one.band == band), default=0) for band in bands}
-        loaded = _Loaded(index, bands, covered, min(covered.values(), default=head), erasure)
+        index.covered = min(covered.values(), default=head)
+        loaded = _Loaded(index, bands, covered, index.covered, erasure)
         self._follow(loaded, head)
         return loaded
 

@@ -42,7 +42,10 @@ from standfast.recall.index.segment import (
     merged,
     sealed,
 )
+from standfast.recall.index.vector_parts import VectorRows, vector_parts
+from standfast.records.scopes import prefix_in
 from standfast.records.vocabulary import Band
+from standfast.store.audit import CHECKSUM_BYTES
 from standfast.store.protocol import PartName, SegmentHead
 from standfast.store.store import Store
 
@@ -267,10 +270,22 @@ class IndexUpkeep:
         # The id follows from the content, so that two with one id are the same.
         encoded = rows.encoded()
         segment_id = id_of([self._namespace, band, self.analysis, first, last], encoded)
-        parts = sealed(segment_id, encoded)
+        # Vectors are no part of its identity: they may be filled in later.
+        parts = sealed(segment_id, encoded | self._vector_parts(band, first, last, rows))
         size = sum(map(len, parts.values()))
         head = SegmentHead(segment_id, self._namespace, band, self.analysis, first, last, len(rows), size)
         return head, parts
+
+    def _vector_parts(self, band: str, first: int, last: int, rows: SegmentRows) -> dict[str, bytes]:
+        until = self._store.head()
+        firsts = rows.columns["first"].tolist()
+        row_of = {
+            (f"{band}/{place}", snapshot): row
+            for row, (place, snapshot) in enumerate(zip(rows.places, firsts, strict=True))
+        }
+        added = self._store.vectors_between(self._namespace, first, until)
+        vectors = (one for one in added if prefix_in(one.key) == band)
+        return vector_parts(vectors, row_of, last=last, until=until)
 
     def _merge(self, band: str) -> None:
         """Merge runs of adjacent segments of about one size, the smallest first."""
@@ -309,7 +324,7 @@ class IndexUpkeep:
             title = f"the index of {self._namespace}/{head.band}, snapshots {head.first} to {head.last}"
             advice = "run: standfast index rebuild"
             try:
-                rows = self._rows_of(head)
+                rows, vectors_agree = self._rows_of(head), self._vectors_agree(head)
             except SegmentLost as error:
                 yield f"{title}: {error}; {advice}"
                 continue
@@ -321,8 +336,29 @@ class IndexUpkeep:
                 for version in commit:
                     draft.add(version)
             is_current = any(one.segment_id == head.segment_id for one in self.heads())
-            if is_current and draft.rows().encoded() != rows.encoded():
+            if is_current and not (vectors_agree and draft.rows().encoded() == rows.encoded()):
                 yield f"{title}: it does not agree with the records; {advice}"
+
+    def _vectors_agree(self, head: SegmentHead) -> bool:
+        """Whether the vectors of a segment are those of the table, but for rows that were erased."""
+        segment = Segment(head, self.read(Segment.needed([head])))
+        kept = np.setdiff1d(np.arange(head.rows), segment.gone)
+        places, firsts = self._rows_of(head).places, segment.columns["first"][kept].tolist()
+        row_of = {
+            (f"{head.band}/{place}", first): row
+            for row, place, first in zip(kept.tolist(), places, firsts, strict=True)
+        }
+        listed = segment.vector_list(self.read)
+        stored: dict[tuple[str, int], tuple[int, bytes]] = {}
+        for embedder in listed.embedders:
+            found = VectorRows.of(segment.vector_parts(embedder, self.read))
+            stored |= {(embedder, row): one for row, one in found.by_row(embedder).items() if row in kept}
+        added = self._store.vectors_between(self._namespace, head.first, listed.until)
+        return stored == {
+            (one.embedder, row): (one.since, one.content[:-CHECKSUM_BYTES])
+            for one in added
+            if (row := row_of.get((one.key, one.memory_snapshot_id))) is not None
+        }
 
 
 def problems_of_index(store: Store) -> Iterator[str]:

@@ -149,7 +149,8 @@ class IndexView:
         norms = 72 * 1024 * self.count * self.lengths.astype(np.int64) // max(1, self.total_length)
         self.norms: npt.NDArray[np.float64] = norms.astype(np.float64)
         """What the length of each slot adds to the denominator of its terms' scores: a whole number."""
-        self.term_scores = SizedCache[TermScores](MAX_CACHED_SCORES)
+        self._weights_of_means: tuple[Flags, SmallNumbers] = (np.zeros(0, dtype=np.bool_), self.lengths[:0])
+        self.term_scores = SizedCache[str, TermScores](MAX_CACHED_SCORES)
         """What terms that were asked for lately score here, by term."""
 
     def _build(self) -> None:
@@ -304,12 +305,22 @@ class IndexView:
 
         Slots without a value of their own have 0.
         """
-        own, weight = np.pad(np.where(has, values, 0), _PAD), np.pad(has.astype(np.int64), _PAD)
-        total = (NEIGHBOUR_SIXTHS[0] * own + self._borrowed_from_neighbours(own))[_PAD : _PAD + self.count]
-        weights = (NEIGHBOUR_SIXTHS[0] * weight + self._borrowed_from_neighbours(weight))[
-            _PAD : _PAD + self.count
-        ]
-        return np.where(has, total // np.maximum(1, weights), 0)
+        # Dot products are below 2^20, and all weights together 18, so that 32 bits hold the sums.
+        total = self._sum_with_neighbours(np.where(has, values, 0).astype(np.int32))
+        known, weights = self._weights_of_means
+        if not np.array_equal(known, has):
+            weights = np.maximum(1, self._sum_with_neighbours(has.astype(np.int32)))
+            # Most questions find the same slots with values.
+            self._weights_of_means = has, weights
+        # Both are small, so that the quotient of floats is exact where it is whole, and never rounded up.
+        means: Numbers = np.floor(total / weights).astype(np.int64)
+        return np.where(has, means, 0)
+
+    def _sum_with_neighbours(self, values: SmallNumbers) -> SmallNumbers:
+        padded = np.pad(values, _PAD)
+        sums = NEIGHBOUR_SIXTHS[0] * padded + self._borrowed_from_neighbours(padded)
+        found: SmallNumbers = sums[_PAD : _PAD + self.count]
+        return found
 
     def has_term(self, term: str) -> bool:
         """Whether any text of the view has a term."""
