@@ -41,14 +41,18 @@ class ConsolePage:
         path: Its path below ``/console``, and the name of its template without ``.html``. The template is in
             the folder ``templates`` of the package.
         at: Where the function is, ``"module:attribute"``, that makes the template's variables from the
-            settings and the query of a request.
+            settings, the query of a request, and the folder of traces or None.
         under: The path of the menu item it belongs to, if it has none of its own.
+        form_at: Where the function is that takes the page's form, for operators only: the settings, the
+            fields, the folder of traces or None, and the name of the operator's key. It returns the query of
+            the page that is shown next.
     """
 
     path: str
     title: str
     at: str
     under: str = ""
+    form_at: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

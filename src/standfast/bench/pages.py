@@ -18,6 +18,7 @@ from standfast.bench.settings import BenchSettings
 from standfast.errors import BadFile, InvalidValue
 from standfast.limits import MAX_RESULTS_BYTES
 from standfast.settings import Settings
+from standfast.traces.folder import TraceFolder
 
 CURVE_PLACES: Final = 21
 # A chart has eight colours.
@@ -26,7 +27,11 @@ DRAWN_POLICIES: Final = 8
 Rows = list[dict[str, Any]]
 
 
-def leaderboard_page(settings: Settings, query: Mapping[str, str]) -> dict[str, Any]:
+def leaderboard_page(
+    settings: Settings,
+    query: Mapping[str, str],
+    traces: TraceFolder | None,  # noqa: ARG001  # A page's signature.
+) -> dict[str, Any]:
     """The leaderboard of a finished benchmark, and its charts. ``budget`` is the budget to rank at."""
     folder = settings.section(BenchSettings).results
     try:

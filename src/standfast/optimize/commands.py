@@ -27,6 +27,7 @@ from standfast.limits import (
 )
 from standfast.optimize.errors import OptimizationError
 from standfast.optimize.opening import open_overrides, open_provider, open_result_cache, read_prompt
+from standfast.records.canon import canonical_bytes
 from standfast.records.vocabulary import Value
 from standfast.wiring import open_memory
 
@@ -424,6 +425,57 @@ def history(prompt: str, *, overrides_url: str, tag: str, as_json: bool) -> None
     for number, (version, sections) in enumerate(rows):
         shown = ", ".join(sections) or "the source, unchanged"
         click.echo(f"{version:>6}  {shown}" + ("  (now)" if number == 0 else ""))
+
+
+@command.command("dataset")
+@click.argument("out", type=_FILE)
+@click.option(
+    "--traces",
+    "folder",
+    type=click.Path(file_okay=False, exists=True),
+    default=None,
+    help="The folder of traces.  [default: the store's]",
+)
+@click.option(
+    "--grades", type=_FILE, default=None, help="The file of grades.  [default: the setting prompts.grades]"
+)
+@store_option
+@json_option
+def dataset(
+    out: str, *, folder: str | None, grades: str | None, store_url: str | None, as_json: bool
+) -> None:
+    """Write graded answers of the agent to OUT as samples, for 'standfast optimize run'.
+
+    Answers are graded on the console's page Grades, or by a GradeBook. A good answer is what is expected; a
+    bad one, or one that was cut off, counts with a correction only. The exit code is 1 if there is none.
+    """
+    from standfast.clock import RandomIds
+    from standfast.optimize import Dataset, GradeBook
+    from standfast.optimize.settings import PromptSettings
+    from standfast.traces.folder import TraceFolder
+
+    settings = load_settings(store_url=store_url)
+    if folder is not None:
+        traces: TraceFolder | None = TraceFolder(folder, ids=RandomIds())
+    elif settings.traces in ("", "off"):
+        traces = None if settings.traces else TraceFolder.for_store(settings.store)
+    else:
+        traces = TraceFolder(settings.traces, ids=RandomIds())
+    if traces is None:
+        raise InvalidValue(what="traces", problem="no folder of traces is set; name one with --traces")
+    book = GradeBook(grades or settings.section(PromptSettings).grades)
+    book.prune(lambda run: traces.file_of(run).is_file())
+    graded = book.grades()
+    samples = Dataset.from_traces((trace for _, trace in traces.readable()), grades=graded)
+    lines = [canonical_bytes(sample.as_json()) + b"\n" for sample in samples]
+    with click.open_file(out, "wb") as file:
+        file.writelines(lines)
+    if as_json:
+        print_json({"samples": len(samples), "graded": len(graded), "out": out})
+    else:
+        click.echo(f"{len(samples)} samples of {len(graded)} graded answers in {out}")
+    if not len(samples):
+        raise SystemExit(ANSWER_IS_NO)
 
 
 def _print_estimate(

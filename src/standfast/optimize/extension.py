@@ -16,6 +16,13 @@ EXTENSION: Final = Extension(
     pages=(
         ConsolePage("prompts", "Prompts", "standfast.optimize.pages:prompts_page"),
         ConsolePage("report", "Report", "standfast.optimize.pages:report_page", under="prompts"),
+        ConsolePage(
+            "grades",
+            "Grades",
+            "standfast.optimize.grades_page:grades_page",
+            under="prompts",
+            form_at="standfast.optimize.grades_page:take_grade",
+        ),
     ),
     models={
         "openai": "standfast.optimize.opening:openai_guard",

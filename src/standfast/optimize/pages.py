@@ -11,11 +11,16 @@ from standfast.optimize.loops.report import OptimizationReport
 from standfast.optimize.opening import open_overrides
 from standfast.optimize.settings import PromptSettings
 from standfast.settings import Settings
+from standfast.traces.folder import TraceFolder
 
 REPORT_NAMES: Final = "optimization*.json"
 
 
-def prompts_page(settings: Settings, query: Mapping[str, str]) -> dict[str, Any]:  # noqa: ARG001  # A page's signature.
+def prompts_page(
+    settings: Settings,
+    query: Mapping[str, str],  # noqa: ARG001  # A page's signature.
+    traces: TraceFolder | None,  # noqa: ARG001  # As above.
+) -> dict[str, Any]:
     """The prompt overrides in use, and the optimisation reports."""
     own = settings.section(PromptSettings)
     problem: StandfastError | None = None
@@ -44,7 +49,11 @@ def prompts_page(settings: Settings, query: Mapping[str, str]) -> dict[str, Any]
     }
 
 
-def report_page(settings: Settings, query: Mapping[str, str]) -> dict[str, Any]:
+def report_page(
+    settings: Settings,
+    query: Mapping[str, str],
+    traces: TraceFolder | None,  # noqa: ARG001  # A page's signature.
+) -> dict[str, Any]:
     """One optimisation report, with the difference of each section."""
     name = query.get("file", "")
     # Only a listed file is opened, so that an address can't name another one.

@@ -16,6 +16,9 @@ class PromptSettings(SettingsSection, frozen=True, kw_only=True):
     reports: str = "."
     """Folder whose ``optimization*.json`` files the console shows; ``standfast optimize run`` writes them."""
 
+    grades: str = "grades.jsonl"
+    """File with what people think of answers; the console and ``GradeBook`` write it."""
+
     def of_further_store(self, host: str) -> Self:  # noqa: ARG002  # Prompts belong to the main store.
         """None: prompts and their reports are those of the main store."""
-        return msgspec.structs.replace(self, overrides="", reports="")
+        return msgspec.structs.replace(self, overrides="", reports="", grades="")

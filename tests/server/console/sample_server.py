@@ -16,7 +16,9 @@ from standfast.bench.grid import CURVES, RESULTS, ResultsFolder, in_process, pla
 from standfast.bench.settings import BenchSettings
 from standfast.clock import ManualClock
 from standfast.ledger.notary import Notary
+from standfast.memory import Memory
 from standfast.optimize.loops.gate import RejectReason
+from standfast.optimize.loops.main import MainLoop, MainLoopRequest
 from standfast.optimize.loops.report import (
     Modification,
     OptimizationReport,
@@ -26,6 +28,7 @@ from standfast.optimize.loops.report import (
 from standfast.optimize.prompts.backends import LocalPromptOverridesStore
 from standfast.optimize.prompts.overrides import SectionOverride
 from standfast.optimize.prompts.template import PromptTemplate, Section
+from standfast.optimize.providers.adapter import ScriptedProvider
 from standfast.optimize.settings import PromptSettings
 from standfast.policies import BandBudget
 from standfast.records.canon import canonical_bytes
@@ -115,6 +118,7 @@ class SampleServer:
             "keys": ("keys", {}),
             "bench": ("bench", {}),
             "prompts": ("prompts", {}),
+            "grades": ("grades", {}),
             "words": ("words", {}),
             "report": ("report", {"file": "optimization.json"}),
         }
@@ -157,13 +161,18 @@ def build_sample_server(
     if not memory_only:
         _bench(folder / "bench-results", payload)
         _prompts(folder, payload)
+        _answer(home, payload)
     return SampleServer(
         gateway=gateway,
         settings=Settings(
             namespace=namespace,
             sections=(
                 BenchSettings(results=str(folder / "bench-results")),
-                PromptSettings(reports=str(folder), overrides=str(folder / "overrides")),
+                PromptSettings(
+                    reports=str(folder),
+                    overrides=str(folder / "overrides"),
+                    grades=str(folder / "grades.jsonl"),
+                ),
             ),
         ),
         folder=folder,
@@ -243,6 +252,18 @@ def _bench(folder: Path, payload: str) -> None:
             file, quoted = folder / name, json.dumps(f"MergeAggressive{payload}")
             text = file.read_text(encoding="utf-8").replace('"MergeAggressive"', quoted)
             file.write_text(text, encoding="utf-8")
+
+
+def _answer(memory: Memory, payload: str) -> None:
+    """A question to an agent, answered and recorded; nothing is written to memory."""
+    template = PromptTemplate(ns="agent", key="desk", sections=(Section(key="task", body="Q: ${question}"),))
+    model = ScriptedProvider(lambda _: f"Parcels leave at noon.{payload}")
+    desk: MainLoop[Any] = MainLoop(adapter=model, template=template, memory=memory, workflow=f"desk{payload}")
+    request = MainLoopRequest(
+        {"question": f"When do parcels leave?{payload}"}, session=f"monday{payload}", speaker=f"Ada{payload}"
+    )
+    with desk.rendered(request) as rendering:
+        desk.answer(rendering)
 
 
 def _prompts(folder: Path, payload: str) -> None:

@@ -23,7 +23,7 @@ from tests.server.console.sample_server import SampleServer, sample_server
 from tests.server.harness import make_gateway
 
 CHANGING = {"write", "correct", "forget", "forget one"}
-WHOLE_STORE = {"runs", "trace", "same", "compare", "entry", "bench", "prompts", "report"}
+WHOLE_STORE = {"runs", "trace", "same", "compare", "entry", "bench", "prompts", "grades", "report"}
 PAGES = [
     "overview",
     "activity",
@@ -58,6 +58,7 @@ PAGES = [
     "keys",
     "bench",
     "prompts",
+    "grades",
     "report",
     "words",
 ]
@@ -94,6 +95,7 @@ SAYS = {
     "bench": "Leaderboard at 1.0 KiB",
     "words": "The nine floors",
     "prompts": "13 fewer tokens",
+    "grades": "Parcels leave at noon.",
     "report": "s3 fails now",
 }
 

@@ -4,14 +4,17 @@
 samples: ``Dataset.from_traces``.
 """
 
+import fcntl
 import os
 import threading
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
 
 import msgspec
 
+from standfast.durable import sync_folder, write_new
 from standfast.errors import StandfastError
 from standfast.optimize.errors import InvalidDataset
 from standfast.records.canon import canonical_bytes, parse
@@ -97,7 +100,7 @@ def expected_of(exchange: Exchange, grades: Grades) -> Any:
 class GradeBook:
     """Grades in a file, one JSON object a line. The last grade of a run counts.
 
-    A grade that was added is on disk.
+    A grade that was added is on disk. Several processes may add to one file.
     """
 
     def __init__(self, file: str | os.PathLike[str]) -> None:
@@ -106,13 +109,42 @@ class GradeBook:
     def add(self, grade: Grade) -> None:
         """Append a grade."""
         line = canonical_bytes(grade.as_json()) + b"\n"
-        with self._lock, self._file.open("ab") as file:
+        with self._locked(), self._file.open("ab") as file:
+            # A line that a crash cut off was never acknowledged, and must not take this one along.
+            file.truncate(self._file.read_bytes().rfind(b"\n") + 1)
             file.write(line)
             file.flush()
             os.fsync(file.fileno())
 
+    def prune(self, has_trace: Callable[[str], bool]) -> int:
+        """Remove the grades of runs that have no trace any more, because it was erased or has expired; return
+        how many runs that were.
+
+        Args:
+            has_trace: Whether the trace of this run is there.
+        """
+        with self._locked():
+            kept = {run: grade for run, grade in self.grades().items() if has_trace(run)}
+            gone = len(self.grades()) - len(kept)
+            if gone:
+                unfinished = self._file.with_name(f".{self._file.name}.unfinished")
+                unfinished.unlink(missing_ok=True)
+                lines = [canonical_bytes(grade.as_json()) + b"\n" for grade in kept.values()]
+                write_new(unfinished, b"".join(lines))
+                unfinished.replace(self._file)
+                sync_folder(self._file.parent)
+        return gone
+
+    @contextmanager
+    def _locked(self) -> Iterator[None]:
+        """Be the only one who changes the file, on this machine."""
+        self._file.parent.mkdir(parents=True, exist_ok=True)
+        with self._lock, self._file.with_name(f".{self._file.name}.lock").open("ab") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            yield
+
     def grades(self) -> dict[str, Grade]:
-        """Return the last grade of each run. A last line that was cut off by a crash is left out."""
+        """Return the last grade of each run. A line that was cut off by a crash is left out."""
         try:
             content = self._file.read_bytes()
         except FileNotFoundError:

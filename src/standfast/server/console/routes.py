@@ -15,7 +15,7 @@ from starlette.routing import BaseRoute, Route
 from standfast.errors import BadRequest, NotCanonical, NotFound, StandfastError, Unauthenticated
 from standfast.extensions import ConsolePage, extensions, part_at
 from standfast.records.canon import normal_string
-from standfast.server.access.permissions import Caller, KeyRole
+from standfast.server.access.permissions import Caller, KeyRole, Permission
 from standfast.server.console import (
     approval_pages,
     audit_pages,
@@ -36,6 +36,7 @@ from standfast.server.console.rendering import (
     PageHandler,
     PageRequest,
     html,
+    link,
     redirect,
     static_file,
 )
@@ -80,11 +81,24 @@ class PageRoute:
 
 def _extension_route(page: ConsolePage) -> PageRoute:
     def get(request: PageRequest) -> Page:
-        request.whole_store()
-        context = part_at(page.at)(request.settings, request.query)
+        traces = request.whole_store().traces
+        context = part_at(page.at)(request.settings, request.query, traces)
         return Page(template=f"{page.path}.html", context=context)
 
-    return PageRoute(page.path, page.title, get, in_menu=not page.under, whole_store=True, under=page.under)
+    def post(request: PageRequest) -> Page:
+        traces = request.gateway.authorize_store(request.caller, Permission.CHANGE_PROMPT).traces
+        query = part_at(page.form_at)(request.settings, request.form, traces, request.caller.name)
+        return Page(redirect_to=link(page.path, request.namespace, **query))
+
+    return PageRoute(
+        page.path,
+        page.title,
+        get,
+        post if page.form_at else None,
+        in_menu=not page.under,
+        whole_store=True,
+        under=page.under,
+    )
 
 
 PAGES: Final = (
