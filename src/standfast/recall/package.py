@@ -414,13 +414,7 @@ class RecallPackage(SealedPackage, frozen=True, kw_only=True):
             del plain["request"]["vector"]
         for name in ("bands", "scopes"):
             plain["request"][name] = list(plain["request"][name])
-        plain["items"] = [
-            {**item, **{name: list(item[name]) for name in ("also", "dates", "reasons")}}
-            for item in plain["items"]
-        ]
-        for item in plain["items"]:
-            if not item["later_id"]:
-                del item["said_later"], item["later_id"]
+        plain["items"] = plain_items(plain["items"])
         return plain
 
     def __repr__(self) -> str:
@@ -441,6 +435,15 @@ class RecallPackage(SealedPackage, frozen=True, kw_only=True):
         plain = self if self.erased_since is None else replace(self, erased_since=None)
         seed = self.package_hash if plain is self else plain.computed_hash()
         return "".join(text_parts(self.items, mark_of(self.items, seed)))
+
+
+def plain_items(items: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Items as packages print them."""
+    listed = [{**item, **{name: list(item[name]) for name in ("also", "dates", "reasons")}} for item in items]
+    for item in listed:
+        if not item["later_id"]:
+            del item["said_later"], item["later_id"]
+    return listed
 
 
 def mark_of(items: Sequence[RecallItem], package_hash: str) -> str:

@@ -1,0 +1,460 @@
+"""What is current in a scope: its profile, what disagrees in it, and how that is settled.
+
+Everything is read from the records of one snapshot: subjects, pins and the plain statements that were read when
+a text was remembered (``records/statements.py``). No model is asked. Nothing is hidden or ended by a guess: a
+conflict ends when somebody settles it, by a record that supersedes the others, with evidence.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, Final, Literal, NamedTuple
+
+from msgspec.structs import replace
+
+from standfast.errors import InvalidValue, NotAuthorised
+from standfast.govern.authority import Role
+from standfast.memory.snapshot_view import SnapshotReader
+from standfast.recall.analysis import IndexedRecord, decode_record, sentences_of
+from standfast.recall.filters import UNREVIEWED_VERDICTS, validity_at
+from standfast.recall.package import (
+    RecallItem,
+    SealedPackage,
+    excerpt_line,
+    group_line,
+    heading,
+    mark_of,
+    plain_items,
+    text_parts,
+)
+from standfast.recall.packing import record_hash_of
+from standfast.recall.tokens import EstimatedCounter, TokenCounter
+from standfast.records.canon import fingerprint
+from standfast.records.filters import LAW, trust_of
+from standfast.records.origins import Origin
+from standfast.records.requests import DEFAULT_RECALL_TOKENS, RECALLED_BANDS
+from standfast.records.scopes import SHARED, checked_scope, listed_scope, prefix_of
+from standfast.records.statements import PlainStatement, differs, statements_of
+from standfast.records.timestamps import MISSING, time_of
+from standfast.records.vocabulary import Band, Remembered, Value
+
+PROFILE_VERSION: Final = "profile-v1"
+_WHOLE_CHARS: Final = 200
+"""Of a longer text only the sentences with a current statement are shown."""
+_TYPICAL_MARK: Final = "9c7"
+BOTH: Final = "both"
+NEITHER: Final = "neither"
+
+
+class LeftOut(Value, frozen=True, kw_only=True):
+    """A record that could be in a profile and is not, and why."""
+
+    memory_id: str
+    reason: str
+
+
+class Profile(SealedPackage, frozen=True, kw_only=True):
+    """What memory knows about the owner of a scope now: ``text`` for a prompt, ``items`` for those who render
+    themselves.
+
+    The same scope and budget on the same snapshot give the same profile, to the byte.
+
+    Attributes:
+        items: Pinned records first, then the current value of each subject and matter, the newest first.
+        left_out: What could be there and is not, and why.
+        others: How many more records there are, which have neither a subject nor a plain statement.
+    """
+
+    controller_version: str = PROFILE_VERSION
+    scope: str
+    memory_snapshot_id: int
+    tokens: int
+    counter: str
+    items: tuple[RecallItem, ...] = ()
+    left_out: tuple[LeftOut, ...] = ()
+    others: int = 0
+
+    def as_json(self) -> dict[str, Any]:
+        """The profile as commands and servers print it."""
+        plain = super().as_json()
+        return {**plain, "items": plain_items(plain["items"]), "left_out": list(plain["left_out"])}
+
+    @property
+    def asked(self) -> tuple[object, ...]:
+        """Scope, snapshot, budget and version."""
+        return self.scope, self.memory_snapshot_id, self.tokens, self.counter, self.controller_version
+
+    @property
+    def text(self) -> str:
+        """The profile for a prompt; empty if nothing is known."""
+        return "".join(text_parts(self.items, mark_of(self.items, self.package_hash)))
+
+
+class ConflictEntry(Value, frozen=True, kw_only=True):
+    """One side of a conflict.
+
+    Attributes:
+        value: What it says about the matter; its text for a subject.
+        is_first: Whether recall shows it first.
+    """
+
+    memory_id: str
+    text: str
+    value: str
+    ts_utc: str | None
+    source: str
+    trust: str
+    is_first: bool
+
+
+class Conflict(Value, frozen=True, kw_only=True):
+    """Records of one scope that say different things about one matter, the newest first.
+
+    Attributes:
+        conflict_id: Names it for ``settle``. It changes when a record is added or ends.
+        about: The matter in words: who, and what about them.
+    """
+
+    conflict_id: str
+    scope: str
+    about: str
+    entries: tuple[ConflictEntry, ...]
+
+
+class Settlement(Value, frozen=True, kw_only=True):
+    """How a conflict was settled, or would be: which records end, and what is remembered instead.
+
+    ``remembered`` is None in a rehearsal, and where nothing has to be remembered.
+    """
+
+    conflict_id: str
+    keep: str
+    ended: tuple[str, ...]
+    text: str
+    remembered: Remembered | None = None
+
+
+class _Row(NamedTuple):
+    """A record with the path of its store and the snapshot that wrote it."""
+
+    path: str
+    record: IndexedRecord
+    snapshot: int
+
+    @property
+    def newness(self) -> tuple[int, int, str, str]:
+        time = self.record.time
+        return (-1 if time == MISSING else time, self.snapshot, self.record.scope, self.record.memory_id)
+
+    @property
+    def counts(self) -> bool:
+        """Whether it may stand for what is current: it is accepted, and not untrusted."""
+        is_waiting = self.record.verdict in UNREVIEWED_VERDICTS
+        return not is_waiting and trust_of(self.record) != Origin.UNTRUSTED
+
+
+class CurrentFacts:
+    """What is current in the scopes of one namespace. ``memory.current`` is it.
+
+    Args:
+        remember: ``Memory.remember``.
+    """
+
+    def __init__(self, reader: SnapshotReader, remember: Callable[..., Remembered]) -> None:
+        self._reader, self._remember = reader, remember
+
+    # Profile.
+
+    def profile(
+        self,
+        scope: str = SHARED,
+        *,
+        tokens: int = DEFAULT_RECALL_TOKENS,
+        at: int | None = None,
+        token_counter: TokenCounter | None = None,
+    ) -> Profile:
+        """Return what memory knows about the owner of a scope: pinned facts, then the current value of each
+        subject and of each matter that a plain statement is on, the newest first.
+
+            prompt = memory.profile("user/ada", tokens=300).text
+
+        Args:
+            scope: The scope, with all below it.
+            tokens: The most tokens that the text may have.
+            at: A snapshot; by default the newest.
+            token_counter: Counts tokens; by default four bytes are a token.
+        """
+        checked_scope(scope)
+        if type(tokens) is not int or tokens < 1:
+            raise InvalidValue(what="tokens", problem=f"it must be a whole number from 1 on, not {tokens!r:.40}")
+        counter = token_counter or EstimatedCounter()
+        snapshot = self._reader.store.head() if at is None else at
+        rows = list(self._rows(scope, snapshot))
+        chosen, left_out = self._current(rows, self._reader.instant_of(snapshot))
+        profile = Profile(
+            scope=scope,
+            memory_snapshot_id=snapshot,
+            tokens=tokens,
+            counter=counter.name,
+            others=len(rows) - len(chosen) - len(left_out),
+        )
+        return _fitted(profile, chosen, left_out, counter)
+
+    def _rows(self, scope: str, at: int) -> Iterator[_Row]:
+        """The records that a snapshot shows in a scope with all below it; law hides what it replaces."""
+        self._reader.require_readable("read what is current")
+        store, namespace = self._reader.store, self._reader.namespace
+        law = set[tuple[str, str]]()
+        for band in RECALLED_BANDS:
+            for version in store.scan(namespace, prefix=prefix_of(band, scope), at=at):
+                record = decode_record(version.content or b"")
+                place = record.scope, record.memory_id
+                if band is Band.VAULT:
+                    law.add(place)
+                elif place in law:
+                    continue
+                yield _Row(f"{namespace}/{band.value}/{record.scope}", record, version.memory_snapshot_id)
+
+    def _current(
+        self, rows: Sequence[_Row], instant: str | None
+    ) -> tuple[list[tuple[_Row, bool]], list[LeftOut]]:
+        """The rows of a profile in order, each with whether it is pinned; and what is left out of it."""
+        now = MISSING if instant is None else time_of(instant)
+        newest = _newest_by_matter(row for row in rows if row.counts)
+        chosen, left_out = list[tuple[_Row, bool]](), list[LeftOut]()
+        for row in sorted(rows, key=lambda row: row.newness, reverse=True):
+            record = row.record
+            told = [one for one in record.statements if _is_telling(one, record)]
+            later = [newest[record.scope, one.matter][0] for one in told if row.counts]
+            is_pinned = record.pinned is True and trust_of(record) in (LAW, Origin.TRUSTED)
+            if not (record.subject or told or is_pinned):
+                continue
+            reason = ""
+            if not row.counts:
+                is_untrusted = trust_of(record) == Origin.UNTRUSTED
+                reason = "it is untrusted" if is_untrusted else "it needs review"
+            elif (problem := validity_at(record.valid_from, record.valid_until, now)) != "":
+                reason = problem
+            elif told and not (record.subject or is_pinned) and all(one is not row for one in later):
+                reason = f"said later: {later[0].record.memory_id}"
+            if reason:
+                left_out.append(LeftOut(memory_id=record.memory_id, reason=reason))
+            else:
+                chosen.append((row, is_pinned))
+        return sorted(chosen, key=lambda one: not one[1]), left_out
+
+    # Conflicts.
+
+    def conflicts(self, *, scope: str = SHARED, at: int | None = None) -> list[Conflict]:
+        """Return what disagrees in a scope: records with the same subject, or with plain statements on one
+        matter that have different values.
+
+        Args:
+            scope: The scope, with all below it; ``"*"`` for all.
+            at: A snapshot; by default the newest.
+        """
+        snapshot = self._reader.store.head() if at is None else at
+        groups: dict[tuple[str, str], list[tuple[_Row, str]]] = {}
+        for row in self._rows(listed_scope(scope), snapshot):
+            record = row.record
+            if record.verdict in UNREVIEWED_VERDICTS:
+                continue
+            if record.subject is not None:
+                groups.setdefault((record.scope, record.subject), []).append((row, record.text))
+            for one in record.statements if row.counts else ():
+                groups.setdefault((record.scope, one.matter), []).append((row, one.value))
+        found = [_conflict(*place, sides) for place, sides in sorted(groups.items()) if _disagree(sides)]
+        by_records: dict[tuple[str, ...], Conflict] = {}
+        for conflict in found:
+            # Two matters of the same two records are one conflict.
+            by_records.setdefault(tuple(one.memory_id for one in conflict.entries), conflict)
+        return list(by_records.values())
+
+    def settle(
+        self,
+        conflict_id: str,
+        keep: str,
+        *,
+        reason: str,
+        by: str = "operator",
+        role: Literal["human", "agent"] = "agent",
+        scope: str = SHARED,
+        rehearse: bool = False,
+    ) -> Settlement:
+        """Settle a conflict: keep one record, both of two with the time in which each holds, or neither.
+
+        What ends is superseded by a new record, with evidence; nothing is erased, and history has all of it.
+
+        Args:
+            conflict_id: As ``conflicts`` names it.
+            keep: The id of the record that holds, ``"both"`` (the older held until the newer was said), or
+                ``"neither"``.
+            reason: Why; it is part of the record.
+            by: Who settles it.
+            role: ``"human"`` for a person. An agent or a model can't end what a trusted user said.
+            scope: Where the conflict is, as for ``conflicts``.
+            rehearse: Change nothing, and say what would be done.
+
+        Raises:
+            InvalidValue: There is no such conflict any more, or ``keep`` names none of its records.
+            NotAuthorised: An agent would end what a trusted user said.
+        """
+        conflict = next((one for one in self.conflicts(scope=scope) if one.conflict_id == conflict_id), None)
+        if conflict is None:
+            problem = f"there is no conflict {conflict_id!r:.40} now; list them again with conflicts"
+            raise InvalidValue(what="conflict_id", problem=problem)
+        if not (isinstance(reason, str) and reason.strip()):
+            raise InvalidValue(what="reason", problem="it must say why, in a few words")
+        ids = [one.memory_id for one in conflict.entries]
+        if keep not in (*ids, BOTH, NEITHER) or (keep == BOTH and len(ids) != 2):
+            problem = f"it must be one of {', '.join(ids)}, {NEITHER!r}, or {BOTH!r} if there are two"
+            raise InvalidValue(what="keep", problem=problem)
+        ended = [one for one in conflict.entries if one.memory_id != keep]
+        if keep == BOTH:
+            ended = [conflict.entries[-1]]
+        is_person = role == Role.HUMAN
+        if not is_person and any(one.trust in (Origin.TRUSTED, LAW) for one in ended):
+            raise NotAuthorised(role=Role.AGENT.value, act="end what a trusted user said", who=Role.HUMAN.value)
+        fields = _settling_fields(conflict, keep)
+        settlement = Settlement(
+            conflict_id=conflict_id, keep=keep, ended=tuple(one.memory_id for one in ended), text=fields.pop("text")
+        )
+        if rehearse:
+            return settlement
+        remembered = self._remember(
+            settlement.text,
+            scope=conflict.scope,
+            supersedes=settlement.ended,
+            source={"kind": "user" if is_person else "agent", "id": by},
+            role=role,
+            metadata={"settled": conflict_id, "settled_by": by, "settled_because": reason[:500]},
+            refs=[{"kind": "settled", "id": one.memory_id} for one in conflict.entries],
+            **fields,
+        )
+        return replace(settlement, remembered=remembered)
+
+
+def _newest_by_matter(rows: Iterable[_Row]) -> dict[tuple[str, str], tuple[_Row, str]]:
+    """For each scope and matter, the row that was said last, and its value."""
+    newest: dict[tuple[str, str], tuple[_Row, str]] = {}
+    for row in rows:
+        for one in row.record.statements:
+            place = row.record.scope, one.matter
+            if place not in newest or newest[place][0].newness < row.newness:
+                newest[place] = row, one.value
+    return newest
+
+
+def _is_telling(statement: PlainStatement, record: IndexedRecord) -> bool:
+    """Whether a statement says something about its holder that is worth a line.
+
+    In a conversation people say many things that they do once: there only likes and denials count.
+    """
+    is_passing = record.is_threaded and statement.attribute.startswith("does ") and statement.value == "yes"
+    return not is_passing or statement.attribute.startswith("does like")
+
+
+def _fitted(
+    profile: Profile, chosen: Sequence[tuple[_Row, bool]], left_out: Sequence[LeftOut], counter: TokenCounter
+) -> Profile:
+    """The profile with the first rows that fit its budget."""
+    left = profile.tokens - counter.count(heading(_TYPICAL_MARK))
+    items: list[RecallItem] = []
+    too_much: list[LeftOut] = []
+    groups = set[tuple[str, ...]]()
+    for rank, (row, is_pinned) in enumerate(chosen, 1):
+        item = _item(row, rank, is_pinned)
+        line = "" if item.group in groups else group_line(_TYPICAL_MARK, item)
+        cost = counter.count(line + excerpt_line(_TYPICAL_MARK, item)) + 1
+        if cost > left:
+            too_much.append(LeftOut(memory_id=item.memory_id, reason="budget_exhausted"))
+            continue
+        left -= cost
+        groups.add(item.group)
+        items.append(item)
+    while True:
+        fitted = replace(profile, items=tuple(items), left_out=(*too_much, *left_out)).with_hash()
+        if not items or counter.count(fitted.text) <= profile.tokens:
+            return fitted
+        too_much.insert(0, LeftOut(memory_id=items.pop().memory_id, reason="budget_exhausted"))
+
+
+def _item(row: _Row, rank: int, is_pinned: bool) -> RecallItem:
+    record = row.record
+    return RecallItem(
+        memory_id=record.memory_id,
+        record_hash=record_hash_of(record),
+        store_path=row.path,
+        rank=rank,
+        score=0,
+        excerpt=_telling_part(record),
+        date=record.date,
+        source=record.source_name,
+        verdict=record.verdict,
+        trust=trust_of(record),
+        subject=record.subject,
+        ts_utc=record.ts_utc,
+        session=record.session,
+        position=record.position,
+        speaker=record.speaker,
+        pinned=is_pinned,
+    )
+
+
+def _telling_part(record: IndexedRecord) -> str:
+    """A text, or the sentences of a long one that have a statement."""
+    text = record.text.strip()
+    if len(text) <= _WHOLE_CHARS:
+        return text
+    matters = {one.matter for one in record.statements}
+    telling = [
+        sentence.strip()
+        for sentence in sentences_of(text)
+        if not matters.isdisjoint(
+            one.matter
+            for one in statements_of(
+                sentence, speaker=record.speaker, scope=record.scope, is_message=record.is_threaded
+            )
+        )
+    ]
+    return " … ".join(telling) or f"{text[:_WHOLE_CHARS].rsplit(' ', 1)[0]} …"
+
+
+def _disagree(sides: Sequence[tuple[_Row, str]]) -> bool:
+    (first, value), *others = sides
+    return any(
+        row.record.memory_id != first.record.memory_id and differs(value, other) for row, other in others
+    ) or any(differs(value, other) for _, other in others)
+
+
+def _conflict(scope: str, matter: str, sides: Sequence[tuple[_Row, str]]) -> Conflict:
+    ordered = sorted(sides, key=lambda side: side[0].newness, reverse=True)
+    # What is untrusted is never shown before what is not.
+    ordered.sort(key=lambda side: trust_of(side[0].record) == Origin.UNTRUSTED)
+    entries = {
+        row.record.memory_id: ConflictEntry(
+            memory_id=row.record.memory_id,
+            text=row.record.text,
+            value=value,
+            ts_utc=row.record.ts_utc,
+            source=row.record.source_name,
+            trust=trust_of(row.record),
+            is_first=row is ordered[0][0],
+        )
+        for row, value in reversed(ordered)
+    }
+    listed = tuple(reversed(entries.values()))
+    holder, _, attribute = matter.rpartition("\n")
+    named = [fingerprint(["conflict/v1", scope, matter, [one.memory_id for one in listed]])[:16]]
+    about = f"{'the user' if holder == '@' else holder}: {attribute}" if holder else attribute
+    return Conflict(conflict_id=named[0], scope=scope, about=about, entries=listed)
+
+
+def _settling_fields(conflict: Conflict, keep: str) -> dict[str, Any]:
+    """What is remembered to settle a conflict: its text, and the time in which it holds."""
+    newest, oldest = conflict.entries[0], conflict.entries[-1]
+    if keep == NEITHER:
+        texts = " and ".join(f'"{one.text}"' for one in conflict.entries)
+        return {"text": f"It is not known any more what holds: {texts} were both withdrawn."}
+    if keep == BOTH:
+        return {"text": oldest.text, "time": oldest.ts_utc, "valid_until": newest.ts_utc}
+    (kept,) = [one for one in conflict.entries if one.memory_id == keep]
+    return {"text": kept.text}
