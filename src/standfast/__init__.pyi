@@ -40,14 +40,17 @@ from standfast.memory import (
     AsyncMemory as AsyncMemory,
     AsyncRun as AsyncRun,
     AsyncSnapshotView as AsyncSnapshotView,
+    Conflict as Conflict,
     ErasurePlan as ErasurePlan,
     ExtractedFact as ExtractedFact,
     FactExtractor as FactExtractor,
     Forgotten as Forgotten,
     Memory as Memory,
+    Profile as Profile,
     Run as Run,
     SessionInfo as SessionInfo,
     SessionMessage as SessionMessage,
+    Settlement as Settlement,
     SnapshotView as SnapshotView,
 )
 from standfast.policies import (

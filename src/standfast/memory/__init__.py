@@ -11,6 +11,7 @@
     band_budgets.py     what the byte budgets of bands keep of it
     listings.py         lists of records and changes, which say what to try if they are empty
     snapshot_view.py    recall, listings and history, now or as of a snapshot   111_SENSE
+    current.py          memory.current: profiles of scopes, what disagrees, and how it is settled
     governance.py       memory.approvals; patterns of attacks, retention
     memory_ledger.py    memory.ledger: verification, signed checkpoints, receipts
     embedding.py        memory.vectors: vectors of new records and queries, filled in where they are missing
@@ -24,6 +25,7 @@ The rules themselves are in ``govern/``, ``policies/``, ``recall/`` and ``store/
 
 from standfast.memory.async_memory import AsyncMemory, AsyncRun, AsyncSnapshotView
 from standfast.memory.conversations import AddedMessage, AddedMessages, ExtractedFact, FactExtractor
+from standfast.memory.current import Conflict, ConflictEntry, LeftOut, Profile, Settlement
 from standfast.memory.embedding import MemoryVectors, VectorStatus
 from standfast.memory.erasing import ErasurePlan, Forgotten
 from standfast.memory.idempotency import IdempotencyRecord
@@ -39,16 +41,21 @@ __all__ = [
     "AsyncMemory",
     "AsyncRun",
     "AsyncSnapshotView",
+    "Conflict",
+    "ConflictEntry",
     "ErasurePlan",
     "ExtractedFact",
     "FactExtractor",
     "Forgotten",
     "IdempotencyRecord",
+    "LeftOut",
     "Memory",
     "MemoryVectors",
+    "Profile",
     "Run",
     "SessionInfo",
     "SessionMessage",
+    "Settlement",
     "SnapshotView",
     "VectorStatus",
 ]

@@ -1,20 +1,23 @@
 """What is current in a scope: its profile, what disagrees in it, and how that is settled.
 
-Everything is read from the records of one snapshot: subjects, pins and the plain statements that were read when
-a text was remembered (``records/statements.py``). No model is asked. Nothing is hidden or ended by a guess: a
-conflict ends when somebody settles it, by a record that supersedes the others, with evidence.
+Everything is read from the records of one snapshot: subjects, pins and the plain statements that were read
+when a text was remembered (``records/statements.py``). No model is asked. Nothing is hidden or ended by a
+guess: a conflict ends when somebody settles it, by a record that supersedes the others, with evidence.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any, Final, Literal, NamedTuple
+from itertools import combinations
+from typing import Any, Final, NamedTuple
 
 from msgspec.structs import replace
 
 from standfast.errors import InvalidValue, NotAuthorised
 from standfast.govern.authority import Role
+from standfast.limits import DEFAULT_RECALL_TOKENS
 from standfast.memory.snapshot_view import SnapshotReader
 from standfast.recall.analysis import IndexedRecord, decode_record, sentences_of
 from standfast.recall.filters import UNREVIEWED_VERDICTS, validity_at
+from standfast.recall.index.store_index import path_of
 from standfast.recall.package import (
     RecallItem,
     SealedPackage,
@@ -30,9 +33,9 @@ from standfast.recall.tokens import EstimatedCounter, TokenCounter
 from standfast.records.canon import fingerprint
 from standfast.records.filters import LAW, trust_of
 from standfast.records.origins import Origin
-from standfast.records.requests import DEFAULT_RECALL_TOKENS, RECALLED_BANDS
+from standfast.records.requests import RECALLED_BANDS
 from standfast.records.scopes import SHARED, checked_scope, listed_scope, prefix_of
-from standfast.records.statements import PlainStatement, differs, statements_of
+from standfast.records.statements import NO, PlainStatement, differs, statements_of
 from standfast.records.timestamps import MISSING, time_of
 from standfast.records.vocabulary import Band, Remembered, Value
 
@@ -40,6 +43,8 @@ PROFILE_VERSION: Final = "profile-v1"
 _WHOLE_CHARS: Final = 200
 """Of a longer text only the sentences with a current statement are shown."""
 _TYPICAL_MARK: Final = "9c7"
+_LEAST_TOKENS: Final = 6
+"""Nothing fits less than this."""
 BOTH: Final = "both"
 NEITHER: Final = "neither"
 
@@ -133,16 +138,13 @@ class Settlement(Value, frozen=True, kw_only=True):
 
 
 class _Row(NamedTuple):
-    """A record with the path of its store and the snapshot that wrote it."""
+    """A record with the path of its store and what says how new it is: its time, then the snapshot that wrote
+    it.
+    """
 
     path: str
     record: IndexedRecord
-    snapshot: int
-
-    @property
-    def newness(self) -> tuple[int, int, str, str]:
-        time = self.record.time
-        return (-1 if time == MISSING else time, self.snapshot, self.record.scope, self.record.memory_id)
+    newness: tuple[int, int, str, str]
 
     @property
     def counts(self) -> bool:
@@ -184,7 +186,9 @@ class CurrentFacts:
         """
         checked_scope(scope)
         if type(tokens) is not int or tokens < 1:
-            raise InvalidValue(what="tokens", problem=f"it must be a whole number from 1 on, not {tokens!r:.40}")
+            raise InvalidValue(
+                what="tokens", problem=f"it must be a whole number from 1 on, not {tokens!r:.40}"
+            )
         counter = token_counter or EstimatedCounter()
         snapshot = self._reader.store.head() if at is None else at
         rows = list(self._rows(scope, snapshot))
@@ -211,7 +215,8 @@ class CurrentFacts:
                     law.add(place)
                 elif place in law:
                     continue
-                yield _Row(f"{namespace}/{band.value}/{record.scope}", record, version.memory_snapshot_id)
+                path = path_of(namespace, band, record.scope)
+                yield _Row(path, record, (record.time, version.memory_snapshot_id, *place))
 
     def _current(
         self, rows: Sequence[_Row], instant: str | None
@@ -222,7 +227,7 @@ class CurrentFacts:
         chosen, left_out = list[tuple[_Row, bool]](), list[LeftOut]()
         for row in sorted(rows, key=lambda row: row.newness, reverse=True):
             record = row.record
-            told = [one for one in record.statements if _is_telling(one, record)]
+            told = _telling(record)
             later = [newest[record.scope, one.matter][0] for one in told if row.counts]
             is_pinned = record.pinned is True and trust_of(record) in (LAW, Origin.TRUSTED)
             if not (record.subject or told or is_pinned):
@@ -252,10 +257,13 @@ class CurrentFacts:
             at: A snapshot; by default the newest.
         """
         snapshot = self._reader.store.head() if at is None else at
+        instant = self._reader.instant_of(snapshot)
+        now = MISSING if instant is None else time_of(instant)
         groups: dict[tuple[str, str], list[tuple[_Row, str]]] = {}
         for row in self._rows(listed_scope(scope), snapshot):
             record = row.record
-            if record.verdict in UNREVIEWED_VERDICTS:
+            is_over = validity_at(record.valid_from, record.valid_until, now) != ""
+            if is_over or record.verdict in UNREVIEWED_VERDICTS:
                 continue
             if record.subject is not None:
                 groups.setdefault((record.scope, record.subject), []).append((row, record.text))
@@ -275,7 +283,7 @@ class CurrentFacts:
         *,
         reason: str,
         by: str = "operator",
-        role: Literal["human", "agent"] = "agent",
+        role: str = Role.AGENT,
         scope: str = SHARED,
         rehearse: bool = False,
     ) -> Settlement:
@@ -304,18 +312,27 @@ class CurrentFacts:
         if not (isinstance(reason, str) and reason.strip()):
             raise InvalidValue(what="reason", problem="it must say why, in a few words")
         ids = [one.memory_id for one in conflict.entries]
-        if keep not in (*ids, BOTH, NEITHER) or (keep == BOTH and len(ids) != 2):
-            problem = f"it must be one of {', '.join(ids)}, {NEITHER!r}, or {BOTH!r} if there are two"
+        first, last = conflict.entries[0].ts_utc or "", conflict.entries[-1].ts_utc or ""
+        may_keep_both = len(ids) == 2 and first > last
+        if keep not in (*ids, NEITHER) and not (keep == BOTH and may_keep_both):
+            problem = (
+                f"it must be one of {', '.join(ids)}, {NEITHER!r}, or {BOTH!r} for two of different times"
+            )
             raise InvalidValue(what="keep", problem=problem)
         ended = [one for one in conflict.entries if one.memory_id != keep]
         if keep == BOTH:
             ended = [conflict.entries[-1]]
         is_person = role == Role.HUMAN
         if not is_person and any(one.trust in (Origin.TRUSTED, LAW) for one in ended):
-            raise NotAuthorised(role=Role.AGENT.value, act="end what a trusted user said", who=Role.HUMAN.value)
+            raise NotAuthorised(
+                role=Role.AGENT.value, act="end what a trusted user said", who=Role.HUMAN.value
+            )
         fields = _settling_fields(conflict, keep)
         settlement = Settlement(
-            conflict_id=conflict_id, keep=keep, ended=tuple(one.memory_id for one in ended), text=fields.pop("text")
+            conflict_id=conflict_id,
+            keep=keep,
+            ended=tuple(one.memory_id for one in ended),
+            text=fields.pop("text"),
         )
         if rehearse:
             return settlement
@@ -326,7 +343,6 @@ class CurrentFacts:
             source={"kind": "user" if is_person else "agent", "id": by},
             role=role,
             metadata={"settled": conflict_id, "settled_by": by, "settled_because": reason[:500]},
-            refs=[{"kind": "settled", "id": one.memory_id} for one in conflict.entries],
             **fields,
         )
         return replace(settlement, remembered=remembered)
@@ -343,13 +359,18 @@ def _newest_by_matter(rows: Iterable[_Row]) -> dict[tuple[str, str], tuple[_Row,
     return newest
 
 
-def _is_telling(statement: PlainStatement, record: IndexedRecord) -> bool:
-    """Whether a statement says something about its holder that is worth a line.
+def _telling(record: IndexedRecord) -> list[PlainStatement]:
+    """The statements of a record that say something about their holder which is worth a line.
 
-    In a conversation people say many things that they do once: there only likes and denials count.
+    What somebody does or is counts if the record says nothing more exact. In a conversation people say many
+    things that they do once: there only likes and denials count.
     """
-    is_passing = record.is_threaded and statement.attribute.startswith("does ") and statement.value == "yes"
-    return not is_passing or statement.attribute.startswith("does like")
+    exact = [one for one in record.statements if not one.attribute.startswith("does ")]
+    return exact or [
+        one
+        for one in record.statements
+        if not record.is_threaded or one.value == NO or one.attribute.startswith("does like ")
+    ]
 
 
 def _fitted(
@@ -360,16 +381,19 @@ def _fitted(
     items: list[RecallItem] = []
     too_much: list[LeftOut] = []
     groups = set[tuple[str, ...]]()
-    for rank, (row, is_pinned) in enumerate(chosen, 1):
-        item = _item(row, rank, is_pinned)
-        line = "" if item.group in groups else group_line(_TYPICAL_MARK, item)
-        cost = counter.count(line + excerpt_line(_TYPICAL_MARK, item)) + 1
-        if cost > left:
-            too_much.append(LeftOut(memory_id=item.memory_id, reason="budget_exhausted"))
+    for row, is_pinned in chosen:
+        item = _item(row, len(items) + 1, is_pinned) if left >= _LEAST_TOKENS else None
+        cost = 0
+        if item is not None:
+            line = "" if item.group in groups else group_line(_TYPICAL_MARK, item)
+            # Parts of a text may have a token more than the whole.
+            cost = counter.count(line + excerpt_line(_TYPICAL_MARK, item)) + 1
+        if item is None or cost > left:
+            too_much.append(LeftOut(memory_id=row.record.memory_id, reason="budget_exhausted"))
             continue
         left -= cost
         groups.add(item.group)
-        items.append(item)
+        items.append(replace(item, record_hash=record_hash_of(row.record)))
     while True:
         fitted = replace(profile, items=tuple(items), left_out=(*too_much, *left_out)).with_hash()
         if not items or counter.count(fitted.text) <= profile.tokens:
@@ -381,7 +405,7 @@ def _item(row: _Row, rank: int, is_pinned: bool) -> RecallItem:
     record = row.record
     return RecallItem(
         memory_id=record.memory_id,
-        record_hash=record_hash_of(record),
+        record_hash="",
         store_path=row.path,
         rank=rank,
         score=0,
@@ -404,7 +428,7 @@ def _telling_part(record: IndexedRecord) -> str:
     text = record.text.strip()
     if len(text) <= _WHOLE_CHARS:
         return text
-    matters = {one.matter for one in record.statements}
+    matters = {one.matter for one in _telling(record)}
     telling = [
         sentence.strip()
         for sentence in sentences_of(text)
@@ -419,10 +443,7 @@ def _telling_part(record: IndexedRecord) -> str:
 
 
 def _disagree(sides: Sequence[tuple[_Row, str]]) -> bool:
-    (first, value), *others = sides
-    return any(
-        row.record.memory_id != first.record.memory_id and differs(value, other) for row, other in others
-    ) or any(differs(value, other) for _, other in others)
+    return any(differs(value, other) for (_, value), (_, other) in combinations(sides, 2))
 
 
 def _conflict(scope: str, matter: str, sides: Sequence[tuple[_Row, str]]) -> Conflict:
@@ -443,9 +464,9 @@ def _conflict(scope: str, matter: str, sides: Sequence[tuple[_Row, str]]) -> Con
     }
     listed = tuple(reversed(entries.values()))
     holder, _, attribute = matter.rpartition("\n")
-    named = [fingerprint(["conflict/v1", scope, matter, [one.memory_id for one in listed]])[:16]]
+    conflict_id = fingerprint(["conflict/v1", scope, matter, [one.memory_id for one in listed]])[:16]
     about = f"{'the user' if holder == '@' else holder}: {attribute}" if holder else attribute
-    return Conflict(conflict_id=named[0], scope=scope, about=about, entries=listed)
+    return Conflict(conflict_id=conflict_id, scope=scope, about=about, entries=listed)
 
 
 def _settling_fields(conflict: Conflict, keep: str) -> dict[str, Any]:
@@ -455,6 +476,8 @@ def _settling_fields(conflict: Conflict, keep: str) -> dict[str, Any]:
         texts = " and ".join(f'"{one.text}"' for one in conflict.entries)
         return {"text": f"It is not known any more what holds: {texts} were both withdrawn."}
     if keep == BOTH:
-        return {"text": oldest.text, "time": oldest.ts_utc, "valid_until": newest.ts_utc}
+        until = (newest.ts_utc or "")[:10]
+        text = f"{oldest.text} (This held until {until}.)"
+        return {"text": text, "time": oldest.ts_utc, "valid_until": newest.ts_utc}
     (kept,) = [one for one in conflict.entries if one.memory_id == keep]
     return {"text": kept.text}

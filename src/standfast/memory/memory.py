@@ -18,6 +18,7 @@ from standfast.ledger.notary import Notary
 from standfast.limits import MAX_RETRIES, MAX_WARNINGS
 from standfast.memory.band_budgets import BandBudgets
 from standfast.memory.conversations import AddedMessages, Addition, Conversations, FactExtractor, with_facts
+from standfast.memory.current import CurrentFacts
 from standfast.memory.embedding import NO_EMBEDDER, MemoryVectors, named_embedder
 from standfast.memory.erasing import Eraser, ErasurePlan, ErasureTarget, Forgotten
 from standfast.memory.governance import MemoryGovernance
@@ -52,7 +53,6 @@ from standfast.records.rows import checked_namespace
 from standfast.records.scopes import SHARED, listed_scope
 from standfast.records.vocabulary import Band, CommitPolicy, Remembered, VisibilityMode, member_of
 from standfast.store.store import Store, open_store
-from standfast.store.stored_records import HistoryEntry, history_of
 from standfast.traces.artifact import ModelConfig
 from standfast.traces.folder import TraceFolder
 
@@ -161,6 +161,8 @@ class Memory:
         self.governance = MemoryGovernance(store, namespace, self.band_budgets)
         self.approvals = self.governance.approvals
         """The queue in which proposals wait for a human's signature."""
+        self.current = CurrentFacts(self.reader, self.remember)
+        """What is current: profiles of scopes, and what disagrees in them."""
         self._eraser = Eraser(self._services)
         self._conversations = Conversations(self._services)
         self._allow_live = allow_live
@@ -533,12 +535,7 @@ class Memory:
             raise NoSuchSnapshot(memory_snapshot_id=snapshot, head=head)
         return SnapshotView(self.reader, snapshot)
 
-    def history(self, subject: str, *, scope: str = SHARED) -> list[HistoryEntry]:
-        """Return every version of a scope's subject or memory id in every band, with verdict and evidence,
-        oldest first.
-        """
-        self.require_readable("read history")
-        return history_of(self.store, self.namespace, subject, scope=scope)
+    history = _of_part("reader", SnapshotReader.history)
 
     def diff(self, old: int, new: int | None = None, *, scope: str = SHARED) -> ChangeList:
         """Return the records of a scope that differ between two snapshots; ``new`` defaults to the newest.
@@ -586,6 +583,9 @@ class Memory:
 
     # Governing and proving.
 
+    profile = _of_part("current", CurrentFacts.profile)
+    conflicts = _of_part("current", CurrentFacts.conflicts)
+    settle = _of_part("current", CurrentFacts.settle)
     patterns = _of_part("governance", MemoryGovernance.patterns)
     lift_pattern = _of_part("governance", MemoryGovernance.lift_pattern)
     refusals = _of_part("governance", MemoryGovernance.refusals)

@@ -212,6 +212,13 @@ class SnapshotReader:
         now = MISSING if instant is None else time_of(instant)
         return self._sources(bands, snapshot, head, Choice(scopes=tuple(scopes), where=where, now=now))
 
+    def history(self, subject: str, *, scope: str = SHARED) -> list[HistoryEntry]:
+        """Return every version of a scope's subject or memory id in every band, with verdict and evidence,
+        oldest first.
+        """
+        self.require_readable("read history")
+        return history_of(self.store, self.namespace, subject, scope=scope)
+
     def instant_of(self, snapshot: int) -> str | None:
         """When a snapshot was committed; None for the empty one. Ages are measured from it."""
         known, instant = self._instant

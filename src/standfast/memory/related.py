@@ -1,0 +1,99 @@
+"""What a new record may disagree with or repeat: earlier statements on its matters, and texts like its own.
+
+The answer of ``remember`` and ``add`` names both, so that whoever wrote the text can say at once what it
+replaces, with ``supersedes=``. Nothing is ended by it.
+"""
+
+from collections.abc import Sequence
+from typing import Final, NamedTuple
+
+import numpy as np
+
+from standfast.memory.snapshot_view import SnapshotReader
+from standfast.recall.analysis import IndexedRecord, matter_term, words_of
+from standfast.recall.filters import UNREVIEWED_VERDICTS
+from standfast.recall.index.view import LexicalView
+from standfast.recall.newest_first import MAX_COMPARED_WORDS, are_nearly_equal
+from standfast.records.filters import trust_of
+from standfast.records.origins import Origin
+from standfast.records.requests import RECALLED_BANDS
+from standfast.records.statements import differs
+from standfast.records.vocabulary import Record
+
+MAX_RELATED: Final = 5
+"""So many ids of each kind are given."""
+_LOOKED_AT: Final = 16
+_MAX_ROWS_OF_A_TERM: Final = 2_000
+"""A term in more records than this finds nothing in particular."""
+
+
+class Related(NamedTuple):
+    """Ids of records of the scope, the newest first.
+
+    Attributes:
+        earlier: They say something else about a matter that the new record has a statement on.
+        similar: Their texts are nearly equal to the new one.
+    """
+
+    earlier: tuple[str, ...] = ()
+    similar: tuple[str, ...] = ()
+
+
+def related_records(reader: SnapshotReader, record: Record, *, at: int) -> Related:
+    """The records of a scope that a snapshot shows and that a new record may disagree with or repeat.
+
+    Only a record with a plain statement is compared, so that other writes cost no more for it.
+    """
+    if not record.statements:
+        return Related()
+    words = words_of(record.text)
+    is_short = len(words) <= MAX_COMPARED_WORDS
+    view = reader.index.view(RECALLED_BANDS, at=at, scopes=(record.scope,))
+    said: dict[str, str] = {one.matter: one.value for one in record.statements}
+    earlier = [
+        found.memory_id
+        for found in _records_with(view, record, [matter_term(one) for one in record.statements])
+        if any(differs(said[one.matter], one.value) for one in found.statements if one.matter in said)
+    ]
+    gist = frozenset(view.index.index.analyzer.gist_of(words))
+    similar = [
+        found.memory_id
+        for found in (_alike(view, record, words) if is_short else ())
+        if found.memory_id not in earlier
+        and are_nearly_equal(gist, frozenset(view.index.index.analyzer.gist_of(words_of(found.text))))
+    ]
+    return Related(tuple(dict.fromkeys(earlier))[:MAX_RELATED], tuple(dict.fromkeys(similar))[:MAX_RELATED])
+
+
+def _records_with(view: LexicalView, record: Record, terms: Sequence[str]) -> list[IndexedRecord]:
+    """The records of the scope with one of some terms, the newest first."""
+    slots = [view.index.slots_with(term) for term in dict.fromkeys(terms)]
+    found = np.unique(np.concatenate(slots)) if slots else np.zeros(0, dtype=np.intp)
+    return _read(view, record, found)
+
+
+def _alike(view: LexicalView, record: Record, words: list[str]) -> list[IndexedRecord]:
+    """The records that share most terms with a text, the newest first."""
+    index = view.index
+    terms = list(dict.fromkeys(index.index.analyzer.terms_of(words)))
+    slots = [of_term for term in terms if 0 < len(of_term := index.slots_with(term)) <= _MAX_ROWS_OF_A_TERM]
+    if not slots:
+        return []
+    found, counts = np.unique(np.concatenate(slots), return_counts=True)
+    found, counts = found[3 * counts >= len(terms)], counts[3 * counts >= len(terms)]
+    best = np.lexsort((-index.snapshots(index.rows[found]), -counts))[:MAX_RELATED]
+    return _read(view, record, found[best])
+
+
+def _read(view: LexicalView, record: Record, slots: "np.typing.NDArray[np.int64]") -> list[IndexedRecord]:
+    rows = view.index.rows[slots]
+    order = np.lexsort((rows, -view.index.snapshots(rows)))[:_LOOKED_AT]
+    found = [one[1] for one in view.read(rows[order].tolist()) if one is not None]
+    return [
+        one
+        for one in found
+        if one.scope == record.scope
+        and one.memory_id != record.memory_id
+        and one.verdict not in UNREVIEWED_VERDICTS
+        and trust_of(one) != Origin.UNTRUSTED
+    ]

@@ -1,0 +1,173 @@
+"""Profiles of scopes, what disagrees in them, and how it is settled."""
+
+import pytest
+
+from standfast.errors import InvalidValue, NoSuchSnapshot, NotAuthorised
+from standfast.memory import Conflict, Memory, Profile
+
+ADA = "user/ada"
+USER = {"kind": "user", "id": "ada"}
+
+
+def told(
+    memory: Memory, *texts: str, source: dict[str, str] | None = None, first_month: int = 1
+) -> list[str]:
+    return [
+        memory.remember(text, scope=ADA, time=f"2025-0{month}-03T10:00:00Z", source=source or USER).memory_id
+        for month, text in enumerate(texts, first_month)
+    ]
+
+
+def the_conflict(memory: Memory) -> Conflict:
+    (conflict,) = memory.conflicts(scope=ADA)
+    return conflict
+
+
+def texts(profile: Profile) -> list[str]:
+    return [item.excerpt for item in profile.items]
+
+
+def test_a_profile_has_what_is_pinned_then_the_current_value_of_each_matter_newest_first(
+    memory: Memory,
+) -> None:
+    old, new = told(memory, "I live in Munich.", "I moved to Lisbon.")
+    told(memory, "My favourite colour is green.", first_month=5)
+    memory.remember("Never mention prices.", scope=ADA, source=USER, pin=True, time="2024-01-01T00:00:00Z")
+    memory.remember("Ada drinks tea.", scope=ADA, subject="drink", time="2025-04-01T00:00:00Z")
+    memory.remember("It rained again in the hills.", scope=ADA)
+    profile = memory.profile(ADA)
+
+    assert texts(profile) == [
+        "Never mention prices.",
+        "My favourite colour is green.",
+        "Ada drinks tea.",
+        "I moved to Lisbon.",
+    ]
+    assert [(one.memory_id, one.reason) for one in profile.left_out] == [(old, f"said later: {new}")]
+    assert profile.others == 1
+    assert "2025-05-03" in profile.text
+
+
+def test_a_profile_is_the_same_for_ever_as_of_its_snapshot(memory: Memory) -> None:
+    told(memory, "I live in Munich.")
+    then, before = memory.store.head(), memory.profile(ADA)
+    told(memory, "I moved to Lisbon.", first_month=2)
+
+    assert memory.profile(ADA, at=then) == before
+    assert Profile.from_json(before.as_json()) == before
+    assert texts(memory.profile(ADA)) == ["I moved to Lisbon."]
+    with pytest.raises(NoSuchSnapshot):
+        memory.profile(ADA, at=then + 7)
+
+
+@pytest.mark.parametrize("tokens", [1, 20, 40, 80, 500])
+def test_a_profile_stays_within_its_budget_and_names_what_did_not_fit(memory: Memory, tokens: int) -> None:
+    for number in range(12):
+        told(memory, f"My badge for door{number} is Z{number}.")
+    profile = memory.profile(ADA, tokens=tokens)
+
+    assert profile.text_tokens <= tokens
+    assert len(profile.items) + len(profile.left_out) == 12
+    assert {one.reason for one in profile.left_out} <= {"budget_exhausted"}
+
+
+def test_what_is_untrusted_or_holds_no_longer_is_left_out_of_a_profile(memory: Memory) -> None:
+    memory.remember(
+        "I live in Rome.", scope=ADA, source={"kind": "web", "id": "evil.example"}, subject="home"
+    )
+    memory.remember("I live in Munich.", scope=ADA, source=USER, valid_until="2020-01-01T00:00:00Z")
+    profile = memory.profile(ADA)
+
+    assert not profile.items
+    assert profile.text == ""
+    assert {one.reason for one in profile.left_out} == {"held until 2020-01-01", "it is untrusted"}
+
+
+def test_a_budget_of_nothing_is_refused(memory: Memory) -> None:
+    with pytest.raises(InvalidValue, match="whole number from 1 on"):
+        memory.profile(ADA, tokens=0)
+
+
+def test_conflicts_name_both_sides_and_which_one_recall_shows_first(memory: Memory) -> None:
+    old, new = told(memory, "I live in Munich.", "I moved to Lisbon.")
+    told(memory, "My sister lives in Rome.", "I like tea.")
+    conflict = the_conflict(memory)
+
+    assert conflict.about == "the user: home"
+    assert [(one.memory_id, one.value, one.is_first) for one in conflict.entries] == [
+        (new, "lisbon", True),
+        (old, "munich", False),
+    ]
+    assert memory.conflicts(scope="user/bob") == []
+    assert memory.conflicts(scope="*") == [conflict]
+    assert memory.conflicts(scope=ADA, at=1) == []
+
+
+def test_a_person_keeps_one_and_the_other_ends_but_stays_in_history(memory: Memory) -> None:
+    old, new = told(memory, "I live in Munich.", "I moved to Lisbon.")
+    before = memory.store.head()
+    conflict = the_conflict(memory)
+    plan = memory.settle(
+        conflict.conflict_id, old, reason="she said so", role="human", scope=ADA, rehearse=True
+    )
+
+    assert plan.ended == (new,)
+    assert memory.store.head() == before, "a rehearsal changes nothing"
+
+    settled = memory.settle(
+        conflict.conflict_id, old, reason="she said so", role="human", by="kim", scope=ADA
+    )
+
+    assert settled.remembered is not None
+    assert settled.remembered.accepted
+    assert memory.conflicts(scope=ADA) == []
+    assert texts(memory.profile(ADA)) == ["I live in Munich."]
+    assert memory.history(new, scope=ADA)
+    assert not list(memory.verify())
+
+
+def test_both_are_kept_with_the_time_in_which_each_holds(memory: Memory) -> None:
+    told(memory, "I live in Munich.", "I moved to Lisbon.")
+    memory.settle(the_conflict(memory).conflict_id, "both", reason="a move", role="human", scope=ADA)
+    now = memory.recall("Where do I live?", scope=ADA).text
+    then = memory.recall("Where did I live in January 2025?", scope=ADA).text
+
+    assert memory.conflicts(scope=ADA) == []
+    assert "Lisbon" in now
+    assert "Munich" not in now
+    assert "Munich" in then
+
+
+def test_neither_is_kept(memory: Memory) -> None:
+    told(memory, "I live in Munich.", "I moved to Lisbon.")
+    memory.settle(the_conflict(memory).conflict_id, "neither", reason="a joke", role="human", scope=ADA)
+
+    assert memory.conflicts(scope=ADA) == []
+    assert memory.profile(ADA).items == ()
+
+
+def test_an_agent_cannot_end_what_a_trusted_user_said_but_its_own_word(memory: Memory) -> None:
+    _, new = told(memory, "I live in Munich.", "I moved to Lisbon.")
+    with pytest.raises(NotAuthorised, match="end what a trusted user said"):
+        memory.settle(the_conflict(memory).conflict_id, new, reason="newer", by="a model", scope=ADA)
+    agent = {"kind": "agent", "id": "helper"}
+    (own,) = told(memory, "I moved to Faro.", source=agent, first_month=3)
+    conflict = the_conflict(memory)
+
+    assert [one.trust for one in conflict.entries] == ["ordinary", "trusted", "trusted"]
+    with pytest.raises(NotAuthorised):
+        memory.settle(conflict.conflict_id, own, reason="newest", by="a model", scope=ADA)
+
+
+def test_settling_what_is_no_conflict_says_what_to_do(memory: Memory) -> None:
+    told(memory, "I live in Munich.", "I moved to Lisbon.")
+    conflict = the_conflict(memory)
+    told(memory, "I moved to Faro.", first_month=3)
+
+    with pytest.raises(InvalidValue, match="list them again"):
+        memory.settle(conflict.conflict_id, "both", reason="x", role="human", scope=ADA)
+    again = the_conflict(memory).conflict_id
+    with pytest.raises(InvalidValue, match="neither"):
+        memory.settle(again, "m-none", reason="x", role="human", scope=ADA)
+    with pytest.raises(InvalidValue, match="reason"):
+        memory.settle(again, "neither", reason=" ", role="human", scope=ADA)
