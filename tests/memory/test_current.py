@@ -142,3 +142,30 @@ def test_nothing_is_read_from_what_an_assistant_says(memory: Memory) -> None:
     said = {record.speaker: bool(record.statements) for record in memory.records(scope=ADA)}
 
     assert said == {"user": True, "assistant": False}
+
+
+def test_the_answer_names_what_it_may_replace_and_what_is_like_it(memory: Memory) -> None:
+    (home,) = told(memory, "I live in Munich.")
+    (standup,) = told(memory, "The standup of the red team is at 9:30 in the hall.")
+    told(memory, "I live in Munich.", scope="user/bob")
+    moved = memory.remember("I moved to Lisbon.", scope=ADA, source={"kind": "user", "id": "ada"})
+    other = memory.remember("The standup of the blue team is at 9:30 in the hall.", scope=ADA)
+    plain = memory.remember("It rains in the hills.", scope=ADA)
+
+    assert (moved.earlier, moved.similar) == ((home,), ())
+    assert (other.earlier, other.similar) == ((), (standup,))
+    assert (plain.earlier, plain.similar) == ((), ())
+    assert moved.as_json()["earlier"]
+    assert "similar" not in moved.as_json()
+
+    replaced = memory.remember(
+        "I moved to Faro.", scope=ADA, source={"kind": "user", "id": "ada"}, supersedes=moved.earlier
+    )
+    assert replaced.earlier == (moved.memory_id,), "what it replaces is named already"
+
+
+def test_a_message_that_is_added_names_what_it_may_replace(memory: Memory) -> None:
+    (home,) = told(memory, "I live in Munich.")
+    added = memory.add([{"role": "user", "content": "I moved to Lisbon!"}], scope=ADA, session="s")
+
+    assert added.messages[0].earlier == (home,)

@@ -171,3 +171,23 @@ def test_settling_what_is_no_conflict_says_what_to_do(memory: Memory) -> None:
         memory.settle(again, "m-none", reason="x", role="human", scope=ADA)
     with pytest.raises(InvalidValue, match="reason"):
         memory.settle(again, "neither", reason=" ", role="human", scope=ADA)
+
+
+def test_all_conflicts_are_settled_by_what_was_said_last_and_a_rehearsal_changes_nothing(
+    memory: Memory,
+) -> None:
+    agent = {"kind": "agent", "id": "helper"}
+    told(memory, "Bob lives in Munich.", "Bob moved to Lisbon.", source=agent)
+    told(memory, "I love Chinese food.", "I hate Chinese food.")
+    before = memory.store.head()
+    planned = memory.settle_all(reason="tidy", rehearse=True)
+
+    assert memory.store.head() == before
+    assert sorted(bool(one.problem) for one in planned) == [False, True]
+
+    memory.settle_all(reason="tidy")
+    (left,) = memory.conflicts(scope="*")
+
+    assert {one.trust for one in left.entries} == {"trusted"}
+    assert not [one for one in memory.settle_all(reason="tidy", role="human") if one.problem]
+    assert memory.conflicts(scope="*") == []

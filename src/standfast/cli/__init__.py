@@ -24,6 +24,8 @@ _COMMANDS: Final = {
         "history": ("memory", "List every version of a subject, with verdict and evidence."),
         "diff": ("memory", "Show what changed between two snapshots."),
         "at": ("memory", "List the records of a snapshot."),
+        "profile": ("current", "Print what memory knows about the owner of a scope now."),
+        "conflicts": ("current", "List what disagrees, and settle it."),
         "read": ("recall", "Run memory.read over JSONL files or a store."),
     },
     "Governance": {

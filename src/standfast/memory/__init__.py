@@ -11,6 +11,7 @@
     band_budgets.py     what the byte budgets of bands keep of it
     listings.py         lists of records and changes, which say what to try if they are empty
     snapshot_view.py    recall, listings and history, now or as of a snapshot   111_SENSE
+    related.py          what a new record may disagree with or repeat
     current.py          memory.current: profiles of scopes, what disagrees, and how it is settled
     governance.py       memory.approvals; patterns of attacks, retention
     memory_ledger.py    memory.ledger: verification, signed checkpoints, receipts

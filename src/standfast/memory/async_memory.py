@@ -203,6 +203,7 @@ class AsyncMemory(_Wrapper[Memory]):
     profile = _awaited(Memory.profile)
     conflicts = _awaited(Memory.conflicts)
     settle = _awaited(Memory.settle)
+    settle_all = _awaited(Memory.settle_all)
     patterns = _awaited(Memory.patterns)
     lift_pattern = _awaited(Memory.lift_pattern)
     refusals = _awaited(Memory.refusals)

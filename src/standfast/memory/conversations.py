@@ -41,6 +41,7 @@ from standfast.memory.messages import (
     session_digest,
     strictest,
 )
+from standfast.memory.related import related_records
 from standfast.memory.run import Run
 from standfast.memory.run_dependencies import RunServices
 from standfast.records.canon import fingerprint, normal_string, utc_text
@@ -71,7 +72,8 @@ class AddedMessage(Value, frozen=True, kw_only=True):
     """What became of one message.
 
     ``verdict`` is the strictest of its parts', and None if it says nothing or was forgotten. ``known`` means
-    that the session had it already; then nothing was added.
+    that the session had it already; then nothing was added. ``earlier`` and ``similar`` are as in
+    ``Remembered``.
     """
 
     position: int
@@ -79,6 +81,8 @@ class AddedMessage(Value, frozen=True, kw_only=True):
     verdict: Verdict | None = None
     reasons: tuple[str, ...] = ()
     known: bool = False
+    earlier: tuple[str, ...] = ()
+    similar: tuple[str, ...] = ()
 
 
 class AddedMessages(Value, frozen=True, kw_only=True):
@@ -271,7 +275,7 @@ class Conversations:
                 new.append((position, message))
         now = self._store.clock.now()
         judged = self._judge(request, new, run=run, agent=agent, now=now)
-        answers |= {position: _answer(position, group) for position, group in judged.items()}
+        answers |= {position: self._answer(position, group, at) for position, group in judged.items()}
         receipt = None
         if new:
             rows = [self._session_write(request, row, new, utc_text(now))]
@@ -324,6 +328,19 @@ class Conversations:
             ]
             for position, group in claims.items()
         }
+
+    def _answer(self, position: int, judged: Sequence[JudgedRecord], at: int) -> AddedMessage:
+        reasons = dict.fromkeys(reason for one in judged for reason in one.judgement.reasons)
+        reader = self._services.reader
+        related = [related_records(reader, one.record, at=at) for one in judged if one.is_accepted]
+        return AddedMessage(
+            position=position,
+            memory_ids=tuple(one.record.memory_id for one in judged),
+            verdict=strictest(one.verdict for one in judged),
+            reasons=tuple(reasons),
+            earlier=tuple(dict.fromkeys(name for one in related for name in one.earlier)),
+            similar=tuple(dict.fromkeys(name for one in related for name in one.similar)),
+        )
 
     def _context(self, scope: str, claims: Sequence[Claim], run: RunIdentity, today: str) -> JudgingContext:
         at = run.memory_snapshot_id
@@ -457,16 +474,6 @@ def _is_passage(record: Record, passage: Passage) -> bool:
     if record.verdict not in (Verdict.VOID, Verdict.SABAR):
         return False
     return redacted(replace(record, text=passage.text)).text == record.text
-
-
-def _answer(position: int, judged: Sequence[JudgedRecord]) -> AddedMessage:
-    reasons = dict.fromkeys(reason for one in judged for reason in one.judgement.reasons)
-    return AddedMessage(
-        position=position,
-        memory_ids=tuple(one.record.memory_id for one in judged),
-        verdict=strictest(one.verdict for one in judged),
-        reasons=tuple(reasons),
-    )
 
 
 class ExtractedFact(Value, frozen=True, kw_only=True):

@@ -34,7 +34,7 @@ from standfast.records.canon import fingerprint
 from standfast.records.filters import LAW, trust_of
 from standfast.records.origins import Origin
 from standfast.records.requests import RECALLED_BANDS
-from standfast.records.scopes import SHARED, checked_scope, listed_scope, prefix_of
+from standfast.records.scopes import ALL_SCOPES, SHARED, checked_scope, listed_scope, prefix_of
 from standfast.records.statements import NO, PlainStatement, differs, statements_of
 from standfast.records.timestamps import MISSING, time_of
 from standfast.records.vocabulary import Band, Remembered, Value
@@ -127,7 +127,7 @@ class Conflict(Value, frozen=True, kw_only=True):
 class Settlement(Value, frozen=True, kw_only=True):
     """How a conflict was settled, or would be: which records end, and what is remembered instead.
 
-    ``remembered`` is None in a rehearsal, and where nothing has to be remembered.
+    ``remembered`` is None in a rehearsal, and if it could not be settled; then ``problem`` says why.
     """
 
     conflict_id: str
@@ -135,6 +135,7 @@ class Settlement(Value, frozen=True, kw_only=True):
     ended: tuple[str, ...]
     text: str
     remembered: Remembered | None = None
+    problem: str = ""
 
 
 class _Row(NamedTuple):
@@ -309,6 +310,51 @@ class CurrentFacts:
         if conflict is None:
             problem = f"there is no conflict {conflict_id!r:.40} now; list them again with conflicts"
             raise InvalidValue(what="conflict_id", problem=problem)
+        return self._settled(conflict, keep, reason=reason, by=by, role=role, rehearse=rehearse)
+
+    def settle_all(
+        self,
+        *,
+        reason: str,
+        by: str = "operator",
+        role: str = Role.AGENT,
+        scope: str = ALL_SCOPES,
+        rehearse: bool = False,
+    ) -> list[Settlement]:
+        """Settle every conflict of a scope by keeping what was said last, which recall shows first.
+
+        What could not be settled is in the answer with its ``problem``. Rehearse it first.
+
+        Args:
+            scope: The scope, with all below it; by default all.
+            reason: Why, as for ``settle``; so are the others.
+        """
+        done = []
+        for conflict in self.conflicts(scope=scope):
+            kept = conflict.entries[0]
+            try:
+                done.append(
+                    self._settled(
+                        conflict, kept.memory_id, reason=reason, by=by, role=role, rehearse=rehearse
+                    )
+                )
+            except NotAuthorised as error:
+                named = conflict.conflict_id
+                ended = tuple(one.memory_id for one in conflict.entries[1:])
+                done.append(
+                    Settlement(
+                        conflict_id=named,
+                        keep=kept.memory_id,
+                        ended=ended,
+                        text=kept.text,
+                        problem=str(error),
+                    )
+                )
+        return done
+
+    def _settled(
+        self, conflict: Conflict, keep: str, *, reason: str, by: str, role: str, rehearse: bool
+    ) -> Settlement:
         if not (isinstance(reason, str) and reason.strip()):
             raise InvalidValue(what="reason", problem="it must say why, in a few words")
         ids = [one.memory_id for one in conflict.entries]
@@ -329,7 +375,7 @@ class CurrentFacts:
             )
         fields = _settling_fields(conflict, keep)
         settlement = Settlement(
-            conflict_id=conflict_id,
+            conflict_id=conflict.conflict_id,
             keep=keep,
             ended=tuple(one.memory_id for one in ended),
             text=fields.pop("text"),
@@ -342,7 +388,7 @@ class CurrentFacts:
             supersedes=settlement.ended,
             source={"kind": "user" if is_person else "agent", "id": by},
             role=role,
-            metadata={"settled": conflict_id, "settled_by": by, "settled_because": reason[:500]},
+            metadata={"settled": conflict.conflict_id, "settled_by": by, "settled_because": reason[:500]},
             **fields,
         )
         return replace(settlement, remembered=remembered)

@@ -586,6 +586,7 @@ class Memory:
     profile = _of_part("current", CurrentFacts.profile)
     conflicts = _of_part("current", CurrentFacts.conflicts)
     settle = _of_part("current", CurrentFacts.settle)
+    settle_all = _of_part("current", CurrentFacts.settle_all)
     patterns = _of_part("governance", MemoryGovernance.patterns)
     lift_pattern = _of_part("governance", MemoryGovernance.lift_pattern)
     refusals = _of_part("governance", MemoryGovernance.refusals)

@@ -93,7 +93,7 @@ def _read(view: LexicalView, record: Record, slots: "np.typing.NDArray[np.int64]
         one
         for one in found
         if one.scope == record.scope
-        and one.memory_id != record.memory_id
+        and one.memory_id not in (record.memory_id, *record.supersedes)
         and one.verdict not in UNREVIEWED_VERDICTS
         and trust_of(one) != Origin.UNTRUSTED
     ]

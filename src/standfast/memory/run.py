@@ -33,6 +33,7 @@ from standfast.memory.commit_plan import JudgedCommit, rows_needed
 from standfast.memory.erasing import rows_about
 from standfast.memory.idempotency import CallLog
 from standfast.memory.judging_cache import OriginLookup, RunJudgingContext, require_superseded
+from standfast.memory.related import related_records
 from standfast.memory.run_dependencies import RunServices
 from standfast.memory.run_step import FORGET, RECORD, REMEMBER, Recalled, RunStep, recalled_from
 from standfast.memory.snapshot_view import SnapshotView
@@ -349,7 +350,10 @@ class Run(RecordingRun):
             reason=request.hold or "",
         )
         self._note_judged(judged, claim, context)
-        return judged.answer
+        if not judged.is_accepted:
+            return judged.answer
+        related = related_records(services.reader, judged.record, at=self._snapshot)
+        return replace(judged.answer, **related._asdict()) if any(related) else judged.answer
 
     def _origin_of(self, source: Mapping[str, Any], request: RememberRequest) -> Origin:
         """How far a request is trusted: the lowest of its source, of what it cites, and of what the run may

@@ -150,5 +150,10 @@ class _Comparable:
             return False
         if not self.matters.isdisjoint(other.matters):
             return True
-        shared = len(self.words & other.words)
-        return shared > 1 and 2 * shared >= len(self.words | other.words)
+        return are_nearly_equal(self.words, other.words)
+
+
+def are_nearly_equal(words: frozenset[str], others: frozenset[str]) -> bool:
+    """Whether two short texts have at least two words and half of all their words in common."""
+    shared = len(words & others)
+    return shared > 1 and 2 * shared >= len(words | others)

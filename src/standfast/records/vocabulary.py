@@ -297,10 +297,7 @@ _WRITE, _MERGE, _EXPIRE = ActionType.WRITE, ActionType.MERGE, ActionType.EXPIRE
 
 
 class Snapshot(Value, frozen=True, kw_only=True):
-    """A committed state.
-
-    Ids are 0 (the empty store), 1, 2, 3 … without gaps; each but 0 is made by one commit.
-    """
+    """A committed state. Ids are 0 (the empty store), 1, 2 … without gaps, each but 0 made by one commit."""
 
     memory_snapshot_id: int
     commit_id: str | None = None
@@ -531,7 +528,8 @@ class Remembered(RememberOutcome, Value, frozen=True, kw_only=True):
 
     ``receipt`` is set once it is committed: at once by ``memory.remember``, and not by a run, which commits
     later. ``known`` is the id of the record that says the same already; then no record is stored, only a
-    witness if the source is new.
+    witness if the source is new. ``earlier`` are ids of records that say something else about the same
+    matter, ``similar`` of those with nearly the same text; ``supersedes=`` says that one is replaced.
     """
 
     memory_id: str
@@ -540,19 +538,20 @@ class Remembered(RememberOutcome, Value, frozen=True, kw_only=True):
     reasons: tuple[str, ...] = ()
     proposal_id: str | None = None
     known: str | None = None
+    earlier: tuple[str, ...] = ()
+    similar: tuple[str, ...] = ()
     receipt: Receipt | None = None
 
     def as_json(self) -> dict[str, Any]:
-        """The result as plain JSON; without ``receipt`` and ``known`` where there is none."""
+        """The result as plain JSON; without what is empty of ``receipt``, ``known`` and related records."""
         plain = super().as_json()
-        for name in ("receipt", "known"):
-            if plain[name] is None:
+        for name in ("receipt", "known", "earlier", "similar"):
+            if plain[name] in _NOT_SET:
                 del plain[name]
         return plain
 
 
-# Streams hold thousands of steps and actions, which contain no reference cycles, so the garbage collector can
-# skip them.
+# Streams hold thousands of steps, which contain no reference cycles: the garbage collector can skip them.
 class Step(Value, frozen=True, kw_only=True, gc=False):
     """One observation of a stream, at timestep ``t``."""
 

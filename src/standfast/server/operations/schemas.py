@@ -208,6 +208,10 @@ class RememberResponse(RememberOutcome, Value, frozen=True, kw_only=True):
     proposal_id: str | None = None
     known: str | None = None
     """The id of the record that says the same already; then nothing but a new source is stored."""
+    earlier: list[str] = msgspec.field(default_factory=list)
+    """Ids of records that say something else about the same matter."""
+    similar: list[str] = msgspec.field(default_factory=list)
+    """Ids of records with nearly the same text."""
     receipt: Receipt | None = None
 
     @classmethod
@@ -220,6 +224,8 @@ class RememberResponse(RememberOutcome, Value, frozen=True, kw_only=True):
             reasons=list(remembered.reasons),
             proposal_id=remembered.proposal_id,
             known=remembered.known,
+            earlier=list(remembered.earlier),
+            similar=list(remembered.similar),
         )
 
 
