@@ -39,6 +39,8 @@ BAD_VALUES = (
 @pytest.fixture(autouse=True)
 def _working_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
+    # Commands that write into the settings of other programs.
+    monkeypatch.setenv("HOME", str(tmp_path))
     Path("garbage.bin").write_bytes(bytes(range(256)) * 8)
     Path("folder").mkdir()
     with sqlite3.connect("theirs.db") as theirs:

@@ -1,10 +1,12 @@
 """``standfast serve``, ``mcp`` and ``keys``."""
 
+import functools
 import os
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from contextlib import ExitStack
 from datetime import timedelta
-from typing import TYPE_CHECKING, Final
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import click
 import msgspec
@@ -12,7 +14,7 @@ from rich.console import Console
 from rich.table import Column, Table
 
 from standfast.cli.options import load_settings, namespace_option, opened_store, store_option
-from standfast.cli.output import json_option, print_json
+from standfast.cli.output import ANSWER_IS_NO, json_option, print_json
 from standfast.errors import MissingExtra
 from standfast.limits import MAX_KEY_DAYS, STOP_SECONDS
 from standfast.records.origins import Origin
@@ -23,8 +25,10 @@ from standfast.server.settings import ServerSettings
 from standfast.settings import KEY_VARIABLE
 
 if TYPE_CHECKING:
+    from standfast.server.mcp.clients import Entry
     from standfast.server.operations.gateway import Gateway
 
+_F = TypeVar("_F", bound=Callable[..., Any])
 DEFAULT_PORT: Final = 8765
 _TOOL_SETS: Final = ("core", "mem0", "graph", "all")
 _ROLES: Final = [role.value for role in KeyRole]
@@ -156,7 +160,7 @@ def _print_started(
     click.echo("More keys: standfast keys create NAME --role agent")
 
 
-@click.command("mcp")
+@click.group("mcp", invoke_without_command=True)
 @click.option(
     "--tools",
     type=click.Choice(_TOOL_SETS),
@@ -180,17 +184,27 @@ def _print_started(
 )
 @store_option
 @namespace_option
+@click.pass_context
 def mcp_command(
-    tools: str, agent: str, role: str, scopes: tuple[str, ...], store_url: str | None, namespace: str | None
+    context: click.Context,
+    tools: str,
+    agent: str,
+    role: str,
+    scopes: tuple[str, ...],
+    store_url: str | None,
+    namespace: str | None,
 ) -> None:
     """Serve memory to one MCP client over standard input and output. The client starts this command.
 
     No key is needed, because whoever can run this can read the store's file; --role and --scope limit the
     agent. If the environment variable STANDFAST_API_KEY holds an API key, that key decides instead.
-    docs/mcp.md shows how to configure clients.
+    `standfast mcp install CLIENT` writes the entry that a client needs.
     """
+    if context.invoked_subcommand is not None:
+        return
     try:
         from standfast.server.logs import logging_to
+        from standfast.server.mcp.clients import make_memory_folder
         from standfast.server.mcp.server import ToolSet, run_stdio, stdio_authenticator
         from standfast.server.operations.gateway import Gateway
         from standfast.server.operations.telemetry import exporting_spans
@@ -204,6 +218,7 @@ def mcp_command(
         namespaces=(settings.namespace,),
         scopes=tuple(checked_scope(scope) for scope in scopes),
     )
+    make_memory_folder(settings.store)
     gateway = Gateway.open(settings, create=True)
     try:
         with logging_to(), exporting_spans():
@@ -211,6 +226,85 @@ def mcp_command(
             run_stdio(gateway, stdio_authenticator(gateway, caller, key), ToolSet(tools))
     finally:
         gateway.close()
+
+
+def _entry_options(command: _F) -> _F:
+    """Add what names an entry in the settings of a client. The command gets it as one ``entry``."""
+    from standfast.server.mcp.clients import CLIENTS, DEFAULT_NAME, Machine, entry_for
+
+    @functools.wraps(command)
+    def call(client: str, for_user: bool, for_project: bool, name: str, **options: Any) -> None:
+        if for_user and for_project:
+            raise click.UsageError("give --user or --project, not both")
+        chosen = {key: options.pop(key) for key in ("store", "tools") if key in options}
+        chosen["tools"] = "" if chosen.get("tools", "core") == "core" else chosen["tools"]
+        where = Machine(cwd=Path.cwd(), home=Path.home())
+        entry = entry_for(
+            where, CLIENTS[client], for_user=for_user, for_project=for_project, name=name, **chosen
+        )
+        command(entry=entry, **options)
+
+    for option in (
+        json_option,
+        click.option("--name", default=DEFAULT_NAME, help="The name of the entry."),
+        click.option(
+            "--project", "for_project", is_flag=True, help="In the settings of the repository, or nowhere."
+        ),
+        click.option(
+            "--user",
+            "for_user",
+            is_flag=True,
+            help="In your own settings, with memory in your home folder. [if there is no repository]",
+        ),
+        click.argument("client", type=click.Choice(list(CLIENTS))),
+    ):
+        call = option(call)
+    return call  # type: ignore[return-value]  # click's decorators keep the type.
+
+
+@mcp_command.command("install")
+@_entry_options
+@click.option("--store", help="Another memory than that of the repository or the user.")
+@click.option(
+    "--tools", type=click.Choice(_TOOL_SETS), default=_TOOL_SETS[0], help="Which tools the client is offered."
+)
+@click.option("--dry-run", is_flag=True, help="Only say what would be written.")
+def install_command(entry: "Entry", dry_run: bool, as_json: bool) -> None:
+    """Write the entry for this server into the settings of CLIENT, and say what was written.
+
+    In a Git repository, the entry goes into the settings of the project, and memory is in the folder
+    .standfast of the repository; otherwise both are the user's. Other entries and comments stay as they are.
+    `standfast mcp uninstall CLIENT` undoes it.
+    """
+    from standfast.server.mcp.clients import install
+
+    done = "would be written" if dry_run else install(entry)
+    if as_json:
+        told = {"client": entry.client.name, "file": str(entry.file), "name": entry.name}
+        print_json({**told, "entry": entry.content, "memory": entry.store, "done": done})
+        return
+    click.echo(f"{entry.client.title}: the entry {entry.name} in {entry.file}: {done}.\n\n{entry.shown}\n")
+    click.echo(f"Memory: {entry.store}")
+    if not dry_run:
+        where = "--project" if entry.is_project else "--user"
+        click.echo(f"Restart {entry.client.title}. Undo: standfast mcp uninstall {entry.client.name} {where}")
+
+
+@mcp_command.command("uninstall")
+@_entry_options
+def uninstall_command(entry: "Entry", as_json: bool) -> None:
+    """Take the entry out of the settings of CLIENT again. Memory stays. Exit code 1 if there is none."""
+    from standfast.server.mcp.clients import uninstall
+
+    is_removed = uninstall(entry)
+    if as_json:
+        print_json({"client": entry.client.name, "file": str(entry.file), "removed": is_removed})
+    elif is_removed:
+        click.echo(f"{entry.client.title}: removed {entry.name} from {entry.file}. Memory was not touched.")
+    else:
+        click.echo(f"{entry.client.title}: {entry.file} has no entry {entry.name}.")
+    if not is_removed:
+        raise SystemExit(ANSWER_IS_NO)
 
 
 @click.group("keys")

@@ -13,7 +13,7 @@ EXTENSION: Final = Extension(
         ),
         "mcp": Command(
             "Server",
-            "Serve one MCP client over standard input and output.",
+            "Serve one MCP client, and write its settings.",
             "standfast.server.commands:mcp_command",
         ),
         "keys": Command(
