@@ -142,7 +142,7 @@ def test_errors_are_objects_with_json() -> None:
 
 
 def test_every_command_has_json() -> None:
-    """Except the MCP server, whose standard output carries its protocol."""
+    """Except the hook of coding agents, whose standard output carries a protocol."""
     without = [name for name, one in LEAVES.items() if not any("--json" in part.opts for part in one.params)]
 
-    assert without == ["standfast mcp"]
+    assert without == ["standfast hook"]

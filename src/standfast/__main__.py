@@ -11,6 +11,8 @@ from types import FrameType
 from typing import Final
 
 INTERRUPTED: Final = 130
+_HOOK_SECONDS: Final = 0.85
+"""A coding agent waits for its hook, so that the command gives up: a second after the start at the latest."""
 
 
 def main() -> None:
@@ -18,6 +20,9 @@ def main() -> None:
     # A shell starts background commands with Ctrl-C ignored; that stays so.
     if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:
         signal.signal(signal.SIGINT, _on_interrupt)
+    is_hook = sys.argv[1:2] == ["hook"] and "--capture" not in sys.argv
+    if is_hook:
+        _give_up_in_time()
     from standfast.cli import main as command_line  # noqa: PLC0415  # After the handler is in place.
 
     try:
@@ -26,6 +31,22 @@ def main() -> None:
         # The command is over; an interrupt must not disturb the interpreter's shutdown.
         signal.signal(signal.SIGINT, signal.SIG_IGN)
         _flush()
+        if is_hook and "--help" not in sys.argv:
+            # It only read, and printed what it had to say. Taking everything down would cost more time.
+            os._exit(0)
+
+
+def _give_up_in_time() -> None:
+    """End the process, as if it had nothing to say, when the time is over."""
+    import threading  # noqa: PLC0415  # Other commands start without it.
+
+    try:
+        seconds = float(os.environ.get("STANDFAST_HOOK_SECONDS", ""))
+    except ValueError:
+        seconds = _HOOK_SECONDS
+    clock = threading.Timer(seconds, os._exit, [0])
+    clock.daemon = True
+    clock.start()
 
 
 def _on_interrupt(number: int, frame: FrameType | None) -> None:  # noqa: ARG001  # The signature of signal handlers.

@@ -19,7 +19,7 @@ from mcp.client.stdio import StdioServerParameters
 
 from standfast.cli import main
 from standfast.errors import InvalidValue
-from standfast.server.mcp.clients import CLIENTS, Machine, entry_for
+from standfast.server.mcp.clients import CLIENTS, ClientMachine, entry_for
 from standfast.server.mcp.config_files import (
     with_json_entry,
     with_toml_entry,
@@ -130,9 +130,9 @@ def test_for_a_user_the_entry_and_memory_are_in_the_home_folder(home: Path, clie
 
 
 def test_where_files_are_on_other_systems(tmp_path: Path) -> None:
-    mac = Machine(cwd=tmp_path, home=Path("/h"), platform="darwin", variables={})
-    windows = Machine(cwd=tmp_path, home=Path("/h"), platform="win32", variables={"APPDATA": "/a"})
-    moved = Machine(cwd=tmp_path, home=Path("/h"), platform="linux", variables={"CODEX_HOME": "/c"})
+    mac = ClientMachine(cwd=tmp_path, home=Path("/h"), platform="darwin", variables={})
+    windows = ClientMachine(cwd=tmp_path, home=Path("/h"), platform="win32", variables={"APPDATA": "/a"})
+    moved = ClientMachine(cwd=tmp_path, home=Path("/h"), platform="linux", variables={"CODEX_HOME": "/c"})
     support = "/h/Library/Application Support"
 
     assert str(mac.user_file(CLIENTS["claude-desktop"])) == f"{support}/Claude/claude_desktop_config.json"
@@ -240,7 +240,7 @@ def test_a_program_that_is_not_on_the_path_is_started_by_its_interpreter(
     home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PATH", str(home))
-    entry = entry_for(Machine(cwd=home, home=home), CLIENTS["cursor"])
+    entry = entry_for(ClientMachine(cwd=home, home=home), CLIENTS["cursor"])
 
     assert entry.content["command"] == sys.executable
     assert entry.content["args"][:3] == ["-m", "standfast", "mcp"]

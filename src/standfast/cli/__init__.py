@@ -51,6 +51,7 @@ _COMMANDS: Final = {
     },
     "More": {
         "demo": ("demo", "Run a short tour."),
+        "hook": ("hook", "Answer the hook of a coding agent."),
         "canon": ("verify", "Print the canonical form of a JSON text and its fingerprint."),
     },
 }

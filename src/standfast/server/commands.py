@@ -25,7 +25,7 @@ from standfast.server.settings import ServerSettings
 from standfast.settings import KEY_VARIABLE
 
 if TYPE_CHECKING:
-    from standfast.server.mcp.clients import Entry
+    from standfast.server.mcp.clients import ServerEntry
     from standfast.server.operations.gateway import Gateway
 
 _F = TypeVar("_F", bound=Callable[..., Any])
@@ -230,7 +230,7 @@ def mcp_command(
 
 def _entry_options(command: _F) -> _F:
     """Add what names an entry in the settings of a client. The command gets it as one ``entry``."""
-    from standfast.server.mcp.clients import CLIENTS, DEFAULT_NAME, Machine, entry_for
+    from standfast.server.mcp.clients import CLIENTS, DEFAULT_NAME, ClientMachine, entry_for
 
     @functools.wraps(command)
     def call(client: str, for_user: bool, for_project: bool, name: str, **options: Any) -> None:
@@ -238,7 +238,7 @@ def _entry_options(command: _F) -> _F:
             raise click.UsageError("give --user or --project, not both")
         chosen = {key: options.pop(key) for key in ("store", "tools") if key in options}
         chosen["tools"] = "" if chosen.get("tools", "core") == "core" else chosen["tools"]
-        where = Machine(cwd=Path.cwd(), home=Path.home())
+        where = ClientMachine(cwd=Path.cwd(), home=Path.home())
         entry = entry_for(
             where, CLIENTS[client], for_user=for_user, for_project=for_project, name=name, **chosen
         )
@@ -269,7 +269,7 @@ def _entry_options(command: _F) -> _F:
     "--tools", type=click.Choice(_TOOL_SETS), default=_TOOL_SETS[0], help="Which tools the client is offered."
 )
 @click.option("--dry-run", is_flag=True, help="Only say what would be written.")
-def install_command(entry: "Entry", dry_run: bool, as_json: bool) -> None:
+def install_command(entry: "ServerEntry", dry_run: bool, as_json: bool) -> None:
     """Write the entry for this server into the settings of CLIENT, and say what was written.
 
     In a Git repository, the entry goes into the settings of the project, and memory is in the folder
@@ -292,7 +292,7 @@ def install_command(entry: "Entry", dry_run: bool, as_json: bool) -> None:
 
 @mcp_command.command("uninstall")
 @_entry_options
-def uninstall_command(entry: "Entry", as_json: bool) -> None:
+def uninstall_command(entry: "ServerEntry", as_json: bool) -> None:
     """Take the entry out of the settings of CLIENT again. Memory stays. Exit code 1 if there is none."""
     from standfast.server.mcp.clients import uninstall
 

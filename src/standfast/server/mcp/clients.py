@@ -8,13 +8,14 @@ import os
 import shutil
 import sys
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from standfast.durable import sync_folder
 from standfast.errors import InvalidValue, StandfastError
+from standfast.places import FOLDER, STORE, memory_in, repository_of
 from standfast.server.mcp.config_files import (
     with_json_entry,
     with_toml_entry,
@@ -22,13 +23,12 @@ from standfast.server.mcp.config_files import (
     without_toml_entry,
 )
 
-FOLDER: Final = ".standfast"
-STORE: Final = "memory.db"
+_T = TypeVar("_T")
 DEFAULT_NAME: Final = "standfast"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Machine:
+class ClientMachine:
     """Where files are: the folder that the command was called in, the home folder, and what the system is."""
 
     cwd: Path
@@ -39,8 +39,7 @@ class Machine:
     @property
     def repository(self) -> Path | None:
         """The folder of the Git repository that the working directory is in."""
-        folders = (self.cwd, *self.cwd.parents)
-        return next((one for one in folders if (one / ".git").exists()), None)
+        return repository_of(self.cwd)
 
     @property
     def settings_folder(self) -> Path:
@@ -55,7 +54,7 @@ class Machine:
     def _xdg(self) -> Path:
         return Path(self.variables.get("XDG_CONFIG_HOME") or self.home / ".config")
 
-    def user_file(self, client: "McpClient") -> Path:
+    def user_file(self, client: "ClientSettings") -> Path:
         """The settings of a user in a client."""
         if client.home_variable and self.variables.get(client.home_variable):
             return Path(self.variables[client.home_variable]) / Path(client.user_file).name
@@ -68,7 +67,7 @@ class Machine:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class McpClient:
+class ClientSettings:
     """A program that uses MCP servers, and how its settings name one.
 
     Args:
@@ -91,10 +90,10 @@ class McpClient:
     home_variable: str = ""
 
 
-CLIENTS: Final[Mapping[str, McpClient]] = {
+CLIENTS: Final[Mapping[str, ClientSettings]] = {
     one.name: one
     for one in (
-        McpClient(
+        ClientSettings(
             name="claude-code",
             title="Claude Code",
             section="mcpServers",
@@ -102,13 +101,13 @@ CLIENTS: Final[Mapping[str, McpClient]] = {
             project_file=".mcp.json",
             project_folder="${CLAUDE_PROJECT_DIR:-.}",
         ),
-        McpClient(
+        ClientSettings(
             name="claude-desktop",
             title="Claude Desktop",
             section="mcpServers",
             user_file="@Claude/claude_desktop_config.json",
         ),
-        McpClient(
+        ClientSettings(
             name="cursor",
             title="Cursor",
             section="mcpServers",
@@ -116,7 +115,7 @@ CLIENTS: Final[Mapping[str, McpClient]] = {
             project_file=".cursor/mcp.json",
             project_folder="${workspaceFolder}",
         ),
-        McpClient(
+        ClientSettings(
             name="vscode",
             title="VS Code",
             section="servers",
@@ -125,7 +124,7 @@ CLIENTS: Final[Mapping[str, McpClient]] = {
             project_folder="${workspaceFolder}",
             fields={"type": "stdio"},
         ),
-        McpClient(
+        ClientSettings(
             name="codex",
             title="Codex",
             section="mcp_servers",
@@ -133,7 +132,7 @@ CLIENTS: Final[Mapping[str, McpClient]] = {
             project_file=".codex/config.toml",
             home_variable="CODEX_HOME",
         ),
-        McpClient(
+        ClientSettings(
             name="zed",
             title="Zed",
             section="context_servers",
@@ -145,10 +144,10 @@ CLIENTS: Final[Mapping[str, McpClient]] = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Entry:
+class ServerEntry:
     """An entry in the settings of a client, and the memory that it names."""
 
-    client: McpClient
+    client: ClientSettings
     file: Path
     name: str
     content: dict[str, Any]
@@ -165,15 +164,15 @@ class Entry:
 
 
 def entry_for(
-    machine: Machine,
-    client: McpClient,
+    machine: ClientMachine,
+    client: ClientSettings,
     *,
     for_user: bool = False,
     for_project: bool = False,
     name: str = DEFAULT_NAME,
     store: str | None = None,
     tools: str = "",
-) -> Entry:
+) -> ServerEntry:
     """The entry that a client needs.
 
     Args:
@@ -191,7 +190,7 @@ def entry_for(
             else f"{machine.cwd} is in no Git repository"
         )
         raise InvalidValue(what="--project", problem=f"{problem}; use --user")
-    memory = (root or machine.home) / FOLDER / STORE
+    memory = memory_in(root or machine.home)
     shown = str(memory) if store is None else store
     if store is None and root is not None and client.project_folder:
         shown = f"{client.project_folder}/{FOLDER}/{STORE}"
@@ -202,7 +201,7 @@ def entry_for(
     more = ["--tools", tools] if tools else []
     content = {**client.fields, "command": program, "args": [*words, "mcp", "--store", shown, *more]}
     file = machine.user_file(client) if root is None else root / (client.project_file or "")
-    return Entry(
+    return ServerEntry(
         client=client, file=file, name=name, content=content, store=shown, is_project=root is not None
     )
 
@@ -215,7 +214,7 @@ def _command(*, is_shared: bool) -> list[str]:
     return ["standfast"] if is_shared else [str(Path(found).absolute())]
 
 
-def install(entry: Entry) -> str:
+def install(entry: ServerEntry) -> str:
     """Write an entry. Returns what happened: ``added``, ``changed``, or ``unchanged``."""
     before = _text_of(entry.file)
     add = with_toml_entry if entry.file.suffix == ".toml" else with_json_entry
@@ -227,7 +226,7 @@ def install(entry: Entry) -> str:
     return "added" if removed is None else "changed"
 
 
-def uninstall(entry: Entry) -> bool:
+def uninstall(entry: ServerEntry) -> bool:
     """Take an entry out again; False if it is not there. A file that held nothing else is removed."""
     before = _text_of(entry.file)
     after = None if before is None else _removed(entry, before)
@@ -240,12 +239,12 @@ def uninstall(entry: Entry) -> bool:
     return True
 
 
-def _removed(entry: Entry, text: str) -> str | None:
+def _removed(entry: ServerEntry, text: str) -> str | None:
     remove = without_toml_entry if entry.file.suffix == ".toml" else without_json_entry
     return _edited(entry, lambda: remove(text, entry.client.section, entry.name))
 
 
-def _edited(entry: Entry, edit: Any) -> Any:
+def _edited(entry: ServerEntry, edit: Callable[[], _T]) -> _T:
     try:
         return edit()
     except StandfastError as error:

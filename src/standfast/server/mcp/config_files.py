@@ -20,13 +20,13 @@ _MAX_DEPTH: Final = 100
 
 
 @dataclass(slots=True)
-class _Node:
+class _JsonNode:
     """A value in a text: what it is, where it stands, and the members of an object."""
 
     value: Any
     start: int
     end: int
-    members: dict[str, tuple[int, "_Node"]] = field(default_factory=dict)
+    members: dict[str, tuple[int, "_JsonNode"]] = field(default_factory=dict)
     """Where the key of each member begins, and its value."""
 
 
@@ -99,7 +99,7 @@ def without_toml_entry(text: str, section: str, name: str) -> str | None:
 # JSON with comments.
 
 
-def _object_in(text: str) -> _Node:
+def _object_in(text: str) -> _JsonNode:
     try:
         node, end = _read(text, _skip(text, 0), 0)
     except (ValueError, IndexError, RecursionError) as error:
@@ -114,7 +114,7 @@ def _skip(text: str, at: int) -> int:
     return at if found is None else found.end()
 
 
-def _read(text: str, at: int, depth: int) -> tuple[_Node, int]:
+def _read(text: str, at: int, depth: int) -> tuple[_JsonNode, int]:
     """The value that begins at a place, and where it ends."""
     if depth > _MAX_DEPTH:
         raise ValueError("it is nested too deeply")
@@ -125,11 +125,11 @@ def _read(text: str, at: int, depth: int) -> tuple[_Node, int]:
     found = _STRING.match(text, at) or _SCALAR.match(text, at)
     if found is None:
         raise ValueError(f"no value at character {at}")
-    return _Node(json.loads(found[0]), at, found.end()), found.end()
+    return _JsonNode(json.loads(found[0]), at, found.end()), found.end()
 
 
-def _read_object(text: str, start: int, depth: int) -> tuple[_Node, int]:
-    node, at = _Node({}, start, start), _skip(text, start + 1)
+def _read_object(text: str, start: int, depth: int) -> tuple[_JsonNode, int]:
+    node, at = _JsonNode({}, start, start), _skip(text, start + 1)
     while text[at] != "}":
         key = _STRING.match(text, at)
         if key is None:
@@ -144,8 +144,8 @@ def _read_object(text: str, start: int, depth: int) -> tuple[_Node, int]:
     return node, node.end
 
 
-def _read_array(text: str, start: int, depth: int) -> tuple[_Node, int]:
-    node, at = _Node([], start, start), _skip(text, start + 1)
+def _read_array(text: str, start: int, depth: int) -> tuple[_JsonNode, int]:
+    node, at = _JsonNode([], start, start), _skip(text, start + 1)
     while text[at] != "]":
         value, end = _read(text, at, depth + 1)
         node.value.append(value.value)
@@ -164,7 +164,7 @@ def _after_item(text: str, end: int, closing: str) -> int:
     return at
 
 
-def _inserted(text: str, node: _Node, name: str, value: dict[str, Any]) -> str:
+def _inserted(text: str, node: _JsonNode, name: str, value: dict[str, Any]) -> str:
     """The text with one member more at the end of an object."""
     closing = node.end - 1
     if not node.members:
@@ -185,7 +185,7 @@ def _inserted(text: str, node: _Node, name: str, value: dict[str, Any]) -> str:
     return f"{kept}\n{indent}{member}{',' if has_comma else ''}{space}{text[closing:]}"
 
 
-def _removed(text: str, node: _Node, name: str) -> str:
+def _removed(text: str, node: _JsonNode, name: str) -> str:
     """The text without one member of an object."""
     members = list(node.members)
     place, (key, value) = members.index(name), node.members[name]
