@@ -175,7 +175,9 @@ def test_what_the_user_stated_is_captured_judged_and_cited(repo: Path) -> None:
     with Memory.open(str(repo / ".standfast" / "memory.db")) as memory:
         records = {one.text: one for one in memory.records(where={"tag": "captured"}) if one.band != "VOID"}
         everything = [one.text for one in memory.records()]
+        head = memory.store.head()
 
+    assert head == len(lines), "capturing again adds nothing, and refuses nothing again"
     assert {"I prefer tabs over spaces.", "Let's use Postgres for the queue."} <= set(records)
     kiwi = records["The staging server is called Kiwi."]
     assert kiwi.source == {"kind": "user", "id": "transcript.jsonl#u-3"}

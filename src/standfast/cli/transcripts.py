@@ -7,6 +7,7 @@ model is asked. Each is judged like anything else, and cites the transcript.
 import json
 import re
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -68,22 +69,28 @@ def capture(given: dict[str, Any], memory: Path | None) -> None:
     statements = statements_in(Path(transcript))
     if not statements:
         return
+    from standfast.errors import StandfastError
     from standfast.memory import Memory
+    from standfast.records.canon import fingerprint
 
     session = str(given.get("session_id") or Path(transcript).stem)[:200]
     with Memory.open(str(memory)) as opened:
         for one in statements:
-            opened.remember(
-                one.text,
-                source={"kind": "user", "id": f"{Path(transcript).name}#{one.place}"[:250]},
-                tags=["captured"],
-                session=session,
-                speaker="user",
-                time=one.time,
-                workflow="hook",
-                # A prompt may have been pasted, or written by another program.
-                max_origin="ordinary",
-            )
+            # One that can't be remembered must not keep back the others.
+            with suppress(StandfastError):
+                opened.remember(
+                    one.text,
+                    source={"kind": "user", "id": f"{Path(transcript).name}#{one.place}"[:250]},
+                    tags=["captured"],
+                    session=session,
+                    speaker="user",
+                    time=one.time,
+                    workflow="hook",
+                    # A session is captured again and again; what was judged once is not judged anew.
+                    run_id=f"hook-{fingerprint([session, one.text])}",
+                    # A prompt may have been pasted, or written by another program.
+                    max_origin="ordinary",
+                )
 
 
 def _said_by_user(line: bytes) -> Iterator[tuple[str, str, str | None]]:
