@@ -22,7 +22,13 @@ LEAVES = {
 }
 NAMES = sorted(set(LEAVES) - {TOUR})
 QUIET = [name for name in NAMES if name not in SERVERS]
-WITH_STORE = [name for name in NAMES if any("--store" in one.opts for one in LEAVES[name].params)]
+# A hook never fails, and installing only names a store.
+OPENS_NONE = ("standfast hook", "standfast mcp install")
+WITH_STORE = [
+    name
+    for name in NAMES
+    if name not in OPENS_NONE and any("--store" in one.opts for one in LEAVES[name].params)
+]
 BAD_VALUES = (
     "",
     "no/such/thing",
