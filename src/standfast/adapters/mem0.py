@@ -164,9 +164,7 @@ class Mem0Memory:
         prompt: str | None = None,
         source: Mapping[str, Any] | None = None,
     ) -> Shape:
-        """Judge a text, a message or several messages, and store each that is accepted as a memory.
-
-        At least one id is needed.
+        """Judge texts or messages, and store each that is accepted as a memory. At least one id is needed.
 
         Args:
             timestamp: When it was said: ISO 8601, a ``datetime``, or seconds since 1970.
@@ -174,8 +172,7 @@ class Mem0Memory:
             infer: Taken for mem0's sake. No model is asked in either case, and messages are kept as said.
             memory_type: None or ``"procedural_memory"``, which becomes metadata.
             prompt: Taken for mem0's sake, and not used: there is no model to instruct.
-            source: Not in mem0: where it comes from, such as ``{"kind": "web", "id": url}``, if a role does
-                not say it. It decides the trust.
+            source: Not in mem0: where it comes from, such as ``{"kind": "web", "id": url}``.
 
         Returns:
             ``{"results": [{"id": …, "memory": …, "event": "ADD", …}]}``. ``event`` is NONE for what is known
