@@ -109,6 +109,10 @@ def test_the_source_decides_the_trust_and_it_comes_out_again() -> None:
         "note": "ordinary",
         "own": "ordinary",
     }
+    said = StandfastStore(Memory.open(":memory:"), source={"kind": "user", "id": "ada"})
+    said.put(("users", "ada"), "tea", {"about": "I drink tea."})
+
+    assert said.get(("users", "ada"), "tea").trust == "trusted"  # type: ignore[union-attr]
     assert fixed.get(("docs",), "page").trust == "untrusted"  # type: ignore[union-attr]
     fixed.delete(("docs",), "page")
     assert fixed.get(("docs",), "page") is None

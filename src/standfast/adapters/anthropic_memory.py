@@ -14,6 +14,7 @@ import json
 from collections.abc import Callable, Mapping
 from typing import Final, NamedTuple
 
+from standfast.adapters.data_refs import data_ref, data_ref_of
 from standfast.adapters.on_refusal import OnRefusal
 from standfast.errors import InvalidValue, MissingExtra
 from standfast.govern.judge.secrecy import redacted_json
@@ -233,7 +234,12 @@ class StandfastMemoryTool(BetaAbstractMemoryTool):
         prefix = scoped_key(Band.LEDGER, self.scope, _SUBJECTS)
         rows = self.memory.store.scan(self.memory.namespace, prefix=prefix)
         found = (_part_of(record_of(row)) for row in rows)
-        return {(part.path, part.number): part for part in found if part is not None}
+        parts: dict[tuple[tuple[str, ...], int], _Part] = {}
+        for part in found:
+            if part is not None:
+                # What an untrusted source says about the same subject has a longer key, and comes later.
+                parts.setdefault((part.path, part.number), part)
+        return parts
 
     def _content(self, shown: str) -> tuple[tuple[str, ...], str]:
         path, files = _checked(shown), self._files()
@@ -257,8 +263,7 @@ class StandfastMemoryTool(BetaAbstractMemoryTool):
     def _remember(self, run: Run, path: tuple[str, ...], content: str) -> None:
         pieces = cut_text(self._on_refusal.prepared(content), max_chars=_PART_CHARS)
         for number, piece in enumerate(pieces, 1):
-            # json-v1 normalises texts, and a file must come back as it was written.
-            ref = {"kind": _KIND, "content": json.dumps(piece)}
+            ref = data_ref(_KIND, content=json.dumps(piece))
             if number == 1 < len(pieces):
                 ref["parts"] = str(len(pieces))
             # Two equal parts must not be taken for one record.
@@ -291,7 +296,7 @@ class _Part(NamedTuple):
 
 def _part_of(record: Record) -> _Part | None:
     """The part of a file that a record holds; None for a record that is none, or that somebody forged."""
-    ref = next((ref for ref in record.refs if ref.get("kind") == _KIND), None)
+    ref = data_ref_of(record, _KIND)
     folder, _, below = (record.subject or "").partition("/")
     mark = folder.removeprefix(_SUBJECTS)
     try:

@@ -321,12 +321,13 @@ class StandfastStore(BaseStore):
     def _remember(self, run: Run, op: PutOp, *, created_at: datetime | None) -> Remembered:
         assert op.value is not None
         value = self._on_refusal.prepared(op.value)
+        source = self._source(op.namespace, op.key, value) if callable(self._source) else self._source
         return run.remember(
             text_of(op.namespace, op.key, value),
             subject=subject_of(op.namespace, op.key),
             scope=self._scopes.of(op.namespace),
-            source=self._source(op.namespace, op.key, value) if callable(self._source) else self._source,
-            refs=[ref_of(op.namespace, op.key, value, created_at=created_at, index=op.index)],
+            source=source,
+            refs=[ref_of(op.namespace, op.key, value, created_at=created_at, index=op.index, source=source)],
         )
 
     def _is_changed(self, current: StoredItem, op: PutOp) -> bool:

@@ -3,8 +3,8 @@
 Needs nothing of LangGraph, so that importing and exporting can use it.
 
 Namespace and key make the subject, e.g. ``langgraph/users/123/prefs``. The text, which is judged and
-searched, is the path and then one line for each value. The value itself is stored as JSON text in a ref,
-because json-v1 rounds floats and normalises strings, and a value must come back exactly as it was put.
+searched, is the path and then one line for each value. The value itself is stored in a ref, because it must
+come back exactly as it was put.
 """
 
 import json
@@ -16,6 +16,7 @@ from itertools import pairwise
 from typing import Any, Final, Self
 from urllib.parse import quote
 
+from standfast.adapters.data_refs import data_ref, data_ref_of
 from standfast.entity_ids import scope_segment
 from standfast.errors import InvalidValue
 from standfast.records.canon import fingerprint_of_bytes, normal_string
@@ -102,7 +103,7 @@ class StoredItem:
         """The item in a record; None if the record holds none, or one that somebody wrote under another
         item's name.
         """
-        ref = next((ref for ref in record.refs if ref.get("kind") == KIND), None)
+        ref = data_ref_of(record, KIND)
         if ref is None or record.ts_utc is None:
             return None
         try:
@@ -187,9 +188,10 @@ def ref_of(
     *,
     created_at: datetime | None = None,
     index: list[str] | bool | None = None,
+    source: Mapping[str, Any] | None = None,
 ) -> dict[str, str]:
     """The ref that holds an item. ``created_at`` is that of its first version."""
-    ref = {"kind": KIND, "item": exact_json([list(namespace), key, value])}
+    ref = data_ref(KIND, source, item=exact_json([list(namespace), key, value]))
     if created_at is not None:
         ref["created_at"] = created_at.isoformat()
     if index is not None:
