@@ -48,11 +48,13 @@ def run(suite: Suite, suites: Path) -> list[tuple[str, str]] | None:
     python, folder = ROOT / suite.environment / "bin" / "python", suites / suite.name / suite.folder
     if not python.exists() or not folder.exists():
         return None
-    environment = {**os.environ, "STANDFAST_PEER": suite.name, "PYTHONPATH": f"{ROOT}{os.pathsep}{folder}"}
+    # The suites have packages called tests themselves, so the plugin is a module of its own.
+    path = os.pathsep.join([str(Path(__file__).parent), str(folder)])
+    environment = {**os.environ, "STANDFAST_PEER": suite.name, "PYTHONPATH": path}
     environment |= {"OTEL_SDK_DISABLED": "true", "CREWAI_DISABLE_TELEMETRY": "true"}
     options = (
         "-p",
-        "tests.peers.stand_ins",
+        "stand_ins",
         "-p",
         "no:cacheprovider",
         "-rA",

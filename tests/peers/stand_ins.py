@@ -1,6 +1,6 @@
 """A plugin of pytest that puts the adapters where a suite of others makes its own stores.
 
-It is loaded with ``-p tests.peers.stand_ins`` before the suite's modules, so that their imports get the
+It is loaded with ``-p stand_ins`` before the suite's modules, so that their imports get the
 adapters. Which suite it is, ``STANDFAST_PEER`` says.
 """
 

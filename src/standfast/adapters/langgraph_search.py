@@ -20,7 +20,7 @@ from standfast.adapters.langgraph_items import (
     subject_prefix,
 )
 from standfast.errors import InvalidValue
-from standfast.limits import MAX_RECALL_TOKENS, MAX_SCOPES
+from standfast.limits import MAX_RECALL_ITEMS, MAX_RECALL_TOKENS, MAX_SCOPES
 from standfast.memory import Memory
 from standfast.recall.analysis import DEFAULT_LANGUAGE, analyzer_of, words_of
 from standfast.recall.lexical import BEST_SCORE
@@ -293,7 +293,7 @@ class SnapshotItems:
         if self._embedded is not None:
             return self._embedded.ranked(query, items, self._fields)
         wanted = {item.memory_id: item for item in items if shown_by_index(item, self._fields, query)}
-        view, most = self._memory.at(self.at), max(count, _FIRST_RANKED)
+        view, most = self._memory.at(self.at), min(max(count, _FIRST_RANKED), MAX_RECALL_ITEMS)
         while True:
             request = RecallRequest(
                 query=query,
@@ -308,9 +308,9 @@ class SnapshotItems:
                 for candidate in candidates
                 if candidate.memory_id in wanted
             }
-            if len(found) >= min(count, len(wanted)) or len(candidates) < most:
+            if len(found) >= min(count, len(wanted)) or len(candidates) < most or most == MAX_RECALL_ITEMS:
                 break
-            most *= 4
+            most = min(4 * most, MAX_RECALL_ITEMS)
         others = [(None, item) for item in items if item.memory_id not in found]
         return [*((score, wanted[memory_id]) for memory_id, score in found.items()), *others]
 
