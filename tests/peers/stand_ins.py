@@ -80,7 +80,7 @@ def _crewai() -> None:
 
 
 def _anthropic() -> None:
-    import anthropic.tools.memory as target
+    import anthropic.lib.tools._beta_builtin_memory_tool as target
 
     from standfast.adapters.anthropic_memory import StandfastMemoryTool
 
