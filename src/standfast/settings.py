@@ -166,6 +166,11 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     ``https://HOST/v1?model=NAME&dimensions=384``. Empty: ``static``; ``none``: no vectors.
     """
 
+    reranker: str = ""
+    """Looks at the best records of a recall again: ``local:FOLDER`` for a cross-encoder, or
+    ``https://HOST/v1?model=NAME`` for a server with ``/rerank``. Empty: nobody.
+    """
+
     language: str = "english"
     """The language of texts, by which recall finds stems and function words: ``english``, ``german``, …, or
     ``none`` for code.

@@ -16,6 +16,7 @@ from standfast.memory import Memory
 from standfast.memory.embedding import NO_EMBEDDER
 from standfast.policies import BandBudget, ByteModel
 from standfast.recall.embedders import Embedder, open_embedder
+from standfast.recall.rerankers import Reranker, open_reranker
 from standfast.settings import Settings
 from standfast.store.store import Store, is_file_url, open_store
 from standfast.traces.folder import TraceFolder
@@ -49,6 +50,7 @@ def memory_in(settings: Settings, store: Store, namespace: str, *, notary: Notar
         budgets=budgets_of(settings),
         origins=settings.origins,
         embedder=embedder_of(settings),
+        reranker=reranker_of(settings),
         language=settings.languages.get(namespace, settings.language),
     )
     memory.finish_forgetting()
@@ -71,6 +73,21 @@ def embedder_of(settings: Settings) -> Embedder | str | None:
 @cache
 def _shared_embedder(spec: str, api_key: str) -> Embedder:
     return open_embedder(spec, api_key=api_key)
+
+
+def reranker_of(settings: Settings) -> Reranker | None:
+    """The reranker that the settings name, if they do. A server's key is in ``RERANKER_API_KEY``."""
+    if not settings.reranker:
+        return None
+    try:
+        return _shared_reranker(settings.reranker, os.environ.get("RERANKER_API_KEY", ""))
+    except InvalidValue as error:
+        raise InvalidSettings(name="reranker", source="settings", problem=str(error)) from None
+
+
+@cache
+def _shared_reranker(spec: str, api_key: str) -> Reranker:
+    return open_reranker(spec, api_key=api_key)
 
 
 def floors_of(settings: Settings) -> FloorRegistry:

@@ -180,7 +180,7 @@ def test_an_embedder_is_named_by_one_line() -> None:
 # A model in a folder.
 
 
-def _model(folder: Path, *, kind: str = "bert") -> Path:
+def _model(folder: Path, *, kind: str = "bert", heads: dict[str, tuple[int, ...]] | None = None) -> Path:
     """A tiny BERT with random weights: 2 layers, 8 dimensions, 2 heads."""
     random = np.random.default_rng(5)
     shapes = {
@@ -201,6 +201,7 @@ def _model(folder: Path, *, kind: str = "bert") -> Path:
         ):
             shapes[f"encoder.layer.{layer}.{name}.weight"] = size
             shapes[f"encoder.layer.{layer}.{name}.bias"] = size[:1]
+    shapes |= heads or {}
     header, blob = {}, b""
     for name, shape in shapes.items():
         content = random.normal(size=shape).astype(np.float32).tobytes()

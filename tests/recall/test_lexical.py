@@ -368,7 +368,7 @@ def test_what_says_the_same_is_packed_once() -> None:
 
 def test_no_excerpt_can_forge_a_frame() -> None:
     marks = " ".join(f"{number:04x}" for number in range(65_536))
-    package = answer([record("a", f"refund {marks}"), record("b", "refund me")], "refund", tokens=2_000_000)
+    package = answer([record("a", f"refund {marks}"), record("b", "refund me")], "refund", tokens=1_000_000)
     mark = package.text.partition("[")[2].partition("]")[0]
 
     assert len(mark) > 4

@@ -55,7 +55,8 @@
     │   ├── InvalidRequest      a field of the request has an invalid value
     │   ├── MissingStore        a store that was named does not exist
     │   ├── UnreadableStore     a store that was named exists but can't be read
-    │   └── EmbeddingFailed     an embedder gave no vectors, or not those that it promised
+    │   ├── EmbeddingFailed     an embedder gave no vectors, or not those that it promised
+    │   └── RerankingFailed     a reranker gave no scores; recall answers without it
     └── NotCanonical            a value or a text is not json-v1
         ├── LoneSurrogate       a string holds half of a UTF-16 pair, which UTF-8 can't encode
         └── TooLarge            a value takes more bytes than the limit

@@ -429,3 +429,7 @@ class UnreadableStore(RecallError, code="recall_unreadable_store"):
 
 class EmbeddingFailed(RecallError, code="recall_embedding"):
     says = "The embedder {embedder} failed: {problem}; lexical-v1 needs none."
+
+
+class RerankingFailed(RecallError, code="recall_reranking"):
+    says = "The reranker {reranker} failed: {problem}; recall answers without it."

@@ -35,6 +35,7 @@ from standfast.recall.analysis import DEFAULT_LANGUAGE, analyzer_of
 from standfast.recall.answers import Package
 from standfast.recall.controllers import ControllerRegistry
 from standfast.recall.embedders import Embedder
+from standfast.recall.rerankers import Reranker, named_reranker
 from standfast.recall.tokens import TokenCounter
 from standfast.records.filters import Filter, Where
 from standfast.records.origins import Origin, checked_origin, origin_table
@@ -97,6 +98,7 @@ class Memory:
             "ordinary"}``.
         embedder: Makes vectors for ``hybrid-v1``, stored with each commit: by default the shipped table,
             ``"none"`` for no vectors; see ``open_embedder``.
+        reranker: Looks at the best records of a recall again; see ``open_reranker``.
         language: The language of the namespace's texts, by which recall finds stems and function words; see
             ``recall.LANGUAGES``. ``"none"`` takes words as they are, for code.
     """
@@ -118,6 +120,7 @@ class Memory:
         controllers: ControllerRegistry | None = None,
         origins: Mapping[str, Origin | str] | None = None,
         embedder: Embedder | str | None = None,
+        reranker: Reranker | str | None = None,
         language: str = DEFAULT_LANGUAGE,
     ) -> None:
         self.store = store
@@ -141,6 +144,7 @@ class Memory:
             language=language,
             may_write=self.ceiling.may_write,
             warn=self._warn,
+            reranker=named_reranker(reranker),
         )
         self._services = RunServices(
             store=store,
@@ -192,6 +196,7 @@ class Memory:
         controllers: ControllerRegistry | None = None,
         origins: Mapping[str, Origin | str] | None = None,
         embedder: Embedder | str | None = None,
+        reranker: Reranker | str | None = None,
         language: str = DEFAULT_LANGUAGE,
     ) -> Self:
         """Open the memory at a path (one SQLite file), a ``postgresql://`` URL, or ``":memory:"`` for a test.
@@ -211,7 +216,7 @@ class Memory:
         origin_table(origins or {})
         analyzer_of(language)
         judge, band_budgets = Judge.of(floors), BandBudgets(budgets)
-        embedder = named_embedder(embedder) or NO_EMBEDDER
+        embedder, reranker = named_embedder(embedder) or NO_EMBEDDER, named_reranker(reranker)
         store = open_store(url, create=create, clock=clock, ids=ids)
         try:
             memory = cls(
@@ -229,6 +234,7 @@ class Memory:
                 controllers=controllers,
                 origins=origins,
                 embedder=embedder,
+                reranker=reranker,
                 language=language,
             )
             memory.finish_forgetting()

@@ -7,7 +7,7 @@ from typing import Any, Concatenate, Final, ParamSpec, Protocol, Unpack
 
 from msgspec import structs
 
-from standfast.errors import NoSuchSnapshot
+from standfast.errors import NoSuchSnapshot, RerankingFailed
 from standfast.govern.evidence import read_instant
 from standfast.govern.judge.secrecy import redacted_json, redacted_request
 from standfast.govern.policy import decide_recall
@@ -15,13 +15,23 @@ from standfast.memory.embedding import MemoryVectors
 from standfast.memory.listings import ChangeList, RecordListing, listed_rows
 from standfast.memory.messages import SessionInfo, SessionMessage, SessionReader
 from standfast.recall.analysis import DEFAULT_LANGUAGE
-from standfast.recall.answers import Ceiling, Explanation, Package, RecallAnswer, RecordView, with_vector
+from standfast.recall.answers import (
+    Ceiling,
+    EmbeddedRequest,
+    Explanation,
+    Package,
+    RecallAnswer,
+    RecordView,
+    with_reranking,
+)
 from standfast.recall.controllers import ControllerRegistry
 from standfast.recall.filters import Choice
 from standfast.recall.hybrid import HybridController
 from standfast.recall.index.store_index import StoreIndex, band_sources, key_at
 from standfast.recall.jsonl import Source
+from standfast.recall.lexical import LexicalController
 from standfast.recall.package import RecallItem, RecallPackage, SelectedItem
+from standfast.recall.rerankers import Reranker, RerankScores
 from standfast.recall.tokens import TokenCounter
 from standfast.records.canon import fingerprint
 from standfast.records.filters import NO_FILTER, Filter, Where
@@ -72,7 +82,8 @@ class SnapshotReader:
         language: The language of the namespace's texts; see ``recall.LANGUAGES``.
         vectors: The vectors of the records, and who makes those of queries.
         may_write: Whether the index may be stored next to the records.
-        warn: Called with what is wrong with the stored index.
+        warn: Called with what is wrong with the stored index, and with why a reranker was left out.
+        reranker: Looks at the best records of an answer again.
     """
 
     def __init__(
@@ -87,8 +98,10 @@ class SnapshotReader:
         vectors: MemoryVectors | None = None,
         may_write: bool = True,
         warn: Callable[[str], None] = lambda _: None,
+        reranker: Reranker | None = None,
     ) -> None:
         self.store = store
+        self._warn, self._reranker = warn, reranker
         self._vectors = vectors or MemoryVectors(store, namespace, None, warn=lambda _: None)
         self.namespace = namespace
         self.controllers = ControllerRegistry.shipped() if controllers is None else controllers
@@ -103,7 +116,8 @@ class SnapshotReader:
         """Recall from a snapshot, by default the newest, and explain the answer."""
         self.require_readable("recall")
         controller = request.controller
-        if isinstance(self.controllers.get(controller), HybridController):
+        is_replay = isinstance(request, EmbeddedRequest) and request.is_replay
+        if isinstance(self.controllers.get(controller), HybridController) and not is_replay:
             request = self._vectors.with_vector(request)
         head = self.store.head()
         snapshot = head if at is None else at
@@ -115,6 +129,8 @@ class SnapshotReader:
             self.instant_of(snapshot),
             vectors=lambda: self._vectors.view(at=snapshot, head=head),
         )
+        if self._reranker is not None and not is_replay:
+            request = self._with_reranking(request, view, self._reranker)
         answer = self.index.retry(lambda: self.controllers.answer(controller, request, view, token_counter))
         answers = [answer]
 
@@ -188,6 +204,18 @@ class SnapshotReader:
 
     def _holds_any(self, prefix: str, at: int) -> bool:
         return next(self.store.scan(self.namespace, prefix=prefix, at=at), None) is not None
+
+    def _with_reranking(self, request: RecallRequest, view: RecordView, reranker: Reranker) -> RecallRequest:
+        """The request with a reranker's scores of the best records; as it is if the reranker fails."""
+        controller = self.controllers.get(request.controller)
+        if not isinstance(controller, LexicalController):
+            return request
+        texts = self.index.retry(lambda: controller.best_texts(request, view))
+        try:
+            return with_reranking(request, RerankScores.of(reranker, request.query, texts))
+        except RerankingFailed as error:
+            self._warn(str(error))
+            return request
 
     def after_commit(self, snapshot: int) -> None:
         """Bring the stored index up to date, if many commits were made since. Never raises an error."""
@@ -323,7 +351,7 @@ class SnapshotView:
         return self._reader.advice(request, at=self.memory_snapshot_id, names_scopes=names_scopes)
 
     def recall_again(self, package: RecallPackage, *, token_counter: TokenCounter | None = None) -> Package:
-        """Answer the request of a package again, with the query's vector that it has. No embedder is needed.
+        """Answer the request of a package again, with what models said then. No model is needed.
 
         Args:
             token_counter: The counter that the package names, if it is not the estimate.
@@ -340,8 +368,9 @@ class SnapshotView:
             include_unreviewed=asked.include_unreviewed,
             controller=package.controller_version,
         )
-        if asked.vector is not None:
-            request = with_vector(request, asked.vector)
+        request = EmbeddedRequest(
+            **structs.asdict(request), vector=asked.vector, reranking=asked.reranking, is_replay=True
+        )
         return self.answer(request, token_counter=token_counter).package
 
     def sources(self, bands: Sequence[Band] = RECALLED_BANDS) -> list[Source]:

@@ -26,6 +26,7 @@ from standfast.recall.lexical import LexicalController
 from standfast.recall.package import ContextPackage, RecallItem, RecallPackage
 from standfast.recall.phase6 import Phase6Controller, explain, read
 from standfast.recall.request import DroppedForm, MemoryControllerInput, Scoring, TrustFilter
+from standfast.recall.rerankers import HttpReranker, LocalReranker, Reranker, RerankScores, open_reranker
 from standfast.recall.tokens import BpeCounter, EstimatedCounter, TokenCounter
 from standfast.records.filters import Filter, Where
 from standfast.records.requests import RecallRequest
@@ -44,10 +45,12 @@ __all__ = [
     "Explanation",
     "Filter",
     "HttpEmbedder",
+    "HttpReranker",
     "HybridController",
     "JsonlSource",
     "LexicalController",
     "LocalEmbedder",
+    "LocalReranker",
     "MemoryControllerInput",
     "Package",
     "Phase6Controller",
@@ -57,6 +60,8 @@ __all__ = [
     "RecallPackage",
     "RecallRequest",
     "RecordView",
+    "RerankScores",
+    "Reranker",
     "Scoring",
     "Source",
     "StaticEmbedder",
@@ -65,6 +70,7 @@ __all__ = [
     "Where",
     "explain",
     "open_embedder",
+    "open_reranker",
     "read",
     "to_signed_bytes",
 ]

@@ -14,6 +14,7 @@ from standfast.recall.embedders import QueryVector
 from standfast.recall.index.view import LexicalView, ListedView
 from standfast.recall.jsonl import Source
 from standfast.recall.package import ContextPackage, RecallPackage
+from standfast.recall.rerankers import RerankScores
 from standfast.recall.selection import HALF_POINT, DropReason, RankedCandidate, RecordScore, as_number
 from standfast.recall.vectors import VectorView
 from standfast.records.origins import Origin
@@ -27,12 +28,15 @@ Package = ContextPackage | RecallPackage
 
 
 class EmbeddedRequest(RecallRequest, frozen=True, kw_only=True):
-    """A request with the vector of its query, for ``hybrid-v1``.
+    """A request with what models said about it: the vector of its query, and the scores of a reranker.
 
-    A memory makes it; a replay takes the vector from the package.
+    A memory makes it; a replay takes both from the package.
     """
 
     vector: QueryVector | None = None
+    reranking: RerankScores | None = None
+    is_replay: bool = False
+    """Whether models are not to be asked again."""
 
 
 def vector_of(request: RecallRequest) -> QueryVector | None:
@@ -42,7 +46,17 @@ def vector_of(request: RecallRequest) -> QueryVector | None:
 
 def with_vector(request: RecallRequest, vector: QueryVector) -> EmbeddedRequest:
     """The same request with the vector of its query."""
-    return EmbeddedRequest(**msgspec.structs.asdict(request), vector=vector)
+    return EmbeddedRequest(**{**msgspec.structs.asdict(request), "vector": vector})
+
+
+def reranking_of(request: RecallRequest) -> RerankScores | None:
+    """What a reranker said about the best records, if one was asked."""
+    return request.reranking if isinstance(request, EmbeddedRequest) else None
+
+
+def with_reranking(request: RecallRequest, scores: RerankScores) -> EmbeddedRequest:
+    """The same request with the scores of a reranker."""
+    return EmbeddedRequest(**{**msgspec.structs.asdict(request), "reranking": scores})
 
 
 class RecordView:
@@ -177,7 +191,7 @@ class ExplainedMatch:
             ``role`` (the query asks about what the user, or the assistant, said), ``date``, ``trust``, and
             ``ceiling`` (its ceiling, but for age, as a share of the highest).
         parts: What ``hybrid-v1`` added up before boosts: ``lexical``, ``vector``, and the ``similarity`` in
-            percent. Empty for ``lexical-v1``.
+            percent; and ``reranker``, what a reranker said, in millionths. Empty for ``lexical-v1`` alone.
         why: Why it is there, in a word for each reason: ``pinned``, ``words`` (its own text or labels have a
             word of the query), ``meaning`` (its own text is alike, or has a word that means something alike),
             ``neighbours`` (only what stands next to it in the conversation has), ``speaker``, ``date``,

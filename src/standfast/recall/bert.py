@@ -162,12 +162,34 @@ class BertEncoder:
             vectors[batch] = mean_of(self._hidden(ids, mask), mask)
         return vectors
 
-    def _hidden(self, ids: npt.NDArray[np.int64], mask: Floats) -> Floats:
+    @property
+    def is_cross_encoder(self) -> bool:
+        """Whether it says with one number how well two texts belong together."""
+        needed = ("pooler.dense.weight", "classifier.bias", "classifier.weight")
+        return all(name in self._weights for name in needed) and len(self._weights["classifier.bias"]) == 1
+
+    def relevance(self, query: str, texts: Sequence[str]) -> Floats:
+        """How well each text answers a query, by a cross-encoder."""
+        pieces, asked = self.wordpiece, self.wordpiece.ids_of(query)[: self.max_tokens // 2]
+        first = [pieces.first, *asked, pieces.last]
+        room = self.max_tokens - len(first) - 1
+        framed = [[*first, *pieces.ids_of(text)[:room], pieces.last] for text in texts]
+        found = np.zeros(len(framed), dtype=np.float32)
+        for batch in batches(framed):
+            ids, mask = padded([framed[place] for place in batch])
+            types = (np.arange(ids.shape[1]) >= len(first)).astype(np.int64)
+            pooled = np.tanh(self._linear(self._hidden(ids, mask, types)[:, 0], "pooler.dense"))
+            found[batch] = self._linear(pooled, "classifier")[:, 0]
+        return found
+
+    def _hidden(
+        self, ids: npt.NDArray[np.int64], mask: Floats, types: npt.NDArray[np.int64] | int = 0
+    ) -> Floats:
         weights = self._weights
         hidden = weights["embeddings.word_embeddings.weight"][ids]
         hidden = hidden + weights["embeddings.position_embeddings.weight"][: ids.shape[1]]
         hidden = self._normed(
-            hidden + weights["embeddings.token_type_embeddings.weight"][0], "embeddings.LayerNorm"
+            hidden + weights["embeddings.token_type_embeddings.weight"][types], "embeddings.LayerNorm"
         )
         penalty = ((1 - mask) * np.float32(-1e9))[:, None, None, :]
         for layer in range(self._layers):

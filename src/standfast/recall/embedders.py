@@ -337,20 +337,9 @@ class HttpEmbedder:
             "input": [text.strip() or "-" for text in texts],
             "encoding_format": "float",
         }
-        headers = {"Content-Type": "application/json"}
-        if self._api_key:
-            headers["Authorization"] = f"Bearer {self._api_key}"
-        import urllib.error  # noqa: PLC0415  # As slow to import as numpy, and only a server's users need it.
-        import urllib.request  # noqa: PLC0415  # As above.
-
-        request = urllib.request.Request(self._url, json.dumps(body).encode(), headers)  # noqa: S310  # The scheme was checked.
         try:
-            with urllib.request.urlopen(request, timeout=self._timeout_seconds) as reply:  # noqa: S310  # As above.
-                data = json.load(reply)["data"]
+            data = posted_json(self._url, body, self._api_key, self._timeout_seconds)["data"]
             vectors = [one["embedding"] for one in sorted(data, key=lambda one: one["index"])]
-        except urllib.error.HTTPError as error:
-            problem = f"{self._url} answered {error.code}: {error.read(300).decode(errors='replace')}"
-            raise EmbeddingFailed(embedder=identity_of(self), problem=problem) from None
         except (OSError, ValueError, LookupError, TypeError) as error:
             problem = f"{self._url} gave no vectors ({type(error).__name__}: {error})"
             raise EmbeddingFailed(embedder=identity_of(self), problem=problem) from None
@@ -362,6 +351,23 @@ class HttpEmbedder:
             )
             raise EmbeddingFailed(embedder=identity_of(self), problem=problem)
         return vectors
+
+
+def posted_json(url: str, body: dict[str, Any], api_key: str, timeout_seconds: float) -> Any:
+    """What a model's server answers; ``OSError`` or ``ValueError`` if it gives no JSON."""
+    headers = {"Content-Type": "application/json"}
+    if api_key:
+        headers["Authorization"] = f"Bearer {api_key}"
+    import urllib.error  # noqa: PLC0415  # As slow to import as numpy, and only a server's users need it.
+    import urllib.request  # noqa: PLC0415  # As above.
+
+    request = urllib.request.Request(url, json.dumps(body).encode(), headers)  # noqa: S310  # The scheme was checked.
+    try:
+        with urllib.request.urlopen(request, timeout=timeout_seconds) as reply:  # noqa: S310  # As above.
+            return json.load(reply)
+    except urllib.error.HTTPError as error:
+        problem = f"it answered {error.code}: {error.read(300).decode(errors='replace')}"
+        raise OSError(problem) from None
 
 
 STATIC_DIMENSIONS: Final = 128

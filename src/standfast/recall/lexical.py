@@ -11,8 +11,8 @@ its own. ``packing`` makes the package.
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from itertools import pairwise
-from typing import Final
+from itertools import islice, pairwise
+from typing import Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -27,7 +27,7 @@ from standfast.recall.analysis import (
     SpeakerRole,
     words_of,
 )
-from standfast.recall.answers import RecallAnswer, RecordView, vector_of
+from standfast.recall.answers import RecallAnswer, RecordView, reranking_of, vector_of
 from standfast.recall.arrays import Flags, Numbers, SmallNumbers
 from standfast.recall.dates import (
     FULL_FIT,
@@ -48,10 +48,11 @@ from standfast.recall.filters import (
     is_untrusted,
     trust_tenths,
 )
-from standfast.recall.index.view import IndexView, TermScores
+from standfast.recall.index.view import IndexView, LexicalView, TermScores
 from standfast.recall.newest_first import NewestFirst
-from standfast.recall.packing import NAMED_TENTHS, ROLE_TENTHS, SNAPSHOT_BITS, Packing, RankedRow
-from standfast.recall.tokens import BYTES_PER_TOKEN, TokenCounter
+from standfast.recall.packing import NAMED_TENTHS, ROLE_TENTHS, SNAPSHOT_BITS, Packing, RankedRow, excerpt_of
+from standfast.recall.rerankers import RERANKED, RERANKED_TEXT_TOKENS, RerankScores
+from standfast.recall.tokens import BYTES_PER_TOKEN, EstimatedCounter, TokenCounter
 from standfast.recall.word_lists import word_sections
 from standfast.records.requests import RecallRequest
 from standfast.records.timestamps import DAY_MICROSECONDS, MISSING
@@ -481,6 +482,20 @@ class RankedRows:
         return int(is_ranked.sum()) - max(0, untrusted - self._most_untrusted), left_out
 
 
+def _parts_with(
+    said: RerankScores | None, parts: Callable[[int], dict[str, int]], view: IndexView
+) -> Callable[[int], dict[str, int]]:
+    """What a slot's score was added up from, and what a reranker said."""
+    if said is None:
+        return parts
+
+    def with_reranker(slot: int) -> dict[str, int]:
+        score = said.scores.get(view.index.keys_of([int(view.rows[slot])])[0])
+        return parts(slot) | ({} if score is None else {"reranker": score})
+
+    return with_reranker
+
+
 def _ties(scores: Numbers) -> list[tuple[int, int]]:
     """The beginning and end of each run of equal scores."""
     starts = np.flatnonzero(np.append(True, np.diff(scores) != 0))
@@ -497,6 +512,41 @@ def _least_of_best(scores: Numbers, size: int) -> int:
     return max(1, (len(counts) - 1 - int(np.searchsorted(at_least, size))) << shift)
 
 
+def _reranked(rows: Iterator[RankedRow], scores: RerankScores, view: IndexView) -> Iterator[RankedRow]:
+    """Ranked rows, the best of them ordered by a reranker: by points, then how new each is, then record id.
+
+    Trust counts as it does without a reranker.
+    """
+    best = list(islice(rows, RERANKED))
+    numbers = [ranked.row for ranked in best]
+    codes = view.trust_codes(np.array(numbers, dtype=np.int64))
+    percents = trust_tenths(codes) * 10 * ceilings(codes) // FULL_CEILING
+    above = best[0].score >> SNAPSHOT_BITS if best else 0
+    seen, others = [], []
+    for ranked, name, percent in zip(best, view.index.ids_and_keys(numbers), percents.tolist(), strict=True):
+        points = scores.points_of(name[1], above=above, trust_percent=percent)
+        if points is None:
+            others.append(ranked)
+        else:
+            score = points << SNAPSHOT_BITS | ranked.score & ((1 << SNAPSHOT_BITS) - 1)
+            seen.append((-score, name, ranked._replace(score=score)))
+    ordered = [ranked for _, _, ranked in sorted(seen, key=lambda one: one[:2])] + others
+    for rank, ranked in enumerate(ordered, best[0].rank if best else 1):
+        yield ranked._replace(rank=rank)
+    yield from rows
+
+
+class _RankedView(NamedTuple):
+    """A question with the records of a view in their order."""
+
+    query: LexicalQuery
+    lexical: LexicalView
+    scores: SlotScores
+    rows: RankedRows
+    now: int
+    is_small: bool
+
+
 class LexicalController:
     """``lexical-v1`` as a controller.
 
@@ -507,21 +557,8 @@ class LexicalController:
 
     def answer(self, request: RecallRequest, view: RecordView, counter: TokenCounter) -> RecallAnswer:
         """Rank the records of the view, pack the best, and explain the result."""
-        lexical = view.lexical()
+        query, lexical, scores, ranking, now, is_small = self._ranked(request, view)
         index, analyzer = lexical.index, lexical.index.index.analyzer
-        query = LexicalQuery.of(request, analyzer)
-        scores = self.scores(query, request, view, index)
-        now = view.now(request)
-        is_small = index.size_bytes <= SMALL_SCOPE_BUDGETS * BYTES_PER_TOKEN * request.tokens
-        ranking = RankedRows(
-            query,
-            index,
-            scores,
-            choice=Choice.of(request, now),
-            # A question of which nothing can be made ("???") gets the newest, within the share of others.
-            ranks_all=is_small or not scores.totals.any(),
-            most_untrusted=request.max_items,
-        )
         packing = Packing(
             request,
             scores.weights,
@@ -532,15 +569,54 @@ class LexicalController:
             scope_bytes=index.size_bytes,
             bounds_others=not is_small,
             asks_for_then=bool(query.dates),
-            parts=scores.parts,
+            parts=_parts_with(reranking_of(request), scores.parts, index),
             focus=scores.focus,
         )
         packing.pin(ranking.pinned(), lexical.read)
         newest_first = NewestFirst(index, ranking.rows_at, lexical.read, analyzer)
         rows = ranking.ordered(len(packing.pinned) + 1, packing.pinned)
+        if (said := reranking_of(request)) is not None:
+            rows = _reranked(rows, said, index)
         packing.take(newest_first.ordered(rows, frozenset(packing.pinned)), newest_first.read)
         package = packing.package(self.version, ranking.matched)
         return RecallAnswer(package, lambda: packing.explanation(query.terms, *ranking.counts()))
+
+    def _ranked(self, request: RecallRequest, view: RecordView) -> _RankedView:
+        lexical = view.lexical()
+        index = lexical.index
+        query = LexicalQuery.of(request, index.index.analyzer)
+        scores, now = self.scores(query, request, view, index), view.now(request)
+        is_small = index.size_bytes <= SMALL_SCOPE_BUDGETS * BYTES_PER_TOKEN * request.tokens
+        rows = RankedRows(
+            query,
+            index,
+            scores,
+            choice=Choice.of(request, now),
+            # A question of which nothing can be made ("???") gets the newest, within the share of others.
+            ranks_all=is_small or not scores.totals.any(),
+            most_untrusted=request.max_items,
+        )
+        return _RankedView(query, lexical, scores, rows, now, is_small)
+
+    def best_texts(self, request: RecallRequest, view: RecordView) -> dict[str, str]:
+        """The texts of the best records, by key, for a reranker: who speaks, and the best sentences."""
+        _, lexical, scores, ranking, _, _ = self._ranked(request, view)
+        best = list(islice(ranking.ordered(), RERANKED))
+        rows = [ranked.row for ranked in best]
+        texts: dict[str, str] = {}
+        keys = lexical.index.index.keys_of(rows)
+        for ranked, key, found in zip(best, keys, lexical.read(rows), strict=True):
+            if found is not None:
+                text = excerpt_of(
+                    found[1].text,
+                    scores.weights,
+                    lexical.index.index.analyzer,
+                    EstimatedCounter().count,
+                    RERANKED_TEXT_TOKENS,
+                    focus=scores.focus(ranked.slot, found[1].text),
+                )
+                texts[key] = f"{found[1].speaker}: {text}" if found[1].speaker else text
+        return texts
 
     def scores(
         self,

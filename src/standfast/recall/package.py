@@ -24,6 +24,7 @@ from standfast.limits import MAX_PACKAGE_BYTES
 from standfast.recall.embedders import QueryVector
 from standfast.recall.filters import UNREVIEWED_VERDICTS
 from standfast.recall.request import CONTROLLER_VERSION, MemoryControllerInput, normal_text
+from standfast.recall.rerankers import RerankScores
 from standfast.recall.selection import ESTIMATOR, Fit, FittedExcerpt, as_number, per_item_tokens
 from standfast.recall.tokens import TokenCounter
 from standfast.records.canon import canonical_bytes, fingerprint_of_bytes
@@ -310,6 +311,8 @@ class PackageRequest(Value, frozen=True, kw_only=True):
     include_unreviewed: bool = False
     vector: QueryVector | None = None
     """The query's vector, if the controller uses one."""
+    reranking: RerankScores | None = None
+    """What a reranker said about the best records, if one was asked."""
 
 
 class RecallItem(Value, frozen=True, kw_only=True):
@@ -410,8 +413,9 @@ class RecallPackage(SealedPackage, frozen=True, kw_only=True):
         plain = super().as_json()
         if not self.advice:
             del plain["advice"]
-        if self.request.vector is None:
-            del plain["request"]["vector"]
+        for name in ("vector", "reranking"):
+            if plain["request"][name] is None:
+                del plain["request"][name]
         for name in ("bands", "scopes"):
             plain["request"][name] = list(plain["request"][name])
         plain["items"] = plain_items(plain["items"])

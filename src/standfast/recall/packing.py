@@ -14,7 +14,7 @@ from typing import Final, NamedTuple
 import msgspec
 
 from standfast.recall.analysis import Analyzer, IndexedRecord, sentences_of, words_of
-from standfast.recall.answers import Ceiling, ExplainedMatch, Explanation, vector_of
+from standfast.recall.answers import Ceiling, ExplainedMatch, Explanation, reranking_of, vector_of
 from standfast.recall.candidates import Candidate
 from standfast.recall.dates import day_of, spoken_dates
 from standfast.recall.filters import (
@@ -366,6 +366,7 @@ class Packing:
             now_utc=request.now_utc,
             include_unreviewed=request.include_unreviewed,
             vector=vector_of(request),
+            reranking=reranking_of(request),
         )
         while True:
             for one in self._taken:
