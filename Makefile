@@ -51,6 +51,7 @@ check: $(VENV)/dev.ok docs      ## Format, lint, types, import contracts, workfl
 	@$(BIN)/check-jsonschema --quiet --builtin-schema vendor.github-workflows .github/workflows/*.yml
 	@$(BIN)/check-jsonschema --quiet --builtin-schema vendor.github-issue-forms .github/ISSUE_TEMPLATE/bug.yml .github/ISSUE_TEMPLATE/idea.yml
 	@$(BIN)/check-jsonschema --quiet --builtin-schema vendor.citation-file-format CITATION.cff
+	@$(BIN)/check-jsonschema --quiet --builtin-schema vendor.compose-spec deploy/compose.yaml
 	@$(BIN)/python -m pytest -q tests/project
 
 format: $(VENV)/dev.ok          ## Format the code and mend what lint can mend.

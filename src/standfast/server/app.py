@@ -42,7 +42,7 @@ from standfast.server.edge.admission import CallQueues
 from standfast.server.edge.context import ApiContext
 from standfast.server.edge.middleware import LOOPBACK_HOSTS, EdgeMiddleware, without_port
 from standfast.server.edge.problems import INTERNAL_ERROR, plain_problem
-from standfast.server.http.api import HttpApi
+from standfast.server.http.api import DOCS_PATH, HttpApi
 from standfast.server.operations.gateway import Gateway
 from standfast.server.operations.telemetry import CallTracer
 from standfast.server.settings import ServerSettings
@@ -353,6 +353,7 @@ def build_app(
     queues: CallQueues | None = None,
     parts: Sequence[RoutesOf] = (),
     lifespans: Sequence[Lifespan] = (),
+    home_path: str = DOCS_PATH,
 ) -> EdgeMiddleware:
     """Build the application with the API and further parts.
 
@@ -361,9 +362,10 @@ def build_app(
         trusted_proxies: Addresses or networks whose ``X-Forwarded-For`` says where a request came from.
         parts: Make the routes of further parts.
         lifespans: Context managers that are entered for as long as the application runs.
+        home_path: Where a browser is sent that asks for no path.
     """
     context = ApiContext(gateway, tracer=tracer, queues=queues)
-    api = HttpApi(context)
+    api = HttpApi(context, home_path=home_path)
 
     @asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncIterator[None]:
@@ -432,6 +434,7 @@ def build_full_app(
         queues=queues,
         parts=parts,
         lifespans=lifespans,
+        home_path="/console" if "/console" in paths else DOCS_PATH,
     )
     return app, paths
 

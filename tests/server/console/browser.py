@@ -11,6 +11,7 @@ import uvicorn
 from playwright.sync_api import Browser, Page, sync_playwright
 
 from standfast.server.app import server_config
+from standfast.server.edge.middleware import EdgeMiddleware
 from tests.server.console.sample_server import SampleServer
 from tests.servers.process import LOOPBACK
 
@@ -39,8 +40,14 @@ def browser() -> Iterator[Browser]:
 @contextmanager
 def serving(harness: SampleServer) -> Iterator[str]:
     """Serve the sample server in a thread; yields its address."""
+    with serving_app(harness.app()) as address:
+        yield address
+
+
+@contextmanager
+def serving_app(app: EdgeMiddleware) -> Iterator[str]:
+    """Serve an application in a thread; yields its address."""
     with socket.create_server((LOOPBACK, 0)) as bound:
-        app = harness.app()
         server = uvicorn.Server(server_config(app))
         thread = threading.Thread(target=lambda: server.run(sockets=[bound]), daemon=True)
         thread.start()

@@ -12,7 +12,7 @@ from urllib.parse import parse_qsl
 
 import msgspec
 from starlette.requests import ClientDisconnect, Request
-from starlette.responses import JSONResponse, Response
+from starlette.responses import JSONResponse, RedirectResponse, Response
 from starlette.routing import BaseRoute, Route
 from starlette.types import Receive, Scope, Send
 
@@ -49,14 +49,20 @@ _MAX_QUERY_FIELDS: Final = 20
 _REQUEST_KEY: Final = re.compile(f"[!-~]{{1,{MAX_NAME_CHARS}}}")
 _INTEGER: Final = re.compile("0|-?[1-9][0-9]{0,15}")
 _VERSION: Final = re.compile('"(0|[1-9][0-9]{0,14})"')
+DOCS_PATH: Final = "/docs"
 Handler = Callable[[Request], Awaitable[Response]]
 
 
 class HttpApi:
-    """The routes of the API, and the runs that clients hold open."""
+    """The routes of the API, and the runs that clients hold open.
 
-    def __init__(self, context: ApiContext) -> None:
+    Args:
+        home_path: Where a browser is sent that asks for no path.
+    """
+
+    def __init__(self, context: ApiContext, *, home_path: str = DOCS_PATH) -> None:
         self._context = context
+        self._home_path = home_path
         self.runs = OpenRuns(context.gateway)
         self._events = EventStreams(context, interface="http")
 
@@ -73,10 +79,11 @@ class HttpApi:
         for endpoint in ENDPOINTS:
             by_path.setdefault(endpoint.path, {})[endpoint.method] = endpoint
         plain: dict[str, Handler] = {
+            "/": self._home,
             "/healthz": self._healthz,
             "/readyz": self._readyz,
             "/openapi.json": self._openapi,
-            "/docs": self._docs,
+            DOCS_PATH: self._docs,
             "/metrics": self._metrics,
             EVENTS_PATH: self._stream_events,
         }
@@ -140,6 +147,9 @@ class HttpApi:
         if endpoint.takes_version:
             values["if_version"] = _version(request)
         return {name: values[name] for name in endpoint.parameters}
+
+    async def _home(self, _: Request) -> Response:
+        return RedirectResponse(self._home_path)
 
     async def _healthz(self, _: Request) -> Response:
         return JSONResponse({"status": "alive"})

@@ -1,7 +1,11 @@
-"""The page at ``/docs``: the OpenAPI document for people. It has no script and loads nothing."""
+"""The page at ``/docs``: the OpenAPI document for people, and a form for each call.
+
+It loads nothing, and its script calls this server only. The key stays in the field that it is typed into.
+"""
 
 import base64
 import hashlib
+import json
 import re
 from collections.abc import Sequence
 from functools import cache
@@ -22,6 +26,8 @@ code, pre { font: .9rem/1.4 ui-monospace, monospace; }
 pre { overflow-x: auto; padding: .5rem; border: 1px solid; }
 summary { cursor: pointer; padding: .4rem 0; }
 section { margin: 1.5rem 0; }
+form { margin: 1rem 0; } label { display: block; } input, textarea { font: inherit; width: 100%; box-sizing: border-box; }
+textarea { font-family: ui-monospace, monospace; min-height: 7rem; } output { display: block; white-space: pre-wrap; font-family: ui-monospace, monospace; }
 table { border-collapse: collapse; width: 100%; }
 th, td { text-align: left; vertical-align: top; padding: .2rem .6rem .2rem 0; border-bottom: 1px solid; }
 @media (max-width: 40rem) {
@@ -29,9 +35,39 @@ th, td { text-align: left; vertical-align: top; padding: .2rem .6rem .2rem 0; bo
   th, td { display: block; border: 0; padding: 0; }
 }
 """.strip()  # noqa: E501  # A style sheet.
-_STYLE_HASH: Final = base64.b64encode(hashlib.sha256(_STYLE.encode()).digest()).decode()
+_SCRIPT: Final = """
+const key = document.getElementById("the-key");
+for (const form of document.forms) form.addEventListener("submit", async event => {
+  event.preventDefault();
+  const shown = form.querySelector("output"), data = new FormData(form), query = new URLSearchParams();
+  let path = form.dataset.path;
+  const headers = {"Authorization": "Bearer " + key.value};
+  for (const field of form.querySelectorAll("input")) {
+    const value = data.get(field.name);
+    if (field.dataset.in === "path") path = path.replace("{" + field.name + "}", encodeURIComponent(value));
+    else if (value && field.dataset.in === "query") query.append(field.name, value);
+    else if (value) headers[field.name] = value;
+  }
+  const options = {method: form.dataset.method, headers, credentials: "omit"};
+  if (data.has("body")) { options.body = data.get("body"); headers["Content-Type"] = "application/json"; }
+  shown.textContent = "…";
+  try {
+    const answer = await fetch(path + (query.size ? "?" + query : ""), options), text = await answer.text();
+    let body = text;
+    try { body = JSON.stringify(JSON.parse(text), null, 2); } catch {}
+    shown.textContent = answer.status + " " + answer.statusText + "\\n" + body;
+  } catch (error) { shown.textContent = String(error); }
+});
+""".strip()
+
+
+def _digest(text: str) -> str:
+    return base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
+
+
 _POLICY: Final = (
-    f"default-src 'none'; style-src 'sha256-{_STYLE_HASH}'; frame-ancestors 'none'; base-uri 'none'"
+    f"default-src 'none'; style-src 'sha256-{_digest(_STYLE)}'; script-src 'sha256-{_digest(_SCRIPT)}'; "
+    "connect-src 'self'; form-action 'none'; frame-ancestors 'none'; base-uri 'none'"
 )
 _COVERAGE: Final = {
     KeyScope.NAMESPACE: "a key for the namespace",
@@ -49,7 +85,11 @@ def docs_response() -> Response:
 def docs_page() -> str:
     """The page, generated from the table of endpoints and the OpenAPI document."""
     document = openapi_document()
-    operations = "\n".join(_operation(one, document) for one in ENDPOINTS)
+    operations = "\n".join(
+        f"<h3>{escape(tag)}</h3>\n"
+        + "\n".join(_operation(one, document) for one in ENDPOINTS if one.tag == tag)
+        for tag in dict.fromkeys(one.tag for one in ENDPOINTS)
+    )
     schemas = "\n".join(_schema(name, one) for name, one in sorted(document["components"]["schemas"].items()))
     info = document["info"]
     return f"""<!doctype html>
@@ -65,6 +105,8 @@ def docs_page() -> str:
 <h1>{escape(info["title"])} API {escape(info["version"])}</h1>
 <p>{_prose(info["description"])} Send your key as <code>Authorization: Bearer sf_…</code>.
 Programs read <a href="/openapi.json">/openapi.json</a>.</p>
+<p><label for="the-key">Key, to try calls from this page; it is not stored</label>
+<input id="the-key" type="password" autocomplete="off"></p>
 <section>
 <h2>Operations</h2>
 {operations}
@@ -74,6 +116,7 @@ Programs read <a href="/openapi.json">/openapi.json</a>.</p>
 {schemas}
 </section>
 </main>
+<script>{_SCRIPT}</script>
 </body>
 </html>
 """
@@ -95,9 +138,27 @@ def _operation(one: Endpoint, document: dict[str, Any]) -> str:
     parts += [
         f"<p>Response {one.status}: {_link(one.response.__name__)}</p>",
         f"<pre>{escape(_curl(one))}</pre>",
+        _form(one, operation),
     ]
     title = f"<code>{one.method} {escape(one.path)}</code> {_prose(one.summary)}"
     return f'<details id="{one.name}"><summary>{title}</summary>\n{"".join(parts)}\n</details>'
+
+
+def _form(one: Endpoint, operation: dict[str, Any]) -> str:
+    """The fields of a call, and a button that makes it."""
+    fields = []
+    for item in operation["parameters"]:
+        name = escape(item["name"])
+        given = ' value="default"' if item["name"] == "namespace" else ""
+        required = " required" if item["required"] else ""
+        fields.append(f'<label>{name} <input name="{name}" data-in="{item["in"]}"{given}{required}></label>')
+    if one.has_body:
+        example = escape(json.dumps(one.example or {}, indent=2, ensure_ascii=False))
+        fields.append(f'<label>body <textarea name="body">{example}</textarea></label>')
+    return (
+        f'<form data-method="{one.method}" data-path="{escape(one.path)}">{"".join(fields)}'
+        f"<button>Call {one.name.replace('_', ' ')}</button><output></output></form>"
+    )
 
 
 def _curl(one: Endpoint) -> str:

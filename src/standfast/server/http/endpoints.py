@@ -8,7 +8,7 @@ gateway.
 import inspect
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Final, get_type_hints
+from typing import Any, Final, get_type_hints
 
 from standfast.optimize.prompts.overrides import PromptOverride
 from standfast.records.vocabulary import Value
@@ -40,6 +40,49 @@ PARAMETERS: Final = INPUTS | {
 _IN: Final = "/v1/namespaces/{namespace}"
 _RUN: Final = f"{_IN}/runs/{{run_id}}"
 _PROMPT: Final = "/v1/prompts/{ns}/{prompt_key}"
+
+
+_TAG_OF_PLACE: Final = {
+    "add": "Conversations",
+    "session": "Conversations",
+    "sessions": "Conversations",
+    "runs": "Runs",
+    "proposals": "Governance",
+    "retention": "Governance",
+    "refusals": "Governance",
+    "ledger": "Ledger",
+    "verify": "Ledger",
+    "namespaces": "Keys and namespaces",
+    "keys": "Keys and namespaces",
+    "traces": "Evaluation",
+    "bench": "Evaluation",
+    "prompts": "Evaluation",
+}
+_FACT: Final = {
+    "text": "Ada prefers answers in German.",
+    "scope": "user/ada",
+    "source": {"kind": "user", "id": "ada"},
+}
+_QUESTION: Final = {"query": "How should I answer Ada?", "scopes": ["user/ada"], "tokens": 500}
+EXAMPLES: Final[dict[str, dict[str, Any]]] = {
+    "remember": _FACT,
+    "remember_in_run": _FACT,
+    "remember_batch": {"items": [_FACT]},
+    "recall": _QUESTION,
+    "recall_in_run": _QUESTION,
+    "recall_batch": {"items": [_QUESTION]},
+    "add": {
+        "messages": [{"role": "user", "content": "I moved to Cork."}],
+        "scope": "user/ada",
+        "session": "2026-11-18",
+    },
+    "forget": {"subject": "preference/language", "reason": "asked to", "scope": "user/ada"},
+    "forget_in_run": {"subject": "preference/language", "reason": "asked to", "scope": "user/ada"},
+    "open_run": {"workflow": "triage", "mode": "buffered_write", "scope": "user/ada"},
+    "record_in_run": {"output": {"type": "text", "sections": []}},
+    "create_key": {"name": "triage-bot", "role": "agent", "namespaces": ["default"]},
+}
+"""Bodies that can be sent as they are."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,6 +135,17 @@ class Endpoint:
     def has_body(self) -> bool:
         """Whether the request has a JSON body."""
         return "body" in self.parameters
+
+    @property
+    def tag(self) -> str:
+        """The group of operations that it belongs to."""
+        place = self.path.removeprefix(_IN).removeprefix("/v1").split("/")[1]
+        return _TAG_OF_PLACE.get(place, "Memory")
+
+    @property
+    def example(self) -> dict[str, Any] | None:
+        """A body that can be sent as it is."""
+        return EXAMPLES.get(self.name)
 
     @property
     def reads(self) -> bool:

@@ -44,12 +44,14 @@ def openapi_document() -> dict[str, Any]:
             "securitySchemes": {"key": {"type": "http", "scheme": "bearer"}},
         },
         "security": [{"key": []}],
+        "tags": [{"name": name} for name in dict.fromkeys(one.tag for one in ENDPOINTS)],
     }
 
 
 def _operation(one: Endpoint, components: dict[str, Any]) -> dict[str, Any]:
     operation: dict[str, Any] = {
         "operationId": one.name,
+        "tags": [one.tag],
         "summary": one.summary,
         "parameters": [*_in_path(one), *_in_query(one, components), *_in_headers(one)],
         "responses": {
@@ -60,9 +62,14 @@ def _operation(one: Endpoint, components: dict[str, Any]) -> dict[str, Any]:
     if one.has_body:
         operation["requestBody"] = {
             "required": True,
-            "content": {"application/json": {"schema": _ref(one.request)}},
+            "content": {"application/json": _content(one)},
         }
     return operation
+
+
+def _content(one: Endpoint) -> dict[str, Any]:
+    example = {} if one.example is None else {"example": one.example}
+    return {"schema": _ref(one.request), **example}
 
 
 def _in_path(one: Endpoint) -> list[dict[str, Any]]:
@@ -132,6 +139,7 @@ def events_operation(problems: dict[str, Any]) -> dict[str, Any]:
     description = "The id of the last event that was received; without it, only later events are sent."
     return {
         "operationId": "events",
+        "tags": ["Ledger"],
         "summary": "Follow commits, proposals and refusals as server-sent events.",
         "parameters": [
             {
