@@ -19,9 +19,9 @@ from standfast.clock import CountedIds, SystemClock
 from standfast.govern.admission import JudgedRecord
 from standfast.ledger.chain import Entry, Tip, extend
 from standfast.ledger.checkpoint import Checkpoint
-from standfast.ledger.notary import problems_of_ledger
 from standfast.ledger.note import SigningKey, open_note
 from standfast.ledger.tree import Tree
+from standfast.ledger.witness import problems_of_ledger
 from standfast.memory import Memory, Run
 from standfast.memory import run as run_module
 from standfast.memory.commit_plan import plan_commit

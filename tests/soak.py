@@ -280,7 +280,7 @@ def _check_alone(folder: Path, url: str, done: Counter[str], workers: list[str])
     if "://" in url or done["rounds"] % 3 or done["commits"] > RESTORED_COMMITS:
         return
     backup = folder / "restored-from.db"
-    for suffix in ("", "-wal", "-shm", "-head"):
+    for suffix in ("", "-wal", "-shm", "-files/head"):
         Path(f"{backup}{suffix}").unlink(missing_ok=True)
     source, target = open_store(url, create=False), open_store(str(backup), create=True)
     before = len(restorations_of(source))
@@ -288,11 +288,11 @@ def _check_alone(folder: Path, url: str, done: Counter[str], workers: list[str])
     source.close()
     target.close()
     aside = restore_copy(str(backup), url, replace=True)
-    for suffix in ("", "-wal", "-shm", "-head"):
+    for suffix in ("", "-wal", "-shm", "-files/head"):
         Path(f"{aside}{suffix}").unlink(missing_ok=True)
 
     def notary_of(store: Store) -> Notary | None:
-        return Notary.for_store(url, store.entries, store.branches)
+        return Notary.for_store(url, store.entries, store.branches, store.announce_key)
 
     accept_restored(url, reason="the soak", notary_of=notary_of)
     _verify(url, done)

@@ -3,6 +3,7 @@
 import json
 import os
 import pty
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -269,21 +270,25 @@ def test_verify_prints_what_it_verified() -> None:
     propose()
     text, answer = call("verify"), answer_of("verify")
 
-    log = KeyFile(Path("standfast.db-log.key"), name=log_name(Path("standfast.db"))).load().name
-    vouched = f"Entry 2, the newest, is covered by a checkpoint that {log} signed."
-    assert text.output == f"{vouched}\nstandfast.db: 1 snapshots and 2 ledger entries verified\n"
+    log = KeyFile(Path("standfast.db-files/log.key"), name=log_name(Path("standfast.db"))).load().name
+    vouched = f"Entry 3, the newest, is covered by a checkpoint that {log} signed."
+    assert text.output == f"Sound. {vouched}\nstandfast.db: 1 snapshots and 3 ledger entries verified\n"
     assert answer == {
         "store": "standfast.db",
+        "state": "sound",
         "snapshots": 1,
-        "entries": 2,
+        "entries": 3,
         "problems": [],
+        "notices": [],
         "restored": [],
         "tail": {
-            "newest_seq": 2,
-            "opened_seq": 2,
-            "signed_seq": 2,
+            "newest_seq": 3,
+            "signed_seq": 3,
             "signed_by": log,
-            "acknowledged_seq": 2,
+            "acknowledged_seq": 3,
+            "unsigned_since": "",
+            "unsigned_seconds": 0.0,
+            "unsigned_entries": 0,
             "summary": vouched,
         },
     }
@@ -292,30 +297,27 @@ def test_verify_prints_what_it_verified() -> None:
 def test_verify_fails_when_nothing_vouches_for_the_newest_entry() -> None:
     propose()
     kept = Path("kept.checkpoints")
-    kept.write_bytes(Path("standfast.db-log.checkpoints").read_bytes())
-    key = Path("standfast.db-log.pub").read_text(encoding="ascii").strip()
+    kept.write_bytes(Path("standfast.db-files/checkpoints").read_bytes())
+    key = Path("standfast.db-files/log.pub").read_text(encoding="ascii").strip()
     Path("standfast.db").unlink()
-    for name in filter(Path.is_file, Path().glob("standfast.db-*")):
-        name.unlink()
+    shutil.rmtree("standfast.db-files")
     with Memory.open("standfast.db") as memory:  # The attacker's own chain, as long as ours.
         memory.remember("Refunds need nobody.", source=HANDBOOK, agent="attacker")
-    for name in filter(Path.is_file, Path().glob("standfast.db-*")):
-        name.unlink()
+    shutil.rmtree("standfast.db-files")
     bare = call("verify")
     against = call("verify", "--checkpoints", "kept.checkpoints", "--public-key", key)
 
     assert (bare.exit_code, against.exit_code) == (1, 1)
-    assert "Nothing vouches for entry 2, the newest when the store was opened." in bare.output
+    assert "its checkpoints are missing, so a rewritten end would not show" in bare.output
     assert "run: standfast verify --checkpoints FILE" in bare.output
-    assert "✗ kept checkpoint 1: a signed checkpoint of 2 entries has another root" in against.output
+    assert "✗ kept checkpoint 1: a signed checkpoint of 3 entries has another root" in against.output
 
 
 def test_checkpoints_that_were_kept_vouch_for_a_store_whose_files_are_lost() -> None:
     propose()
-    Path("kept.checkpoints").write_bytes(Path("standfast.db-log.checkpoints").read_bytes())
-    Path("kept.pub").write_bytes(Path("standfast.db-log.pub").read_bytes())
-    for name in filter(Path.is_file, Path().glob("standfast.db-*")):
-        name.unlink()
+    Path("kept.checkpoints").write_bytes(Path("standfast.db-files/checkpoints").read_bytes())
+    Path("kept.pub").write_bytes(Path("standfast.db-files/log.pub").read_bytes())
+    shutil.rmtree("standfast.db-files")
     verified = call("verify", "--checkpoints", "kept.checkpoints", "--public-key", "kept.pub")
     empty = Path("empty")
     empty.write_text("", encoding="ascii")
@@ -325,13 +327,14 @@ def test_checkpoints_that_were_kept_vouch_for_a_store_whose_files_are_lost() -> 
     assert call("verify", "--checkpoints", "empty", "--public-key", "kept.pub").exit_code == 2
 
 
-def test_the_head_file_vouches_for_what_a_killed_process_left_unsigned() -> None:
+def test_what_a_killed_process_left_unsigned_is_a_warning_with_an_exit_code_of_its_own() -> None:
     with Memory.open("standfast.db", notary=None) as memory:
         memory.remember("EU refunds take 14 days.", source=HANDBOOK)
     verified = call("verify")
 
-    assert verified.exit_code == 0, verified.output
-    assert "is covered by the store's head file only" in verified.output
+    assert verified.exit_code == 3, verified.output
+    assert "Unsigned tail: 2 entries are not covered by a signed checkpoint since" in verified.output
+    assert "✗" not in verified.output
 
 
 def test_an_empty_store_needs_no_witness() -> None:
@@ -365,9 +368,11 @@ def test_verify_reports_a_file_that_was_rolled_back() -> None:
 
     assert call("verify").exit_code == 1
     assert "was acknowledged and is missing" in call("verify").output
-    Path("standfast.db-head").unlink()
+    Path("standfast.db-files/head").unlink()
     assert call("verify").exit_code == 1
-    assert "a signed checkpoint covers 4 entries" in call("verify").output
+    told = call("verify").output
+    assert "a signed checkpoint covers 5 entries" in told
+    assert "is covered by a checkpoint" not in told
 
 
 def test_a_receipt_is_checked_offline_with_the_public_key_alone(tmp_path: Path) -> None:
@@ -376,7 +381,7 @@ def test_a_receipt_is_checked_offline_with_the_public_key_alone(tmp_path: Path) 
     elsewhere = tmp_path / "elsewhere"
     elsewhere.mkdir()
     (elsewhere / "receipt.json").write_text(printed, encoding="utf-8")
-    key = Path("standfast.db-log.pub").read_text(encoding="ascii").strip()
+    key = Path("standfast.db-files/log.pub").read_text(encoding="ascii").strip()
     (elsewhere / "log.pub").write_text(key + "\n", encoding="ascii")
     os.chdir(elsewhere)
 
@@ -395,7 +400,7 @@ def test_a_receipt_that_proves_nothing_exits_with_1() -> None:
         {"entry": good["entry"].replace("SEAL", "VOID")},
         {"leaf_index": 1},
         {"inclusion_proof": []},
-        {"checkpoint": good["checkpoint"].replace("\n2\n", "\n3\n"), "tree_size": 3},
+        {"checkpoint": good["checkpoint"].replace("\n3\n", "\n4\n"), "tree_size": 4},
     )
     for changed in changes:
         Path("receipt.json").write_text(json.dumps(good | changed), encoding="utf-8")
@@ -410,7 +415,7 @@ def test_a_missing_entry_or_key_is_reported() -> None:
     Path("receipt.json").write_text("{}", encoding="utf-8")
     Path("good.json").write_text(call("receipt", "2").output, encoding="utf-8")
 
-    assert "the ledger has entries 1 to 2, not 3" in call("receipt", "3").stderr
+    assert "the ledger has entries 1 to 3, not 4" in call("receipt", "4").stderr
     assert call("receipt", "0").exit_code == 2
     assert refused("verify", "--receipt", "receipt.json") == "invalid_value"
     assert refused("verify", "--receipt", "good.json", "--public-key", "nowhere.pub") == "invalid_value"
@@ -445,7 +450,7 @@ def test_propose_approve_receipt_and_verify_work_as_separate_processes() -> None
     Path("receipt.json").write_text(run("receipt", str(seq)).stdout, encoding="utf-8")
 
     assert run("verify", "--receipt", "receipt.json").returncode == 0
-    assert run("verify").stdout.endswith("standfast.db: 2 snapshots and 4 ledger entries verified\n")
+    assert run("verify").stdout.endswith("standfast.db: 2 snapshots and 5 ledger entries verified\n")
 
 
 def _typed(words: list[str], answer: str) -> Iterator[str]:

@@ -39,7 +39,7 @@ def test_settings_reach_the_memory() -> None:
         assert not memory.traces.only_named_runs
     with open_memory(Settings(store="agent.db"), create=False) as memory:
         assert memory.traces is not None
-        assert memory.traces.path == Path("agent.db-traces")
+        assert memory.traces.path == Path("agent.db-files/traces")
         assert memory.traces.only_named_runs
     with open_memory(Settings(store="agent.db", traces="off"), create=False) as memory:
         assert memory.traces is None

@@ -32,6 +32,8 @@ MESSAGES_PER_COMMIT: Final = 500
 
 # Forgetting everything of a scope or a source.
 ERASED_ROWS_PER_COMMIT: Final = 2_000
+DEFAULT_SIGNED_ENTRIES: Final = 1_000
+DEFAULT_SIGNED_SECONDS: Final = 10.0
 MAX_LISTED_LAW: Final = 1_000
 
 # Scopes and the caller's own fields of a record.
@@ -193,6 +195,7 @@ MAX_QUERY_TERMS: Final = 1_024
 """Recall ranks by the first so many different terms of a query, so that no query costs without bound."""
 MAX_STATEMENT_MINUTES: Final = 1_440
 MAX_SHOWN_PROBLEMS: Final = 1_000
+MAX_SHOWN_NOTICES: Final = 100
 MAX_NAMESPACES_HELD: Final = 256
 MAX_METRIC_NAMESPACES: Final = 100
 MAX_KEY_NAMESPACES: Final = 100

@@ -13,13 +13,20 @@ of the section ``[bench]`` is ``STANDFAST_BENCH_RESULTS`` in the environment; se
 
 import os
 from collections.abc import Mapping
+from math import inf
 from typing import Any, Final, Literal, NoReturn, Self, TypeVar
 
 import msgspec
 
 from standfast.errors import InvalidSettings, InvalidValue, UnknownPolicy
 from standfast.extensions import extensions, part_at
-from standfast.limits import DEFAULT_TRACES_BYTES, MAX_TRACE_BYTES, MIN_TRACE_RETENTION_DAYS
+from standfast.limits import (
+    DEFAULT_SIGNED_ENTRIES,
+    DEFAULT_SIGNED_SECONDS,
+    DEFAULT_TRACES_BYTES,
+    MAX_TRACE_BYTES,
+    MIN_TRACE_RETENTION_DAYS,
+)
 from standfast.records.origins import Origin, origin_table
 from standfast.records.vocabulary import Band, CommitPolicy, VisibilityMode
 
@@ -108,19 +115,25 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     log_key: str = ""
     """Private key file that signs the ledger's checkpoints.
 
-    Empty: ``<store>-log.key``, or in ``standfast-log`` for a server.
+    Empty: ``log.key`` among the store's side files.
     """
 
     checkpoints: str = ""
     """File of the signed checkpoints.
 
-    Empty: ``<store>-log.checkpoints``, or in ``standfast-log`` for a server.
+    Empty: ``checkpoints`` among the store's side files.
     """
+
+    signed_entries: int = DEFAULT_SIGNED_ENTRIES
+    """The ledger's head is signed as soon as so many entries are not covered by a checkpoint."""
+
+    signed_seconds: float = DEFAULT_SIGNED_SECONDS
+    """The ledger's head is signed so many seconds after the first entry that no checkpoint covers."""
 
     traces: str = ""
     """Folder for the traces of runs and calls.
 
-    Empty: those of runs, in ``<store>-traces`` or, for a server, ``standfast-traces``; ``off``: none.
+    Empty: those of runs, among the store's side files; ``off``: none.
     """
 
     traces_max_bytes: int = DEFAULT_TRACES_BYTES
@@ -201,6 +214,10 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
             refuse("trace_retention_days", f"traces are kept for at least {MIN_TRACE_RETENTION_DAYS} days")
         if self.traces_max_bytes < MAX_TRACE_BYTES:
             refuse("traces_max_bytes", f"it must hold at least one trace of {MAX_TRACE_BYTES} bytes")
+        if self.signed_entries < 1:
+            refuse("signed_entries", "it must be 1 or more")
+        if not 0 < self.signed_seconds < inf:
+            refuse("signed_seconds", "it must be a number of seconds above 0")
         self._check_bands()
         self._check_floors()
         self._check_languages()

@@ -25,10 +25,18 @@ if TYPE_CHECKING:
     from standfast.govern.judge.model_floor import Guard
 
 
-def open_memory(settings: Settings, *, create: bool) -> Memory:
-    """Open the memory that the settings describe. ``create`` makes the store if it does not exist."""
+def open_memory(settings: Settings, *, create: bool, sign: bool = True) -> Memory:
+    """Open the memory that the settings describe.
+
+    Args:
+        create: Makes the store if it does not exist.
+        sign: Whether the ledger is signed while the memory is open.
+    """
     store = open_store(settings.store, create=create)
-    return memory_in(settings, store, settings.namespace, notary=notary_of(settings, store))
+    memory = memory_in(settings, store, settings.namespace, notary=notary_of(settings, store))
+    if sign:
+        memory.ledger.start_signing()
+    return memory
 
 
 def memory_in(settings: Settings, store: Store, namespace: str, *, notary: Notary | None = None) -> Memory:
@@ -148,11 +156,18 @@ def budgets_of(settings: Settings) -> list[BandBudget]:
 def notary_of(settings: Settings, store: Store) -> Notary | None:
     """The notary that signs a store's checkpoints.
 
-    Its files are named by the settings. Otherwise they lie next to a store's file, or in the folder
-    ``standfast-log`` for a store on a server. A store in memory has no notary.
+    Its files are named by the settings. Otherwise they are among the store's side files. A store in memory
+    has no notary.
     """
     if not settings.log_key and not settings.checkpoints:
-        return Notary.for_store(settings.store, store.entries, store.branches)
+        return Notary.for_store(
+            settings.store,
+            store.entries,
+            store.branches,
+            store.announce_key,
+            every_entries=settings.signed_entries,
+            every_seconds=settings.signed_seconds,
+        )
     if not settings.log_key or not settings.checkpoints:
         raise InvalidSettings(
             name="log_key" if settings.log_key else "checkpoints",
@@ -165,6 +180,9 @@ def notary_of(settings: Settings, store: Store) -> Notary | None:
         CheckpointFile(settings.checkpoints),
         store.entries,
         store.branches,
+        announce=store.announce_key,
+        every_entries=settings.signed_entries,
+        every_seconds=settings.signed_seconds,
     )
 
 

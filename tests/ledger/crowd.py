@@ -15,9 +15,11 @@ from pathlib import Path
 from typing import Any
 
 from standfast.errors import BrokenChain
+from standfast.ledger.notary import Notary
 from standfast.ledger.note import KeyFile
 from standfast.memory import Memory
 from standfast.store.commit import Fact
+from standfast.store.store import open_store
 
 STEPS = ("open", "write", "fsync", "link", "unlink", "rename", "replace", "pread")
 
@@ -63,7 +65,10 @@ def die(path: str) -> None:
 
 
 def _die_at(path: str, step: int) -> None:
-    memory = Memory.open(path)
+    store = open_store(path, create=True)
+    # Not by Memory.open, which signs in a thread of its own.
+    notary = Notary.for_store(path, store.entries, store.branches, store.announce_key)
+    memory = Memory(store, notary=notary)
     memory.store.append_fact(Fact.of("note", {"step": step}))
     left = [step]
 

@@ -16,14 +16,16 @@ from standfast.clock import CountedIds, ManualClock
 from standfast.errors import InvalidValue, NotAuthorised
 from standfast.govern.approvals.approvals import Decision
 from standfast.ledger.chain import Entry, Tip, extend
+from standfast.ledger.notary import Notary
 from standfast.memory import Memory
 from standfast.store.commit import Fact
 from standfast.store.compression import packed, unpacked
+from standfast.store.store import Store
 from tests.memory.conftest import SECRET, SIGNERS, decision
 
 ENTRIES = 1_000
 CHECKPOINT_EVERY = 150
-FILES = ("", "-head", "-log.key", "-log.pub", "-log.checkpoints")
+FILES = ("", "-files/head", "-files/log.key", "-files/log.pub", "-files/checkpoints")
 Tampering = Callable[[apsw.Connection], object]
 
 
@@ -39,7 +41,7 @@ class Kept(NamedTuple):
         """The store's files in another folder, some of them left out; ``older`` puts in the database of
         mid-life.
         """
-        folder.mkdir()
+        (folder / "store.db-files").mkdir(parents=True)
         for suffix in FILES:
             source = self.middle if older and not suffix else self.folder
             if suffix not in without:
@@ -60,6 +62,11 @@ class _Ids(CountedIds):
     def __init__(self) -> None:
         super().__init__()
         self._next = 1 << 64
+
+
+def notary_of(path: Path, store: Store) -> Notary | None:
+    """The notary of a store's file, which names its key in the ledger."""
+    return Notary.for_store(str(path), store.entries, store.branches, store.announce_key)
 
 
 @contextmanager
@@ -98,7 +105,7 @@ def build(folder: Path) -> Kept:
 
 def _mirrored(folder: Path) -> list[str]:
     with suppress(FileNotFoundError):
-        return (folder / "store.db-log.checkpoints").read_text(encoding="ascii").splitlines()
+        return (folder / "store.db-files/checkpoints").read_text(encoding="ascii").splitlines()
     return []
 
 
@@ -212,4 +219,5 @@ def witness(path: Path) -> None:
     with closing(apsw.Connection(str(path), vfs="cksmvfs")) as connection:
         seq, digest = connection.execute("SELECT seq, hash FROM ledger ORDER BY seq DESC LIMIT 1").get
     told = b"%020d %s " % (seq, digest.hex().encode())
-    path.with_name(path.name + "-head").write_bytes(told + b"%08x\n" % zlib.crc32(told))
+    Path(f"{path}-files").mkdir(exist_ok=True)
+    Path(f"{path}-files/head").write_bytes(told + b"%08x\n" % zlib.crc32(told))

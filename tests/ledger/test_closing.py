@@ -36,7 +36,7 @@ def _commit_and_be_killed(path: Path, gate: int) -> int:
 
 
 def _signed_sizes(path: Path) -> list[int]:
-    mirror = path.with_name(path.name + "-log.checkpoints")
+    mirror = Path(f"{path}-files/checkpoints")
     lines = mirror.read_text(encoding="ascii").splitlines() if mirror.exists() else []
     return [Checkpoint.parse(unverified_text(json.loads(line))).size for line in lines]
 
@@ -54,7 +54,8 @@ def test_who_closes_after_a_kill_signs_what_was_committed(path: Path) -> None:
 
         Memory.open(str(path)).close()
 
-        assert _signed_sizes(path)[-1] == entries
+        # The first signature is behind the entry that names its key.
+        assert _signed_sizes(path)[-1] == (entries if gate else entries + 1)
     with Memory.open(str(path)) as memory:
         assert list(memory.verify()) == []
     assert len(_signed_sizes(path)) == 2, "where nothing is missing, nothing is signed"
@@ -63,9 +64,12 @@ def test_who_closes_after_a_kill_signs_what_was_committed(path: Path) -> None:
 def test_who_verifies_after_a_kill_signs_nothing(path: Path) -> None:
     _commit_and_be_killed(path, 1)
 
-    assert CliRunner().invoke(main, ["verify", "--store", str(path)]).exit_code == 0
+    told = CliRunner().invoke(main, ["verify", "--store", str(path), "--json"])
+
+    assert (told.exit_code, json.loads(told.stdout)["state"]) == (3, "unsigned_tail")
+    assert json.loads(told.stdout)["tail"]["unsigned_entries"] > 0
     assert _signed_sizes(path) == []
-    assert not path.with_name("store.db-log.key").exists()
+    assert not (path.with_name("store.db-files") / "log.key").exists()
 
 
 def test_who_has_no_key_of_a_log_that_has_one_signs_nothing(path: Path) -> None:
@@ -73,11 +77,11 @@ def test_who_has_no_key_of_a_log_that_has_one_signs_nothing(path: Path) -> None:
     Memory.open(str(path)).close()
     _commit_and_be_killed(path, 2)
     before = _signed_sizes(path)
-    path.with_name("store.db-log.key").unlink()
+    (path.with_name("store.db-files") / "log.key").unlink()
     Memory.open(str(path)).close()
 
     assert _signed_sizes(path) == before
-    assert not path.with_name("store.db-log.key").exists()
+    assert not (path.with_name("store.db-files") / "log.key").exists()
 
 
 def test_who_only_reads_a_ledger_that_contradicts_its_checkpoints_is_not_stopped_by_closing(
@@ -88,7 +92,7 @@ def test_who_only_reads_a_ledger_that_contradicts_its_checkpoints_is_not_stopped
         Memory.open(str(path)).close()
     before = _signed_sizes(path)
     tamper(path, cut_after(1))
-    path.with_name("store.db-head").unlink()
+    (path.with_name("store.db-files") / "head").unlink()
     with Memory.open(str(path)) as memory:
         problems = list(memory.verify())
 

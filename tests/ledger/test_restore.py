@@ -15,7 +15,7 @@ from standfast.store.protocol import Changes
 from standfast.store.restore import accept_restored, restorations_of, restore_copy
 from standfast.store.store import Store, open_store
 
-FILES = ("", "-wal", "-shm", "-head")
+FILES = ("", "-wal", "-shm", "-files/head")
 
 
 @pytest.fixture(autouse=True)
@@ -49,7 +49,7 @@ def _problems(url: str) -> list[str]:
 
 def _accept(url: str) -> None:
     def notary_of(store: Store) -> Notary | None:
-        return Notary.for_store(url, store.entries, store.branches)
+        return Notary.for_store(url, store.entries, store.branches, store.announce_key)
 
     accept_restored(url, reason="the disk died", notary_of=notary_of)
 
@@ -63,9 +63,11 @@ def _put_back(backup: str, url: str) -> None:
         return
     import psycopg
 
+    for head in Path("standfast-files").glob("*/head"):
+        head.unlink()
     with psycopg.connect(url) as connection:
         connection.execute("DROP SCHEMA standfast CASCADE")
-    source, target = open_store(backup, create=False), open_store(url, create=True)
+    source, target = open_store(backup, create=False), open_store(url, create=True, notes_head=False)
     source.backup_to(target)
     source.close()
     target.close()
@@ -148,13 +150,13 @@ def test_a_checkpoint_beyond_what_was_known_at_the_restore_is_told() -> None:
     _remember("store.db", 1)
     _back_up("store.db", "backup.db")
     _remember("store.db", 2)
-    known = Path("store.db-log.checkpoints").read_bytes()
+    known = Path("store.db-files/checkpoints").read_bytes()
     _remember("store.db", 3)
-    later = Path("store.db-log.checkpoints").read_bytes()
+    later = Path("store.db-files/checkpoints").read_bytes()
     _put_back("backup.db", "store.db")
-    Path("store.db-log.checkpoints").write_bytes(known)
+    Path("store.db-files/checkpoints").write_bytes(known)
     _accept("store.db")
-    Path("store.db-log.checkpoints").write_bytes(later)
+    Path("store.db-files/checkpoints").write_bytes(later)
 
     assert any("missing or broken" in problem for problem in _problems("store.db"))
 
@@ -230,13 +232,17 @@ def test_a_damaged_backup_is_refused_and_the_store_stays(tmp_path: Path) -> None
 
 def test_a_server_s_store_has_a_witness_by_default(postgres_store_url: str) -> None:
     _remember(postgres_store_url, 1, 2)
-    files = sorted(path.suffix for path in Path("standfast-log").iterdir())
+    (folder,) = Path("standfast-files").iterdir()
+    files = sorted(path.name for path in folder.iterdir())
     _back_up(postgres_store_url, "all.db")
     source = open_store("all.db", create=False)
     _put_back_only(source, postgres_store_url, 1)
     source.close()
 
-    assert files == [".checkpoints", ".edge", ".key", ".pub"]
+    assert files == ["checkpoints", "checkpoints.edge", "head", "log.key", "log.pub"]
+    with pytest.raises(Corruption, match="was acknowledged and is missing"):
+        _problems(postgres_store_url)
+    (folder / "head").unlink()
     assert any("missing or broken" in problem for problem in _problems(postgres_store_url))
 
 
@@ -254,12 +260,12 @@ def _put_back_only(source: Store, url: str, snapshots: int) -> None:
         connection.execute("DELETE FROM ledger WHERE seq > %s", (last,))
 
 
-def test_verify_fails_where_no_checkpoint_is_kept(postgres_store_url: str) -> None:
+def test_another_machine_sees_the_newest_checkpoint_in_the_database(postgres_store_url: str) -> None:
     _remember(postgres_store_url, 1)
     run = CliRunner()
     before = run.invoke(main, ["verify", "--store", postgres_store_url])
-    shutil.rmtree("standfast-log")
+    shutil.rmtree("standfast-files")
     after = run.invoke(main, ["verify", "--store", postgres_store_url])
 
-    assert (before.exit_code, "is covered by a checkpoint that" in before.stdout) == (0, True)
-    assert (after.exit_code, "Nothing vouches for entry" in after.stdout) == (1, True)
+    for told in (before, after):
+        assert (told.exit_code, "is covered by a checkpoint that" in told.stdout) == (0, True)

@@ -13,14 +13,26 @@ import pytest
 from standfast.clock import CountedIds, ManualClock, seeded
 from standfast.errors import Corruption, StandfastError
 from standfast.ledger.checkpoint import Checkpoint
+from standfast.ledger.notary import Notary
 from standfast.ledger.note import VerifyingKey
 from standfast.memory import Memory
+from standfast.store.commit import Fact
 from standfast.store.sqlite import SQLiteStorage
 from standfast.store.store import Store
 from tests.figures import Figures
-from tests.ledger.kept import Kept, altered, cut_after, forge_from, problems_at, tamper, witness
+from tests.ledger.kept import (
+    Kept,
+    altered,
+    cut_after,
+    forge_from,
+    notary_of,
+    opened,
+    problems_at,
+    tamper,
+    witness,
+)
 
-KEPT_ELSEWHERE = ("-head", "-log.checkpoints")
+KEPT_ELSEWHERE = ("-files/head", "-files/checkpoints")
 
 
 def _rolled_back(kept: Kept, folder: Path, how: str, without: tuple[str, ...]) -> Path:
@@ -34,7 +46,7 @@ def _rolled_back(kept: Kept, folder: Path, how: str, without: tuple[str, ...]) -
 
 @pytest.mark.parametrize("how", ["cut", "rolled back"])
 def test_a_lost_end_shows_at_opening(kept: Kept, ram_folder: Path, how: str) -> None:
-    for number, without in enumerate([(), ("-log.checkpoints",)]):
+    for number, without in enumerate([(), ("-files/checkpoints",)]):
         path = _rolled_back(kept, ram_folder / f"{number}", how, without)
         with pytest.raises(Corruption, match="entry 1000 of the ledger was acknowledged and is missing"):
             problems_at(path).__enter__()
@@ -44,7 +56,7 @@ def test_a_lost_end_shows_at_opening(kept: Kept, ram_folder: Path, how: str) -> 
 def test_a_lost_end_shows_by_the_checkpoints_where_the_witness_is_gone_too(
     kept: Kept, ram_folder: Path, how: str
 ) -> None:
-    path = _rolled_back(kept, ram_folder / "copy", how, ("-head",))
+    path = _rolled_back(kept, ram_folder / "copy", how, ("-files/head",))
     witness(path)
     with problems_at(path) as problems:
         first = next(problems)
@@ -67,16 +79,16 @@ def test_where_all_witnesses_are_gone_a_checkpoint_kept_elsewhere_tells(
     """Inside the folder it shows only that nothing vouches; that is why an outsider should keep a
     checkpoint.
     """
-    path = _rolled_back(kept, ram_folder / "copy", how, (*KEPT_ELSEWHERE, "-log.key", "-log.pub"))
+    path = _rolled_back(kept, ram_folder / "copy", how, (*KEPT_ELSEWHERE, "-files/log.key", "-files/log.pub"))
     with problems_at(path) as problems:
         (problem,) = problems
-    assert problem.startswith("nothing vouches for entry")
+    assert "its checkpoints are missing" in problem
     assert "covers 1000 entries" in _problems_by(kept, path)[0]
 
 
 def _problems_by(kept: Kept, path: Path) -> list[str]:
     """What an outsider finds who kept the last checkpoint and the public key."""
-    key = VerifyingKey.parse((kept.folder / "store.db-log.pub").read_text(encoding="ascii").strip())
+    key = VerifyingKey.parse((kept.folder / "store.db-files/log.pub").read_text(encoding="ascii").strip())
     storage = SQLiteStorage(str(path), clock=ManualClock(), ids=CountedIds())
     try:
         return list(Store(storage, clock=ManualClock(), ids=CountedIds()).verify([kept.checkpoint], [key]))
@@ -121,7 +133,7 @@ def test_a_forger_with_the_key_is_found_by_who_kept_a_checkpoint(kept: Kept, ram
 
 def test_every_seventh_byte_of_the_checkpoints_counts(kept: Kept, ram_folder: Path, figures: Figures) -> None:
     path = kept.copy(ram_folder / "copy")
-    mirror = path.with_name(path.name + "-log.checkpoints")
+    mirror = Path(f"{path}-files/checkpoints")
     whole = mirror.read_bytes()
     dice = seeded(7)
     with problems_at(path) as problems:
@@ -150,13 +162,36 @@ def _unsigned(notes: Sequence[str], keys: Sequence[VerifyingKey]) -> list[str]:
     return told
 
 
-def test_a_key_that_was_exchanged_is_told(kept: Kept, ram_folder: Path) -> None:
-    path = kept.copy(ram_folder / "copy", without=("-log.key", "-log.pub"))
-    with Memory.open(str(path)) as other:
+def test_a_key_that_was_deleted_or_exchanged_is_told(kept: Kept, ram_folder: Path) -> None:
+    path = kept.copy(ram_folder / "copy", without=("-files/log.key", "-files/log.pub"))
+    with closing(opened(path).store) as store:
+        deleted = Memory(store, notary=notary_of(path, store)).verification()
+    with opened(path) as other:
         assert other.ledger.notary is not None
-        assert other.ledger.notary.verifying_key
-    with problems_at(path) as problems:
-        assert "by none of the known keys" in next(problems)
+        assert other.ledger.notary.verifying_key, "another one is made"
+        exchanged = other.verification()
+        other.remember("Gate 1 opens at noon.")
+    with opened(path) as later:
+        changed = later.verification()
+
+    assert [one.state for one in (deleted, exchanged, changed)] == ["sound"] * 3
+    assert deleted.notices[0].startswith("The log's key is missing.")
+    assert "which the ledger does not name yet" in exchanged.notices[0]
+    (notice,) = changed.notices
+    assert "the ledger is signed with another key" in notice
+
+
+def test_a_checkpoint_of_a_key_that_the_ledger_does_not_name_is_broken(kept: Kept, ram_folder: Path) -> None:
+    path = kept.copy(ram_folder / "copy", without=("-files/log.key", "-files/log.pub"))
+    with closing(opened(path).store) as store:
+        silent = Notary.for_store(str(path), store.entries, store.branches)
+        assert silent is not None
+        store.append_fact(Fact.of("note", {"number": 1}))
+        silent.checkpoint()
+        found = Memory(store, notary=silent).verification()
+
+    assert found.state == "broken"
+    assert "the ledger does not name it" in found.problems[0]
 
 
 def test_an_edited_schema_is_told(kept: Kept, ram_folder: Path) -> None:

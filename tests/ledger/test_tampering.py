@@ -72,7 +72,7 @@ def test_the_untouched_store_holds(kept: Kept, ram_folder: Path) -> None:
     with problems_at(kept.copy(ram_folder / "copy")) as problems:
         assert list(problems) == []
     kinds = {entry.read()["kind"] for entry in kept.entries}
-    assert kinds == {"commit", "audit", "decision", "erasure", "retention", "note"}
+    assert kinds == {"commit", "audit", "decision", "erasure", "log_key", "retention", "note"}
     assert len(kept.entries) == ENTRIES
 
 
@@ -270,7 +270,7 @@ def test_deleted_commits_and_records_are_told(
 def test_two_entries_that_changed_places_are_named(
     kept: Kept, ram_folder: Path, one: int, other: int
 ) -> None:
-    path = kept.copy(ram_folder / "copy", without=("-head",))
+    path = kept.copy(ram_folder / "copy", without=("-files/head",))
     left, right = kept.entries[one - 1], kept.entries[other - 1]
 
     def swap(connection: apsw.Connection) -> None:

@@ -89,7 +89,7 @@ def test_an_auditor_who_follows_the_page_finds_what_it_says(copied: Path) -> Non
     for told in (
         "Signature Verified Successfully",
         "the entry is in the ledger: ",
-        "14 entries hold",
+        "15 entries hold",
         'Good "standfast-seal" signature for alice@example.com',
         "sealed: Refunds above 500 € need two people.",
     ):
@@ -104,7 +104,7 @@ def _change_the_receipt(folder: Path) -> None:
 
 def _change_the_checkpoint(folder: Path) -> None:
     receipt = json.loads((folder / "receipt.json").read_text(encoding="utf-8"))
-    receipt["checkpoint"] = receipt["checkpoint"].replace("\n14\n", "\n15\n")
+    receipt["checkpoint"] = receipt["checkpoint"].replace("\n15\n", "\n16\n")
     (folder / "receipt.json").write_text(json.dumps(receipt), encoding="utf-8")
 
 
@@ -126,8 +126,8 @@ def _list_somebody_else(folder: Path) -> None:
     [
         (_change_the_receipt, "another root"),
         (_change_the_checkpoint, "Verification Failure"),
-        (_cut_the_ledger, "the ledger ends before entry 14, which was signed for"),
-        (_forge_the_ledger, "some entry up to 10 was changed"),
+        (_cut_the_ledger, "the ledger ends before entry 11, which was signed for"),
+        (_forge_the_ledger, "some entry up to 11 was changed"),
         (_list_somebody_else, "Could not verify signature"),
     ],
 )
@@ -143,10 +143,10 @@ def test_an_auditor_who_follows_the_page_finds_a_forgery(
 
 def test_the_second_implementation_verifies_a_real_store_end_to_end(kept: Kept) -> None:
     """1,000 entries of every kind, all checkpoints, receipts of the first, the last and others."""
-    files = {name: kept.folder / f"store.db{name}" for name in ("", "-log.pub", "-log.checkpoints")}
-    key = files["-log.pub"].read_text(encoding="ascii").strip()
+    files = {name: kept.folder / f"store.db{name}" for name in ("", "-files/log.pub", "-files/checkpoints")}
+    key = files["-files/log.pub"].read_text(encoding="ascii").strip()
     leaves = independent.open_store(str(files[""]))
-    heads = independent.open_mirror(files["-log.checkpoints"].read_text(encoding="ascii"), key, leaves)
+    heads = independent.open_mirror(files["-files/checkpoints"].read_text(encoding="ascii"), key, leaves)
     memory = Memory.open(str(files[""]))
     receipts = {seq: memory.receipt(seq).as_json() for seq in (1, 2, 500, 999, 1_000)}
     memory.store.close()
@@ -159,9 +159,9 @@ def test_the_second_implementation_verifies_a_real_store_end_to_end(kept: Kept) 
 
 
 def test_the_second_implementation_refuses_a_tampered_store(kept: Kept, tmp_path: Path) -> None:
-    key = (kept.folder / "store.db-log.pub").read_text(encoding="ascii").strip()
+    key = (kept.folder / "store.db-files/log.pub").read_text(encoding="ascii").strip()
     path = kept.copy(tmp_path / "copy")
-    mirror = path.with_name("store.db-log.checkpoints").read_text(encoding="ascii")
+    mirror = (path.with_name("store.db-files") / "checkpoints").read_text(encoding="ascii")
     tamper(path, forge_from(400))
     with pytest.raises(independent.RefusedError, match="another root"):
         independent.open_mirror(mirror, key, independent.open_store(str(path)))

@@ -97,7 +97,7 @@ def test_stopping_signs_the_head_and_tells_of_refusals(tmp_path: Path) -> None:
         entries = [entry.read() for entry in memory.store.entries()]
         problems = list(memory.verify())
     refused = [entry["body"]["told"] for entry in entries if entry["kind"] == "access"]
-    checkpoints = (tmp_path / "standfast.db-log.checkpoints").read_text(encoding="utf-8")
+    checkpoints = (tmp_path / "standfast.db-files/checkpoints").read_text(encoding="utf-8")
 
     assert problems == []
     assert sum("refused" in fact for fact in refused) == 10

@@ -106,7 +106,7 @@ def test_a_command_names_a_further_store_by_its_host(tmp_path: Path, monkeypatch
 
     assert json.loads(verified.output)["store"] == "eu.db"
     assert json.loads(verified.output)["problems"] == []
-    assert (tmp_path / "eu.db-log.checkpoints").exists()
+    assert (tmp_path / "eu.db-files/checkpoints").exists()
     assert not (tmp_path / "main.db").exists()
 
 

@@ -26,7 +26,7 @@ _JOURNALS = apsw.SQLITE_OPEN_WAL | apsw.SQLITE_OPEN_MAIN_JOURNAL
 class Op(NamedTuple):
     """One thing that happened to a file.
 
-    ``name`` is what follows the database's name: "", "-wal", "-journal", "-head".
+    ``name`` is what follows the database's name: "", "-wal", "-journal", "-files/head".
 
     Kinds: create, write, truncate (``offset`` is the new size), sync, failed_sync, sync_folder, delete, head.
     """
@@ -120,13 +120,13 @@ def io_error(code: int, says: str) -> apsw.Error:
 
 
 def watch_head_file(watcher: Watcher) -> None:
-    """Let the watcher see ``-head`` too, which is not SQLite's but the store's own."""
+    """Let the watcher see the head file too, which is not SQLite's but the store's own."""
     pwrite = os.pwrite
 
     def watched(file: int, data: Any, offset: int) -> int:
         written = pwrite(file, data, offset)
         assert offset == 0, "the head file is one line"
-        watcher.happened(Op("head", "-head", data=bytes(data)))
+        watcher.happened(Op("head", "-files/head", data=bytes(data)))
         return written
 
     os.pwrite = watched

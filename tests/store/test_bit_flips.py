@@ -119,16 +119,17 @@ def truth(originals: tuple[Original, Original], tmp_path_factory: pytest.TempPat
 
 
 def _files(path: Path) -> Files:
-    found = {name: path.with_name(path.name + name) for name in ("", "-wal", "-head")}
+    found = {name: Path(f"{path}{name}") for name in ("", "-wal", "-files/head")}
     return {name: file.read_bytes() for name, file in found.items() if file.exists()}
 
 
 def _laid_out(files: Files, folder: Path) -> Path:
     path = folder / "store.db"
-    for name in ("", "-wal", "-shm", "-journal", "-head"):
-        file = path.with_name(path.name + name)
+    for name in ("", "-wal", "-shm", "-journal", "-files/head"):
+        file = Path(f"{path}{name}")
         file.unlink(missing_ok=True)
         if name in files:
+            file.parent.mkdir(exist_ok=True)
             file.write_bytes(files[name])
     return path
 
@@ -162,7 +163,7 @@ def _flips(originals: tuple[Original, Original], seed: int, count: int) -> Itera
         (working, "-wal"),
         (working, "-wal"),
     ]
-    places = [*places * 5, (working, "-head")]
+    places = [*places * 5, (working, "-files/head")]
     for _ in range(count):
         original, file = dice.choice(places)
         yield original, Flip(file, dice.randrange(len(original.files[file]) * 8))
@@ -295,7 +296,7 @@ def test_a_lost_end_of_the_log_is_noticed_by_the_head_file_alone(
     working = originals[0]
     frame = working.files["-wal"].rfind(b"acknowledged")
     damaged = working.damaged(Flip("-wal", frame * 8))
-    unwitnessed = {name: data for name, data in damaged.items() if name != "-head"}
+    unwitnessed = {name: data for name, data in damaged.items() if name != "-files/head"}
 
     assert noticed(damaged, truth, ram_folder) == "detected at open"
     assert noticed(unwitnessed, truth, ram_folder).startswith("silent")

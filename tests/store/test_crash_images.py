@@ -86,7 +86,9 @@ class Crashes:
         files = self._disk.image(kept, names)
         heads = self._disk.heads
         if heads and head != "absent":
-            files["-head"] = {"newest": heads[-1], "older": heads[point % len(heads)], "empty": b""}[head]
+            files["-files/head"] = {"newest": heads[-1], "older": heads[point % len(heads)], "empty": b""}[
+                head
+            ]
         return State(point, f"kept {dict(kept)}, {names} names, head file {head}", files, self._allowed)
 
 
@@ -132,10 +134,11 @@ def _identity(state: State) -> int:
 
 def examine(state: State, recording: Recording, folder: Path) -> str | None:
     """Open the store as the power loss left it. None, or which promise is broken."""
-    for name in ("", "-wal", "-shm", "-journal", "-head"):
+    for name in ("", "-wal", "-shm", "-journal", "-files/head"):
         path = folder / (DATABASE + name)
         path.unlink(missing_ok=True)
         if name in state.files:
+            path.parent.mkdir(exist_ok=True)
             path.write_bytes(state.files[name])
     try:
         store = sqlite_store(folder / DATABASE, ManualClock())

@@ -273,8 +273,8 @@ def _figures(phases: Counter[str]) -> dict[str, int]:
 def test_a_store_that_lost_its_log_would_be_caught(executioner: Executioner) -> None:
     life = executioner.live("direct", 0, die_at=60)
     assert life.applied
-    for suffix in ("-wal", "-head"):
-        executioner.path.with_name(DATABASE + suffix).unlink()
+    for suffix in ("-wal", "-files/head"):
+        Path(f"{executioner.path}{suffix}").unlink()
 
     with pytest.raises(AssertionError, match="lost: direct0 at commit"):
         examine(executioner.path, life)

@@ -65,10 +65,10 @@ def test_commits_that_are_only_in_the_log_are_not_passed_over(tmp_path: Path) ->
 @pytest.mark.usefixtures("read_only")
 def test_a_store_that_lost_commits_is_refused(tmp_path: Path) -> None:
     _filled_by_another_process(tmp_path / "store.db")
-    head = (tmp_path / "store.db-head").read_bytes()
+    head = (tmp_path / "store.db-files/head").read_bytes()
     (tmp_path / "other").mkdir()
     _filled_by_another_process(tmp_path / "other" / "store.db", "other")
-    (tmp_path / "other" / "store.db-head").write_bytes(head)
+    (tmp_path / "other" / "store.db-files/head").write_bytes(head)
 
     with pytest.raises(Corruption, match="acknowledged"):
         open_store(str(tmp_path / "other" / "store.db"), create=False)
@@ -121,13 +121,14 @@ def test_only_the_owner_can_read_a_store_s_files(tmp_path: Path) -> None:
         memory = Memory.open(str(tmp_path / "store.db"))
         memory.remember("Gate 1 opens at noon.")
         memory.checkpoint()
-        modes = {path.name: path.stat().st_mode & 0o777 for path in tmp_path.iterdir()}
+        modes = {path.name: path.stat().st_mode & 0o777 for path in tmp_path.rglob("*")}
         memory.close()
     finally:
         os.umask(before)
 
     assert "store.db-wal" in modes
-    assert modes.pop("store.db-log.pub") == 0o644, "the public half is there to be given away"
+    assert modes.pop("log.pub") == 0o644, "the public half is there to be given away"
+    assert modes.pop("store.db-files") == 0o700
     assert set(modes.values()) == {0o600}, modes
 
 

@@ -11,6 +11,7 @@ import pytest
 
 from standfast.clock import CountedIds, ManualClock, RandomIds, SystemClock
 from standfast.errors import CannotOpen, Corruption, StoreBusy, StoreError
+from standfast.store.head_file import HeadFile
 from standfast.store.sqlite import file as sqlite_file
 from standfast.store.sqlite.file import PRAGMAS, file_system_of, open_reader, open_writer
 from standfast.store.sqlite.schema import MIGRATIONS
@@ -19,7 +20,7 @@ from tests.store.recording_vfs import CHILDREN
 
 
 def test_the_file_is_set_up_as_promised(tmp_path: Path) -> None:
-    connection = open_writer(str(tmp_path / "store.db"), ManualClock(), "1")
+    connection = open_writer(str(tmp_path / "store.db"), ManualClock(), "1", head_file=HeadFile(None))
     told = {name: connection.execute(f"PRAGMA {name}").get for name, _, _ in PRAGMAS}
     strict = connection.execute(
         "SELECT count(*) FROM pragma_table_list WHERE schema = 'main' AND NOT strict"
@@ -42,7 +43,7 @@ def test_a_reader_can_not_write(tmp_path: Path) -> None:
 def test_truth_is_append_only(tmp_path: Path, table: str) -> None:
     store = sqlite_store(tmp_path / "store.db")
     store.commit(commit("r1", write("a")))
-    connection = open_writer(str(tmp_path / "store.db"), ManualClock(), "1")
+    connection = open_writer(str(tmp_path / "store.db"), ManualClock(), "1", head_file=HeadFile(None))
 
     for statement in (f"DELETE FROM {table}", f"UPDATE {table} SET rowid = rowid + 1"):
         with pytest.raises(apsw.ConstraintError, match="append-only"):
@@ -55,7 +56,7 @@ def test_a_version_can_only_be_erased_once_by_a_later_commit_and_in_nothing_else
     store = sqlite_store(tmp_path / "store.db")
     store.commit(commit("r1", write("a")))
     store.commit(commit("r2", write("b"), at=1))
-    connection = open_writer(str(tmp_path / "store.db"), ManualClock(), "1")
+    connection = open_writer(str(tmp_path / "store.db"), ManualClock(), "1", head_file=HeadFile(None))
     erase = "UPDATE versions SET content = NULL, erased_by = 2{} WHERE key = 'a'"
     also = (
         "id = id + 1",
@@ -186,14 +187,14 @@ def test_an_older_copy_of_the_file_is_noticed(tmp_path: Path) -> None:
     (tmp_path / "store.db").write_bytes(older)
     with pytest.raises(Corruption, match=r"run: standfast restore --store .*store\.db"):
         sqlite_store(tmp_path / "store.db")
-    (tmp_path / "store.db-head").unlink()
+    (tmp_path / "store.db-files/head").unlink()
 
     assert contents(sqlite_store(tmp_path / "store.db")) == {"a": '"x"'}
 
 
 def test_a_writer_that_is_held_up_for_too_long_gives_up_in_words(tmp_path: Path) -> None:
     store = sqlite_store(tmp_path / "store.db")
-    other = open_writer(str(tmp_path / "store.db"), ManualClock(), "1")
+    other = open_writer(str(tmp_path / "store.db"), ManualClock(), "1", head_file=HeadFile(None))
     other.execute("BEGIN IMMEDIATE")
     with pytest.raises(StoreBusy):
         store.commit(commit("r1", write("a")))

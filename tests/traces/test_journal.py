@@ -81,7 +81,7 @@ def test_a_killed_run_leaves_what_it_did_and_no_claim_is_made_from_it(store: Pat
     assert [one.event_id for one in trace.retrievals] == [trace.events[0].event_id]
     assert trace.events[-1].guardrails_triggered == ("tone",)
     assert shortfalls(trace)
-    assert list((store.parent / "agent.db-traces" / "open").iterdir()) == []
+    assert list((store.parent / "agent.db-files/traces" / "open").iterdir()) == []
 
 
 def test_a_run_that_is_killed_inside_an_event_says_that_the_event_is_open(
@@ -111,7 +111,7 @@ def test_the_trace_of_the_attempt_that_succeeds_replaces_that_of_the_killed_one(
 
 def test_a_journal_never_replaces_the_trace_of_a_run_that_ended(store: Path) -> None:
     """The process was killed after its trace was stored and before the journal was removed."""
-    journals = store.parent / "agent.db-traces" / "open"
+    journals = store.parent / "agent.db-files/traces" / "open"
     (journal,) = journals.iterdir()
     text = journal.read_bytes()
     with Memory.open(str(store)) as memory, memory.run(workflow="triage", mode="buffered_write", run_id="r1"):
@@ -133,7 +133,7 @@ def test_the_journal_of_a_run_that_goes_on_is_left_alone(tmp_path: Path) -> None
             with Memory.open(str(store)):
                 assert _traces(store) == []
         assert [trace.run_id for trace in _traces(store)] == [run.identity.run_id]
-    assert list((tmp_path / "agent.db-traces" / "open").iterdir()) == []
+    assert list((tmp_path / "agent.db-files/traces" / "open").iterdir()) == []
 
 
 def _no_line(_: bytes) -> bytes:
@@ -159,7 +159,7 @@ def _no_json(_: bytes) -> bytes:
 def test_a_damaged_journal_tells_what_it_can_and_is_removed(
     store: Path, damage: Callable[[bytes], bytes], traces: int
 ) -> None:
-    (journal,) = (store.parent / "agent.db-traces" / "open").iterdir()
+    (journal,) = (store.parent / "agent.db-files/traces" / "open").iterdir()
     journal.write_bytes(damage(journal.read_bytes()))
 
     with Memory.open(str(store)):
@@ -168,7 +168,7 @@ def test_a_damaged_journal_tells_what_it_can_and_is_removed(
 
 
 def test_the_journal_of_an_earlier_version_is_read_whole(store: Path) -> None:
-    (journal,) = (store.parent / "agent.db-traces" / "open").iterdir()
+    (journal,) = (store.parent / "agent.db-files/traces" / "open").iterdir()
     lines: list[list[object]] = []
     for line in journal.read_text(encoding="utf-8").splitlines():
         noted, *fields = json.loads(line)
@@ -195,20 +195,20 @@ def test_single_calls_are_not_stored_by_default_and_runs_are(tmp_path: Path) -> 
     with Memory.open(str(store)) as memory:
         memory.remember("Ada prefers answers in German.")
         memory.recall("Ada")
-        assert not (tmp_path / "agent.db-traces").exists()
+        assert not (tmp_path / "agent.db-files/traces").exists()
         with memory.run(workflow="triage") as run:
             run.recall("Ada")
 
     (trace,) = _traces(store)
     assert trace.run_id == run.identity.run_id
-    (file,) = (tmp_path / "agent.db-traces").glob("*.json")
+    (file,) = (tmp_path / "agent.db-files/traces").glob("*.json")
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
 
 
 def test_without_traces_nothing_is_stored(tmp_path: Path) -> None:
     with Memory.open(str(tmp_path / "agent.db"), traces=None) as memory, memory.run(workflow="triage") as run:
         run.recall("Ada")
-    assert not (tmp_path / "agent.db-traces").exists()
+    assert not (tmp_path / "agent.db-files/traces").exists()
 
 
 def test_a_forgotten_text_is_not_left_in_the_journal_of_a_killed_run(store: Path) -> None:
@@ -217,7 +217,9 @@ def test_a_forgotten_text_is_not_left_in_the_journal_of_a_killed_run(store: Path
         memory.remember("Order 17 was shipped.", subject="order/17")
         assert memory.forget("order/17", reason="asked for").traces == 1
 
-    left = [file.read_bytes() for file in (store.parent / "agent.db-traces").rglob("*") if file.is_file()]
+    left = [
+        file.read_bytes() for file in (store.parent / "agent.db-files/traces").rglob("*") if file.is_file()
+    ]
     assert not any(b"shipped" in text for text in left)
 
 
@@ -248,7 +250,7 @@ def _finished(run: Run) -> Trace:
 def test_a_journal_that_can_not_be_written_does_not_disturb_the_run(tmp_path: Path) -> None:
     store = tmp_path / "agent.db"
     with Memory.open(str(store)) as memory:
-        (tmp_path / "agent.db-traces").write_text("a file where the folder should be")
+        (tmp_path / "agent.db-files/traces").write_text("a file where the folder should be")
         with memory.run(workflow="triage", mode="buffered_write") as run:
             assert run.remember("Ada prefers answers in German.").verdict
         assert run.receipt is not None

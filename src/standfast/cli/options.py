@@ -91,7 +91,7 @@ def opened_memory(
     standard error.
     """
     with printed_warnings(
-        open_memory(load_settings(store_url=store_url, namespace=namespace), create=create)
+        open_memory(load_settings(store_url=store_url, namespace=namespace), create=create, sign=sign)
     ) as memory:
         try:
             yield memory

@@ -15,6 +15,7 @@ from standfast.extensions import Command, extensions, part_at
 
 ANSWER_IS_NO: Final = 1
 BAD_INPUT: Final = 2
+UNSIGNED_TAIL: Final = 3
 INTERRUPTED: Final = 130
 _JSON: Final = "standfast.json"
 _F = TypeVar("_F", bound=Callable[..., Any])

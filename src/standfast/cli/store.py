@@ -112,10 +112,19 @@ def restore_command(
     did. The ledger records the restore and what was left behind; the store verifies and can be written again.
     """
     settings = load_settings(store_url=store_url)
-    aside = None if backup is None else restore_copy(backup, settings.store, replace=replace)
-    restored = accept_restored(
-        settings.store, reason=reason, notary_of=lambda store: notary_of(settings, store)
-    )
+    with progress_bar("verifying snapshots", quiet=as_json) as progress:
+        aside = (
+            None
+            if backup is None
+            else restore_copy(backup, settings.store, replace=replace, progress=progress)
+        )
+        restored = accept_restored(
+            settings.store,
+            reason=reason,
+            notary_of=lambda store: notary_of(settings, store),
+            verified=backup is not None,
+            progress=progress,
+        )
     if as_json:
         print_json({"store": settings.store, "set_aside": aside, **restored.as_json()})
         return

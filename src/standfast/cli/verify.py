@@ -9,12 +9,13 @@ import click
 from rich.console import Console
 
 from standfast.cli.options import load_settings, opened_memory, opened_store, progress_bar, store_option
-from standfast.cli.output import ANSWER_IS_NO, json_option, print_json
+from standfast.cli.output import ANSWER_IS_NO, UNSIGNED_TAIL, json_option, print_json
 from standfast.errors import BrokenChain, Corruption, NotProven
 from standfast.ledger.checkpoint import CheckpointFile, InclusionReceipt, verify_receipt
-from standfast.ledger.notary import LedgerTail
 from standfast.ledger.note import VerifyingKey
+from standfast.ledger.witness import LedgerState, Verification
 from standfast.records.canon import NORMALIZATION_VERSION, canonical_bytes, fingerprint_of_bytes, parse
+from standfast.side_files import SideFiles
 from standfast.store.restore import Restoration, restorations_of
 
 
@@ -27,7 +28,7 @@ from standfast.store.restore import Restoration, restorations_of
     type=click.Path(exists=True, dir_okay=False),
     help="Hold the ledger also against these checkpoints, which you kept elsewhere.",
 )
-@click.option("--public-key", help="The log's public key, or a file that holds it. [<store>-log.pub]")
+@click.option("--public-key", help="The log's public key, or a file that holds it. [<store>-files/log.pub]")
 @store_option
 @json_option
 def verify_command(
@@ -35,42 +36,44 @@ def verify_command(
 ) -> None:
     """Verify everything: storage, ledger, signed checkpoints, commits, evidence, signatures.
 
-    It says what vouches for the newest entry, and fails if nothing does. With --receipt, check one entry's
-    proof offline, with the public key alone. Exit code 1 if there is a problem.
+    It tells three states apart. Sound: exit code 0. Unsigned tail, a warning: the newest entries are not
+    covered by a signed checkpoint yet, as after a crash; exit code 3. Broken: something contradicts; exit
+    code 1. With --receipt, check one entry's proof offline, with the public key alone.
     """
     store = load_settings(store_url=store_url).store
     if receipt is not None:
-        _verify_receipt(receipt, public_key or f"{store}-log.pub", as_json=as_json)
+        _verify_receipt(receipt, public_key or _own_public_key(store), as_json=as_json)
         return
-    problems: list[str] = []
-    counts: dict[str, int | None] = {"snapshots": None, "entries": None}
     restored: list[Restoration] = []
-    tail: LedgerTail | None = None
     try:
         # Verifying must not sign a head that may turn out to be wrong.
         with (
             opened_memory(store_url, None, sign=False) as memory,
             progress_bar("verifying snapshots", quiet=as_json) as progress,
         ):
-            kept = _kept_checkpoints(checkpoints, public_key or f"{store}-log.pub")
-            problems += memory.verify(*kept, progress=progress)
-            counts = {"snapshots": memory.store.head(), "entries": sum(1 for _ in memory.store.entries())}
+            kept = _kept_checkpoints(checkpoints, public_key or _own_public_key(store))
+            found = memory.verification(*kept, progress=progress)
             restored = restorations_of(memory.store)
-            tail = memory.tail(*kept)
     except (Corruption, BrokenChain) as error:
-        if str(error) not in problems:
-            problems.append(str(error))
+        found = Verification(state=LedgerState.BROKEN, problems=(str(error),))
     if as_json:
         told = [one.as_json() for one in restored]
-        vouched = None if tail is None else {**tail.as_json(), "summary": tail.summary}
-        print_json({"store": store, **counts, "problems": problems, "restored": told, "tail": vouched})
+        unsigned = found.tail.unsigned_entries
+        summary = {**found.tail.as_json(), "unsigned_entries": unsigned, "summary": found.tail.summary}
+        print_json({"store": store, **found.as_json(), "restored": told, "tail": summary})
     else:
-        for line in [*(one.summary for one in restored), *([tail.summary] if tail else [])]:
+        for line in [*(one.summary for one in restored), *found.notices, found.summary]:
             click.echo(line)
-        verified = f"{counts['snapshots']} snapshots and {counts['entries']} ledger entries verified"
-        _print_problems(store, problems, verified)
-    if problems:
-        raise SystemExit(ANSWER_IS_NO)
+        verified = f"{found.snapshots} snapshots and {found.entries} ledger entries verified"
+        _print_problems(store, list(found.problems), verified)
+    if found.state is not LedgerState.SOUND:
+        raise SystemExit(ANSWER_IS_NO if found.problems else UNSIGNED_TAIL)
+
+
+def _own_public_key(store: str) -> str:
+    """Where the public key of a store's own log is."""
+    files = SideFiles.of(store)
+    return "" if files is None else str(files.public_key)
 
 
 def _kept_checkpoints(path: str | None, public_key: str) -> tuple[tuple[str, ...], tuple[VerifyingKey, ...]]:
@@ -80,7 +83,7 @@ def _kept_checkpoints(path: str | None, public_key: str) -> tuple[tuple[str, ...
     found = CheckpointFile(path).read()
     if not found.notes:
         raise click.UsageError(
-            f"{path} holds no checkpoint; give a copy of a file such as agent.db-log.checkpoints"
+            f"{path} holds no checkpoint; give a copy of a file such as agent.db-files/checkpoints"
         )
     return found.notes, (_read_key(public_key),)
 

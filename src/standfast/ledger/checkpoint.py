@@ -158,8 +158,7 @@ class CheckpointFileContent(Value, frozen=True, kw_only=True):
     """The notes in a file of checkpoints, in order and not verified, and the numbers of its damaged lines,
     from 1 on.
 
-    ``torn_lines`` hold no whole note. ``healed_lines`` are those of them that a crash cut short and that a
-    whole note follows, so the crash is over.
+    ``torn_lines`` hold no whole note. ``healed_lines`` are those of them that a crash cut short.
     """
 
     notes: tuple[str, ...]
@@ -266,12 +265,11 @@ def _newest_notes(descriptor: int) -> Iterator[str]:
 def _parse_file(content: bytes) -> CheckpointFileContent:
     lines = content.removesuffix(b"\n").split(b"\n") if content else []
     notes = [_note_in(line) for line in lines]
-    last_whole = max((number for number, note in enumerate(notes, 1) if note is not None), default=0)
     torn = [number for number, note in enumerate(notes, 1) if note is None]
     return CheckpointFileContent(
         notes=tuple(note for note in notes if note is not None),
         torn_lines=tuple(torn),
-        healed_lines=tuple(n for n in torn if n < last_whole and _CUT_SHORT.fullmatch(lines[n - 1])),
+        healed_lines=tuple(n for n in torn if _CUT_SHORT.fullmatch(lines[n - 1])),
     )
 
 

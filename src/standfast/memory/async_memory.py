@@ -212,6 +212,7 @@ class AsyncMemory(_Wrapper[Memory]):
     sweep = _awaited(Memory.sweep)
     finish_forgetting = _awaited(Memory.finish_forgetting)
     verify = _listed(Memory.verify)
+    verification = _awaited(Memory.verification)
     tail = _awaited(Memory.tail)
     checkpoint = _awaited(Memory.checkpoint)
     receipt = _awaited(Memory.receipt)

@@ -204,10 +204,8 @@ class Memory:
         All arguments are checked before a file is created. The other parameters are those of ``Memory``.
 
         Args:
-            notary: ``"auto"`` signs checkpoints of the ledger with a key next to the store's file or, for a
-                server, in ``standfast-log``.
-            traces: ``"auto"`` stores the traces of runs that ``run`` opens in ``<file>-traces``, or in
-                ``standfast-traces``.
+            notary: ``"auto"`` signs checkpoints of the ledger with a key among the store's side files.
+            traces: ``"auto"`` stores the traces of runs that ``run`` opens among the store's side files.
         """
         namespace, ceiling = checked_namespace(namespace), checked_ceiling(ceiling)
         require_no_secret(namespace=namespace)
@@ -227,7 +225,11 @@ class Memory:
                 allow_live=allow_live,
                 mode=mode,
                 ceiling=ceiling,
-                notary=Notary.for_store(url, store.entries, store.branches) if notary == "auto" else notary,
+                notary=(
+                    Notary.for_store(url, store.entries, store.branches, store.announce_key)
+                    if notary == "auto"
+                    else notary
+                ),
                 traces=TraceFolder.for_store(url) if traces == "auto" else traces,
                 commit_policy=commit_policy,
                 budgets=band_budgets,
@@ -238,6 +240,7 @@ class Memory:
                 language=language,
             )
             memory.finish_forgetting()
+            memory.ledger.start_signing()
         except BaseException:
             store.close()
             raise
@@ -600,6 +603,7 @@ class Memory:
     due = _of_part("governance", MemoryGovernance.due)
     sweep = _of_part("governance", MemoryGovernance.sweep)
     verify = _of_part("ledger", MemoryLedger.verify)
+    verification = _of_part("ledger", MemoryLedger.verification)
     tail = _of_part("ledger", MemoryLedger.tail)
     checkpoint = _of_part("ledger", MemoryLedger.checkpoint)
     receipt = _of_part("ledger", MemoryLedger.receipt)

@@ -16,8 +16,8 @@ from msgspec.structs import asdict
 
 from standfast.errors import Corruption, StandfastError
 from standfast.ledger.chain import Branch, Entry, Tip, walk
-from standfast.ledger.notary import problems_of_ledger
 from standfast.ledger.note import VerifyingKey
+from standfast.ledger.witness import LedgerFindings, problems_of_ledger
 from standfast.limits import COPY_PAGE_RECORDS, SCAN_PAGE_RECORDS
 from standfast.records.canon import normal_string
 from standfast.records.vocabulary import ActionType
@@ -28,6 +28,7 @@ from standfast.store.commit import (
     Fact,
     payload_fingerprint,
 )
+from standfast.store.head_file import is_left_behind, lost_entry
 from standfast.store.protocol import (
     AppliedCommit,
     Erasure,
@@ -109,6 +110,7 @@ def problems_of(
     *,
     rebuild_indexes: bool,
     progress: Progress | None = None,
+    findings: LedgerFindings | None = None,
 ) -> Iterator[str]:
     """Yield one message per problem of a store and of the signed checkpoints of its ledger, the first break
     first.
@@ -120,9 +122,10 @@ def problems_of(
     restores: list[Entry] = []
     erasures = _ErasureReader(storage)
     entries = erasures.noting(_all_entries(storage), restores)
-    yield from problems_of_ledger(entries, notes, keys, branches)
+    yield from problems_of_ledger(entries, notes, keys, branches, findings)
     deque(entries, maxlen=0)  # Those behind a break tell of restores and erasures too.
     yield from _problems_of_branches(restores, branches)
+    yield from _problems_of_head_file(storage, branches)
     last = erasures.tip.seq
     ledger = _LedgerReader(takewhile(lambda entry: entry.seq <= last, _all_entries(storage)))
     versions = _VersionReader(storage)
@@ -140,6 +143,18 @@ def problems_of(
             progress(applied.memory_snapshot_id, max(head, applied.memory_snapshot_id))
     yield from _problems_of_orphans(ledger.take_rest())
     yield from _problems_of_vectors(storage, head)
+
+
+def _problems_of_head_file(storage: Storage, branches: list[Branch]) -> Iterator[str]:
+    """Nothing that was acknowledged may be missing, except for what a restore left behind."""
+    acknowledged = storage.acknowledged
+    if acknowledged is None or not acknowledged.seq:
+        return
+    found = storage.entries(after=acknowledged.seq - 1, limit=1)
+    digest = found[0].hash if found and found[0].seq == acknowledged.seq else None
+    problem = lost_entry(acknowledged, digest, "PATH")
+    if problem is not None and not is_left_behind(acknowledged, branches):
+        yield problem
 
 
 def _problems_of_branches(restores: Iterable[Entry], branches: Sequence[Branch]) -> Iterator[str]:

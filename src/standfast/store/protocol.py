@@ -484,7 +484,7 @@ class Storage(Protocol):
 
     @property
     def acknowledged(self) -> Tip | None:
-        """The end of the ledger by a file that is kept beside the rows; None if the backend has none."""
+        """The end of the ledger by the head file, which is kept outside the database; None without one."""
         ...
 
     @property

@@ -6,18 +6,23 @@ store.
 """
 
 import os
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
 from standfast.clock import Clock, IdSource
 from standfast.errors import CannotOpen, Corruption, InvalidValue
 from standfast.ledger.chain import Branch
-from standfast.ledger.notary import Notary, shared_and_left
+from standfast.ledger.notary import Notary
+from standfast.ledger.witness import shared_and_left
 from standfast.records.vocabulary import Value
+from standfast.side_files import SideFiles
+from standfast.store.head_file import HeadFile
+from standfast.store.protocol import Progress
 from standfast.store.store import Store, is_file_url, open_store
 
-_FILES = ("-wal", "-shm", "-head", "")
-"""The parts of a store's name behind its path, the file itself last."""
+_FILES = ("-wal", "-shm", "")
+"""What SQLite adds to the path of a store's file, the file itself last."""
 
 
 class Restoration(Value, frozen=True, kw_only=True):
@@ -70,13 +75,16 @@ def _restoration(store: Store, branch: Branch) -> Restoration:
     )
 
 
-def restore_copy(backup: str, url: str, *, replace: bool = False) -> str | None:
+def restore_copy(
+    backup: str, url: str, *, replace: bool = False, progress: Progress | None = None
+) -> str | None:
     """Put a verified copy of a backup in the place of a store. Call ``accept_restored`` next.
 
     Args:
         backup: The path or URL of a copy, as ``Store.backup_to`` makes it.
         url: Where the store is to be. A database on a server has to be empty.
         replace: Whether a store's file that is there may be set aside under another name.
+        progress: Called with the snapshots of the copy that were verified, and with all.
 
     Returns:
         The path of what was set aside, or None.
@@ -86,39 +94,56 @@ def restore_copy(backup: str, url: str, *, replace: bool = False) -> str | None:
             what="backup", problem="it is the store itself; leave it out to accept the store as it is"
         )
     if not is_file_url(url):
-        _copy(backup, url)
+        _copy(backup, url, progress=progress)
         return None
     try:
-        return _replace_file(backup, url, replace=replace)
+        return _replace_file(backup, url, replace=replace, progress=progress)
     except OSError as error:
         raise CannotOpen(store=url, problem=f"the copy can't be put there: {error}") from None
 
 
-def _replace_file(backup: str, url: str, *, replace: bool) -> str | None:
+def _replace_file(backup: str, url: str, *, replace: bool, progress: Progress | None) -> str | None:
     if Path(url).exists() and not replace:
         problem = "there is a store already; add --replace to set it aside under another name"
         raise CannotOpen(store=url, problem=problem)
     draft = f"{url}.restoring"
-    for suffix in _FILES:
-        Path(draft + suffix).unlink(missing_ok=True)
-    _copy(backup, draft)
-    acknowledged = acknowledged_seq(url)
-    aside = _set_aside(url)
-    Path(draft + "-head").unlink(missing_ok=True)
-    Path(draft).replace(url)
-    if aside is not None and acknowledged:
-        # What the store had acknowledged is needed until the restore is accepted.
-        Path(f"{url}-head").write_bytes(Path(f"{aside}-head").read_bytes())
-        Path(f"{url}-head").chmod(0o600)
+    _remove(draft)
+    try:
+        _copy(backup, draft, progress=progress)
+        aside = _set_aside(url)
+        # The side files of the store that was there stay: what it acknowledged is needed until the restore is
+        # accepted. Otherwise those of the backup come along.
+        files = SideFiles(Path(f"{url}-files"))
+        if aside is None and not files.folder.exists() and Path(f"{backup}-files").is_dir():
+            shutil.copytree(f"{backup}-files", files.folder)
+        Path(draft).replace(url)
+    finally:
+        _remove(draft)
     return aside
 
 
-def _copy(backup: str, url: str) -> None:
+def _remove(draft: str) -> None:
+    for suffix in _FILES:
+        Path(draft + suffix).unlink(missing_ok=True)
+    shutil.rmtree(f"{draft}-files", ignore_errors=True)
+
+
+def _copy(backup: str, url: str, *, progress: Progress | None) -> None:
+    """Copy a store and verify the copy, once.
+
+    Between two files the pages are copied as they are; otherwise every row is verified on its way.
+    """
+    if is_file_url(backup) and is_file_url(url):
+        from standfast.store.sqlite.file import copy_pages  # noqa: PLC0415  # Only its users pay for its import.
+
+        # Opening it refuses what is no store, and finishes what a crash left in its log.
+        open_store(backup, create=False, recover=False).close()
+        copy_pages(backup, url)
+        _require_intact(url, backup, progress)
+        return
     source = open_store(backup, create=False, recover=False)
     try:
-        if problem := next(source.verify(), None):
-            raise Corruption(what=backup, problem=f"the backup is damaged: {problem}")
-        target = open_store(url, create=True, recover=False)
+        target = open_store(url, create=True, recover=False, notes_head=False)
         try:
             if target.head() or next(target.entries(), None) is not None:
                 problem = (
@@ -131,6 +156,16 @@ def _copy(backup: str, url: str) -> None:
             target.close()
     finally:
         source.close()
+    _require_intact(url, backup, progress)
+
+
+def _require_intact(url: str, backup: str, progress: Progress | None) -> None:
+    copy = open_store(url, create=False, recover=False, restored=True)
+    try:
+        if problem := next(copy.verify(progress=progress), None):
+            raise Corruption(what=backup, problem=f"the backup is damaged: {problem}")
+    finally:
+        copy.close()
 
 
 def _set_aside(url: str) -> str | None:
@@ -148,15 +183,9 @@ def _set_aside(url: str) -> str | None:
 
 
 def acknowledged_seq(url: str) -> int:
-    """The last ledger entry that a store's file has acknowledged, as far as the file next to it says."""
-    if not is_file_url(url):
-        return 0
-    from standfast.store.sqlite.file import HeadFile  # noqa: PLC0415  # Only its users pay for its import.
-
-    try:
-        return HeadFile(url).peek().seq
-    except OSError as error:
-        raise CannotOpen(store=url, problem=f"its head file can't be read: {error}") from None
+    """The last ledger entry that was acknowledged, as far as the head file in the store's folder says."""
+    files = SideFiles.of(url)
+    return 0 if files is None else HeadFile(files.head).peek().seq
 
 
 def accept_restored(
@@ -164,6 +193,8 @@ def accept_restored(
     *,
     reason: str,
     notary_of: Callable[[Store], Notary | None],
+    verified: bool = False,
+    progress: Progress | None = None,
     clock: Clock | None = None,
     ids: IdSource | None = None,
 ) -> Restoration:
@@ -173,13 +204,17 @@ def accept_restored(
 
     The store may be behind what it acknowledged, or behind its checkpoints. Everything that is in it must be
     intact.
+
+    Args:
+        verified: Whether ``restore_copy`` has just verified it.
+        progress: Called with the snapshots verified, and with all.
     """
     known = acknowledged_seq(url)
     store = open_store(url, create=False, clock=clock, ids=ids, recover=False, restored=True)
     try:
         notary = notary_of(store)
         notes, keys, _ = ((), (), ()) if notary is None else notary.checkpoints()
-        if problem := next(store.verify(), None):
+        if not verified and (problem := next(store.verify(progress=progress), None)):
             raise Corruption(what=url, problem=problem)
         shared, left = shared_and_left(store.entries(), notes, keys, store.branches())
         branch = store.begin_branch(shared_seq=shared, left_seq=max(left, known), reason=reason)

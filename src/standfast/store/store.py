@@ -25,6 +25,7 @@ from standfast.errors import (
 )
 from standfast.ledger.chain import Branch, Entry, Tip
 from standfast.ledger.note import VerifyingKey
+from standfast.ledger.witness import LOG_KEY_KIND, LedgerFindings
 from standfast.limits import (
     DEFAULT_ENDED_DAYS,
     LEASE_RENEW_SECONDS,
@@ -34,6 +35,7 @@ from standfast.limits import (
     SCAN_PAGE_RECORDS,
 )
 from standfast.records.vocabulary import AbortReason, BufferState, Receipt
+from standfast.side_files import SideFiles
 from standfast.store import audit, pipeline
 from standfast.store.audit import verified_vector
 from standfast.store.backup import copy_store
@@ -95,6 +97,11 @@ class Store:
 
         It raises nothing. Indexes watch there.
         """
+        self.after_commit: list[Callable[[int], None]] = []
+        """Told of each commit how many entries it added to the ledger, about.
+
+        What signs the ledger listens there.
+        """
         self._group: GroupCommit[Submission, CommitAnswer] = GroupCommit(self._commit_batch)
 
     @property
@@ -116,7 +123,7 @@ class Store:
 
     @property
     def acknowledged(self) -> Tip | None:
-        """The end of the ledger by the head file of a store's file; None for other stores."""
+        """The end of the ledger by the head file, which is kept outside the database; None in memory."""
         return self._storage.acknowledged
 
     @property
@@ -314,6 +321,8 @@ class Store:
         receipt = _or_raise(self._group.submit(Submission(self._with_vectors(commit), fence)))
         if self.on_commit:
             self.on_commit(self.clock.monotonic() - began)
+        for told in self.after_commit:
+            told(1 + len(commit.facts))
         return receipt
 
     def _with_vectors(self, commit: Commit) -> Commit:
@@ -477,6 +486,10 @@ class Store:
         """Append a fact that belongs to no commit to the ledger, durably. Each call appends an entry."""
         return self._transact(StateQuery(), lambda view: pipeline.decide_fact(view, fact))
 
+    def announce_key(self, key: VerifyingKey) -> None:
+        """Append the entry that names the key that signs the ledger from here on."""
+        self.append_fact(Fact.of(LOG_KEY_KIND, {"key": key.text}))
+
     def begin_branch(self, *, shared_seq: int, left_seq: int, reason: str) -> Branch:
         """Begin a branch, because an older copy was restored; see ``restore.py``.
 
@@ -512,6 +525,7 @@ class Store:
         *,
         rebuild_indexes: bool = False,
         progress: Progress | None = None,
+        findings: LedgerFindings | None = None,
     ) -> Iterator[str]:
         """Check everything that is stored.
 
@@ -523,9 +537,16 @@ class Store:
             rebuild_indexes: Rebuild the backend's indexes from its tables before the check.
             progress: Called after each snapshot with its number and that of the newest. What it raises ends
                 the check.
+            findings: Filled with what is no problem: the keys that the ledger names, and how far it is
+                signed.
         """
         return audit.problems_of(
-            self._storage, notes, keys, rebuild_indexes=rebuild_indexes, progress=progress
+            self._storage,
+            notes,
+            keys,
+            rebuild_indexes=rebuild_indexes,
+            progress=progress,
+            findings=findings,
         )
 
     def backup_to(self, target: "Store", *, progress: Progress | None = None) -> int:
@@ -588,6 +609,7 @@ def open_store(
     ids: IdSource | None = None,
     recover: bool = True,
     restored: bool = False,
+    notes_head: bool = True,
 ) -> Store:
     """Open the store at a path or URL.
 
@@ -597,7 +619,8 @@ def open_store(
         clock: The system's, if None.
         ids: Random ones, if None.
         recover: Whether to finish what crashed workers left.
-        restored: Whether a file may be behind what it has acknowledged, because an older copy was put there.
+        restored: Whether it may be behind what it has acknowledged, because an older copy was put there.
+        notes_head: Whether a head file is kept for a store on a server. A copy that is being made has none.
     """
     if not isinstance(url, str) or not url:
         raise InvalidValue(what="url", problem=f"it must be a path, a URL or ':memory:', not {url!r:.80}")
@@ -606,7 +629,8 @@ def open_store(
     if not (create or exists):
         problem = "there is no such store; check the path, or --store and STANDFAST_STORE"
         raise CannotOpen(store=url, problem=problem)
-    store = Store(_storage_at(url, clock, ids, restored=restored), clock=clock, ids=ids)
+    storage = _storage_at(url, clock, ids, restored=restored, notes_head=notes_head)
+    store = Store(storage, clock=clock, ids=ids)
     if recover:
         # What crashed workers left in a store that can only be read is finished where it can be written.
         with suppress(ReadOnlyStore):
@@ -623,13 +647,14 @@ def _is_postgres(url: str) -> bool:
     return url.startswith(("postgresql://", "postgres://"))
 
 
-def _storage_at(url: str, clock: Clock, ids: IdSource, *, restored: bool) -> Storage:
+def _storage_at(url: str, clock: Clock, ids: IdSource, *, restored: bool, notes_head: bool) -> Storage:
     if _is_postgres(url):
         from standfast.store.postgres import (  # noqa: PLC0415  # Only its users pay for its import.
             PostgresStorage,
         )
 
-        return PostgresStorage(url, clock=clock, ids=ids)
+        files = SideFiles.of(url) if notes_head else None
+        return PostgresStorage(url, clock=clock, ids=ids, files=files, restored=restored)
     if url == ":memory:":
         from standfast.store.in_memory import InMemoryStorage  # noqa: PLC0415  # As above.
 

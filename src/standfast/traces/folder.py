@@ -27,11 +27,10 @@ from standfast.errors import TraceError, TraceFolderFailed
 from standfast.limits import DEFAULT_TRACES_BYTES, MAX_TRACE_BYTES, MIN_TRACE_RETENTION_DAYS
 from standfast.records.canon import fingerprint, utc_text
 from standfast.records.vocabulary import RunIdentity
+from standfast.side_files import SideFiles
 from standfast.traces.artifact import ModelConfig, ToolProfile, Trace
 from standfast.traces.recording import CallDraft, EventDraft, Lane, Recording
 
-SERVER_TRACES: Final = "standfast-traces"
-"""The folder of the traces of a store on a server, in the working directory."""
 _OPEN: Final = "open"
 _SUFFIX: Final = ".json"
 _UNFINISHED: Final = re.compile(r"\.[0-9a-f]{32}\.part")
@@ -240,16 +239,14 @@ class TraceFolder:
         retention_days: float = MIN_TRACE_RETENTION_DAYS,
         max_bytes: int = DEFAULT_TRACES_BYTES,
     ) -> Self | None:
-        """The folder that a store's traces are in by default: next to its file, or in ``standfast-traces``
-        for a server.
+        """The folder that a store's traces are in by default, among its side files.
 
         It has its own ids, so that tracing changes nothing about a run. A store in memory has none.
         """
-        if url == ":memory:":
+        if (files := SideFiles.of(url)) is None:
             return None
-        path = Path(SERVER_TRACES) if "://" in url else Path(f"{url}-traces")
         return cls(
-            path,
+            files.traces,
             ids=RandomIds(),
             retention_days=retention_days,
             max_bytes=max_bytes,

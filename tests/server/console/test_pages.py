@@ -308,7 +308,9 @@ def test_the_server_has_the_api_and_the_console(
 def test_a_downloaded_receipt_proves_its_entry(harness: SampleServer, operator: BrowserClient) -> None:
     answer = operator.get("/console/receipt?seq=5")
     receipt = InclusionReceipt.from_json(msgspec.json.decode(answer.content))
-    key = KeyFile(harness.folder / "store.db-log.key", name=log_name(harness.folder / "store.db")).load()
+    key = KeyFile(
+        harness.folder / "store.db-files/log.key", name=log_name(harness.folder / "store.db")
+    ).load()
 
     assert answer.headers["content-disposition"] == 'attachment; filename="receipt-5.json"'
     assert verify_receipt(receipt, key.verifying_key)["seq"] == 5

@@ -181,16 +181,18 @@ def verify(
     """Verify the whole store. Only one verification runs at a time."""
     memory = gateway.authorize_store(caller, Permission.VERIFY)
     with gateway.verifying():
-        head = memory.store.head()
-        problems = list(islice(memory.verify(progress=progress), MAX_SHOWN_PROBLEMS))
-        tail = memory.tail()
+        found = memory.verification(progress=progress)
     sees_all = caller.covers_all and not caller.scopes
     return store_schemas.VerifyResponse(
-        holds=not problems,
-        snapshots=head,
-        problems_found=len(problems),
-        problems=tuple(problems) if sees_all else (),
-        tail=tail.summary if sees_all else "",
+        holds=found.holds,
+        state=found.state,
+        snapshots=found.snapshots,
+        problems_found=len(found.problems),
+        unsigned_entries=found.tail.unsigned_entries,
+        unsigned_seconds=found.tail.unsigned_seconds,
+        problems=found.problems[:MAX_SHOWN_PROBLEMS] if sees_all else (),
+        notices=found.notices if sees_all else (),
+        tail=found.tail.summary if sees_all and found.holds else "",
     )
 
 

@@ -10,6 +10,7 @@ from standfast.bench.leaderboard import LeaderboardRow
 from standfast.bench.statistics import Mean
 from standfast.govern.approvals.approvals import Decision, Proposal, Statement
 from standfast.govern.approvals.queue import DecidedProposal
+from standfast.ledger.witness import LedgerState
 from standfast.limits import (
     DEFAULT_PAGE_ITEMS,
     MAX_KEY_DAYS,
@@ -188,16 +189,21 @@ class LedgerPage(Value, frozen=True, kw_only=True):
 
 
 class VerifyResponse(Value, frozen=True, kw_only=True):
-    """Whether the store is intact.
+    """Whether the store is intact: ``sound``, ``broken``, or with an ``unsigned_tail``, a warning: nothing
+    contradicts (``holds``), but the newest entries are not covered by a signed checkpoint yet.
 
-    Only a key for all namespaces is given the problems themselves, and what vouches for the newest ledger
-    entry.
+    Only a key for all namespaces is given the problems themselves, what is worth a look, and what vouches for
+    the newest ledger entry.
     """
 
     holds: bool
+    state: LedgerState
     snapshots: int
     problems_found: int
+    unsigned_entries: int = 0
+    unsigned_seconds: float = 0.0
     problems: tuple[str, ...] = ()
+    notices: tuple[str, ...] = ()
     tail: str = ""
 
 

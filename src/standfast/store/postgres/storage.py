@@ -17,6 +17,7 @@ from standfast.clock import Clock, IdSource
 from standfast.errors import Corruption, StoreError, StoreFailed
 from standfast.ledger.chain import Branch, Entry, Tip
 from standfast.limits import LEASE_SECONDS, MAX_ATTEMPTS, MAX_CLOCK_SKEW_SECONDS
+from standfast.side_files import SideFiles
 from standfast.store.compression import (
     ACTION_NUMBERS,
     applied_of,
@@ -30,6 +31,7 @@ from standfast.store.compression import (
     unpacked,
     version_of,
 )
+from standfast.store.head_file import HeadFile, is_left_behind, lost_entry
 from standfast.store.postgres.server import (
     BEGIN_LOCKED,
     COMMIT,
@@ -126,7 +128,7 @@ _OF_KEYS: Final = (
 _ENDS: Final = (
     "SELECT extract(epoch FROM clock_timestamp())::float8, coalesce((SELECT max(memory_snapshot_id) FROM"
     " commits), 0), (SELECT seq FROM ledger ORDER BY seq DESC LIMIT 1), (SELECT hash FROM ledger ORDER BY seq"
-    " DESC LIMIT 1)"
+    " DESC LIMIT 1), (SELECT hash FROM ledger WHERE seq = %s)"
 )
 _INSERT_ENTRIES: Final = _insert("ledger", Entry, "bigint bytea bytea")
 _INSERT_APPLIED: Final = _insert("commits", AppliedCommit, "bigint bytea text bytea text bigint bytea")
@@ -174,6 +176,7 @@ _PUT_BUFFERS: Final = (
     + ", ".join(f"{name} = excluded.{name}" for name in Buffer.__struct_fields__)
 )
 _BRANCH: Final = ", ".join(Branch.__struct_fields__)
+_BRANCHES: Final = f"SELECT {_BRANCH} FROM branches ORDER BY number"
 _PUT_BRANCHES: Final = (
     _insert("branches", Branch, "bigint text bigint bigint bigint")
     + " ON CONFLICT (number) DO UPDATE SET "
@@ -186,16 +189,46 @@ class PostgresStorage:
     """A backend in the schema ``standfast`` of a PostgreSQL database. Leases run by the server's clock."""
 
     is_shared = True
-    acknowledged = None
 
-    def __init__(self, url: str, *, clock: Clock, ids: IdSource) -> None:
+    def __init__(
+        self,
+        url: str,
+        *,
+        clock: Clock,
+        ids: IdSource,
+        files: SideFiles | None = None,
+        restored: bool = False,
+    ) -> None:
         self._server = Server(url, clock, new_id=ids.new_id())
         self._lock = threading.Lock()
+        self._head_file = HeadFile(None if files is None else files.head)
+        self._may_be_behind = restored
         self._writer = ServerConnection(self._server, read_only=False)
         self._writer.open(self._server.connect(read_only=False))
         self._readers = ConnectionPool(self._server, read_only=True)
         self.temporary = PostgresTemporaryRows(self._server)
         self.segments = PostgresSegments(self._rows, self.transaction)
+        try:
+            self._refuse_cut(self._head_file.open())
+        except BaseException:
+            self.close()
+            raise
+
+    @property
+    def acknowledged(self) -> Tip:
+        """The end of the ledger by the head file of this process's folder."""
+        return Tip() if self._may_be_behind else self._head_file.peek()
+
+    def _refuse_cut(self, acknowledged: Tip) -> None:
+        """Refuse a database that lacks what was acknowledged."""
+        if acknowledged.seq == 0 or self._may_be_behind:
+            return
+        found = self._rows("SELECT hash FROM ledger WHERE seq = %s", acknowledged.seq)
+        problem = lost_entry(acknowledged, bytes(found[0][0]).hex() if found else None, "postgresql://…")
+        if problem is not None:
+            if not is_left_behind(acknowledged, self.branches()):
+                raise Corruption(what="the database", problem=problem)
+            self._head_file.is_replaceable = True
 
     @contextmanager
     def transaction(self) -> Iterator["PostgresTransaction"]:
@@ -204,10 +237,17 @@ class PostgresStorage:
         Waiting longer than ``MAX_BUSY_SECONDS`` is ``StoreBusy``.
         """
         with self._lock:
-            transaction = PostgresTransaction(self._writer, self.segments)
+            # Read first: the ledger has everything that was acknowledged before the transaction began.
+            known = Tip() if self._may_be_behind else self._head_file.read()
+            transaction = PostgresTransaction(self._writer, self.segments, known)
             try:
                 yield transaction
                 transaction.finish()
+                if transaction.tip is not None:
+                    if self._may_be_behind or transaction.is_left_behind:
+                        self._head_file.is_replaceable = True
+                    self._head_file.write(transaction.tip)
+                    self._may_be_behind = False
             except BaseException as error:
                 # Closing rolls back, whatever the state of the connection.
                 self._writer.close()
@@ -267,7 +307,7 @@ class PostgresStorage:
 
     def branches(self) -> list[Branch]:
         """The store's identity and its branches."""
-        return [Branch(*row) for row in self._rows(f"SELECT {_BRANCH} FROM branches ORDER BY number")]
+        return [Branch(*row) for row in self._rows(_BRANCHES)]
 
     def reset(self) -> None:
         """Drop all connections, and wait until the server is done with what the writer sent last.
@@ -318,6 +358,7 @@ class PostgresStorage:
 
     def close(self) -> None:
         """Close all connections."""
+        self._head_file.close()
         self.temporary.close()
         self._readers.close()
         with self._lock:
@@ -327,9 +368,14 @@ class PostgresStorage:
 class PostgresTransaction:
     """One round trip that locks and reads, and one that appends and commits."""
 
-    def __init__(self, connection: ServerConnection, segments: PostgresSegments) -> None:
+    def __init__(self, connection: ServerConnection, segments: PostgresSegments, acknowledged: Tip) -> None:
         self._connection = connection
         self._segments = segments
+        self._acknowledged = acknowledged
+        self.tip: Tip | None = None
+        """The new end of the ledger, if something was appended to it."""
+        self.is_left_behind = False
+        """Whether a restore left the acknowledged entry behind."""
         self._reads: list[Statement] = []
         self._seen: list[Any] = []
         self._changes: list[Statement] = []
@@ -350,10 +396,11 @@ class PostgresTransaction:
             ),
             *([(_ABANDONED, (query.abandoned,))] if query.abandoned else ()),
             *([] if query.ended_seconds is None else [(_ENDED, (query.ended_seconds, query.abandoned))]),
-            (_ENDS, ()),
+            (_ENDS, (self._acknowledged.seq,)),
         ]
         now, self._seen = self._read()
-        buffers, applied, latest, *abandoned, (head, seq, digest) = self._seen
+        buffers, applied, latest, *abandoned, (head, seq, digest, kept) = self._seen
+        self._refuse_cut(None if kept is None else bytes(kept).hex())
         return StateView(
             now=now,
             head=head,
@@ -363,6 +410,15 @@ class PostgresTransaction:
             latest={row[:2]: _version(row) for row in latest},
             commit_of=self._commit_of,
         )
+
+    def _refuse_cut(self, found: str | None) -> None:
+        """Write nothing behind a ledger that lacks what was acknowledged."""
+        problem = lost_entry(self._acknowledged, found, "postgresql://…")
+        if problem is not None:
+            (rows,) = self._connection.execute([(_BRANCHES, ())])
+            if not is_left_behind(self._acknowledged, [Branch(*row) for row in rows]):
+                raise Corruption(what="the database", problem=problem)
+            self.is_left_behind = True
 
     def _read(self) -> tuple[float, list[Any]]:
         """The server's time, and the rest of the state."""
@@ -402,6 +458,7 @@ class PostgresTransaction:
             (_PUT_BRANCHES, list(map(astuple, changes.branches))),
         )
         self._changes += [(sql, _columns(rows)) for sql, rows in statements if rows]
+        self.tip = changes.entries[-1].tip if changes.entries else self.tip
         if changes.vector_ends:
             given = _columns(list(map(astuple, changes.vector_ends)))
             self._changes.append((_END_VECTORS, [*given, *given]))

@@ -6,7 +6,6 @@ error and never an answer.
 
 import os
 import threading
-import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from itertools import count
@@ -18,9 +17,9 @@ import apsw.sqlite_extra
 
 from standfast.clock import Clock, seeded
 from standfast.errors import CannotOpen, Corruption, StoreBusy, StoreFailed
-from standfast.ledger.chain import Tip
 from standfast.limits import MAX_BUSY_SECONDS
 from standfast.records.canon import utc_text
+from standfast.store.head_file import HeadFile
 from standfast.store.sqlite.schema import MIGRATIONS
 
 APPLICATION_ID: Final = 0x53544654  # "STFT"
@@ -29,7 +28,7 @@ CHECKSUM_BYTES: Final = 8
 _HEADER_BYTES: Final = 100
 _RESERVED_BYTES_OFFSET: Final = 20
 _CHECKSUMS_LOCK: Final = threading.Lock()
-_HEAD_LINE_BYTES: Final = 20 + 1 + 64 + 1 + 8 + 1
+_COPIED_PAGES: Final = 1 << 10
 
 # 3.7.0 to 3.51.2 can corrupt a database when two connections race to restart the write-ahead log.
 SAFE_SQLITE: Final = (3, 51, 3)
@@ -55,57 +54,7 @@ PRAGMAS: Final = (
 READER_PRAGMAS: Final = (("query_only", "ON", 1), ("trusted_schema", "OFF", 0), ("cell_size_check", "ON", 1))
 
 
-class HeadFile:
-    """The file ``<path>-head``: the end of the ledger as last acknowledged.
-
-    It is written after each commit, never synced, and never ahead of what is durable. A store that is found
-    behind it has lost commits, and refuses to open.
-    """
-
-    def __init__(self, path: str) -> None:
-        self._path = path + "-head"
-        self._descriptor = -1
-
-    def open(self) -> Tip:
-        """Open or create the file, and return what it says."""
-        self._descriptor = os.open(self._path, os.O_RDWR | os.O_CREAT, 0o600)
-        return _read_head(self._descriptor)
-
-    def peek(self) -> Tip:
-        """What the file says, without creating it."""
-        try:
-            descriptor = os.open(self._path, os.O_RDONLY)
-        except FileNotFoundError:
-            return Tip()
-        try:
-            return _read_head(descriptor)
-        finally:
-            os.close(descriptor)
-
-    def write(self, tip: Tip) -> None:
-        """Note where the ledger ends. The commit is durable already, so a full disk here does no harm."""
-        line = b"%020d %s " % (tip.seq, tip.hash.encode())
-        with suppress(OSError):
-            os.pwrite(self._descriptor, line + b"%08x\n" % zlib.crc32(line), 0)
-
-    def close(self) -> None:
-        """Close the file."""
-        if self._descriptor >= 0:
-            os.close(self._descriptor)
-            self._descriptor = -1
-
-
-def _read_head(descriptor: int) -> Tip:
-    """The end of the ledger that a head file holds; an empty one if the file can't be read."""
-    content = os.pread(descriptor, _HEAD_LINE_BYTES, 0)
-    line = content[: _HEAD_LINE_BYTES - 9]
-    if len(content) < _HEAD_LINE_BYTES or content[-9:] != b"%08x\n" % zlib.crc32(line):
-        return Tip()
-    seq, digest = line.split()
-    return Tip(seq=int(seq), hash=digest.decode())
-
-
-def open_writer(path: str, clock: Clock, new_id: str) -> apsw.Connection:
+def open_writer(path: str, clock: Clock, new_id: str, *, head_file: HeadFile) -> apsw.Connection:
     """Open a connection that writes, to a file that is safe to write and has the current schema.
 
     ``new_id`` becomes the identity of a new store.
@@ -123,7 +72,7 @@ def open_writer(path: str, clock: Clock, new_id: str) -> apsw.Connection:
         connection.reserve_bytes(reserve=CHECKSUM_BYTES)
         _refuse_foreign_database(connection, path)
         _retry_while_busy(lambda: _set_pragmas(connection, path, PRAGMAS), clock, seed)
-        _refuse_emptied_database(connection, path)
+        _refuse_emptied_database(connection, path, head_file)
         _refuse_missing_checksums(connection, path)
         _migrate(connection, path, clock, new_id)
         _retry_while_busy(lambda: _settle(connection, path), clock, seed)
@@ -131,6 +80,24 @@ def open_writer(path: str, clock: Clock, new_id: str) -> apsw.Connection:
         close_untouched(connection)
         raise
     return connection
+
+
+def copy_pages(source: str, target: str) -> None:
+    """Copy a database page by page into a new file. What is in the log of the source is copied too."""
+    with translated(source):
+        reader = _connect(source, apsw.SQLITE_OPEN_READONLY)
+        try:
+            writer = _connect(target, apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_CREATE)
+            try:
+                os.chmod(target, 0o600)  # noqa: PTH101  # Strings throughout; SQLite takes nothing else.
+                writer.reserve_bytes(reserve=CHECKSUM_BYTES)
+                with writer.backup("main", reader, "main") as backup:
+                    while not backup.done:
+                        backup.step(_COPIED_PAGES)
+            finally:
+                writer.close()
+        finally:
+            reader.close()
 
 
 def is_read_only(path: str) -> bool:
@@ -337,14 +304,14 @@ def _refuse_foreign_database(connection: apsw.Connection, path: str) -> None:
         raise CannotOpen(store=path, problem="the database belongs to another program; choose another path")
 
 
-def _refuse_emptied_database(connection: apsw.Connection, path: str) -> None:
+def _refuse_emptied_database(connection: apsw.Connection, path: str, head_file: HeadFile) -> None:
     """Never start anew where a store was: its log may only be unreadable, and would be overwritten."""
     # In this order, because another opener may create the tables and then commit for the first time
     # meanwhile.
-    if (lost := HeadFile(path).peek()).seq and _version(connection, path) == 0:
+    if (lost := head_file.peek()).seq and _version(connection, path) == 0:
         problem = (
-            f"it is empty, but held {lost.seq} ledger entries; restore a backup, or remove {path}-head to"
-            " start anew"
+            f"it is empty, but held {lost.seq} ledger entries; restore a backup, or remove"
+            f" {head_file.path} to start anew"
         )
         raise Corruption(what=path, problem=problem)
 

@@ -13,6 +13,7 @@ from standfast.clock import Clock, IdSource
 from standfast.errors import Corruption, OutcomeUnknown, ReadOnlyStore, StoreBusy, StoreFailed
 from standfast.ledger.chain import Branch, Entry, Tip
 from standfast.limits import LEASE_SECONDS, MAX_CLOCK_SKEW_SECONDS
+from standfast.side_files import SideFiles
 from standfast.store.compression import (
     applied_of,
     buffer_of,
@@ -22,6 +23,7 @@ from standfast.store.compression import (
     row_of_entry,
     second_key,
 )
+from standfast.store.head_file import HeadFile, is_left_behind, lost_entry
 from standfast.store.protocol import (
     AppliedCommit,
     Changes,
@@ -35,7 +37,6 @@ from standfast.store.protocol import (
 )
 from standfast.store.sqlite import schema
 from standfast.store.sqlite.file import (
-    HeadFile,
     check_unchanging,
     close_quietly,
     close_untouched,
@@ -63,11 +64,14 @@ class SQLiteStorage:
 
     def __init__(self, path: str, *, clock: Clock, ids: IdSource, restored: bool = False) -> None:
         self._path = path
+        files = SideFiles.of(path)
         self.clock = clock
         self._ids = ids
         self._lock = threading.Lock()
         self._readers: list[apsw.Connection] = []
-        self._head_file = HeadFile(path)
+        self._head_file = HeadFile(None if files is None else files.head)
+        self._vouched: tuple[int, Tip] | None = None
+        """The state of the file, and the acknowledged end, that were last held against each other."""
         self._known_ends: tuple[int, _Ends] | None = None
         self._in_doubt = False
         self._may_be_behind = restored
@@ -85,7 +89,8 @@ class SQLiteStorage:
                 with _Reading(self) as connection:
                     self._check_nothing_was_lost(connection, self._head_file.peek())
                 return
-            self._writer = open_writer(self._path, self.clock, self._ids.new_id())
+            new_id = self._ids.new_id()
+            self._writer = open_writer(self._path, self.clock, new_id, head_file=self._head_file)
             try:
                 self._file_id = _file_id(self._path)
                 self._check_nothing_was_lost(self._writer, self._head_file.open())
@@ -103,13 +108,12 @@ class SQLiteStorage:
         if acknowledged.seq == 0 or self._may_be_behind:
             return
         found = connection.execute("SELECT hash FROM ledger WHERE seq = ?", (acknowledged.seq,)).get
-        if found is None or found.hex() != acknowledged.hash:
-            problem = (
-                f"entry {acknowledged.seq} of the ledger was acknowledged and is"
-                f" {'another' if found else 'missing'}; if you put an older copy there yourself, run:"
-                f" standfast restore --store {self._path}"
-            )
-            raise Corruption(what=self._path, problem=problem)
+        problem = lost_entry(acknowledged, None if found is None else found.hex(), self._path)
+        if problem is not None:
+            branches = [Branch(*row) for row in connection.execute(schema.BRANCHES)]
+            if not is_left_behind(acknowledged, branches):
+                raise Corruption(what=self._path, problem=problem)
+            self._head_file.is_replaceable = True
 
     # Writing.
 
@@ -128,7 +132,10 @@ class SQLiteStorage:
             if self._in_doubt:
                 self._reopen()
             self._refuse_replaced()
+            # Read first: the ledger has everything that was acknowledged before the transaction began.
+            acknowledged = self._head_file.read()
             self._writer.execute("BEGIN IMMEDIATE")
+            self._refuse_cut(acknowledged)
         except apsw.Error as error:
             self._lock.release()
             raise translate(error, self._path) from None
@@ -136,6 +143,19 @@ class SQLiteStorage:
             self._lock.release()
             raise
         return self._writer
+
+    def _refuse_cut(self, acknowledged: Tip) -> None:
+        """Write nothing behind a ledger that lacks what was acknowledged. It is looked at if another process
+        changed the file.
+        """
+        state = self._writer.data_version(), acknowledged
+        if state != self._vouched:
+            try:
+                self._check_nothing_was_lost(self._writer, acknowledged)
+            except BaseException:
+                self._roll_back()
+                raise
+            self._vouched = state
 
     def _refuse_replaced(self) -> None:
         """What is written to a file that was removed would be lost when this process ends."""
@@ -157,9 +177,12 @@ class SQLiteStorage:
                 raise translate(error, self._path) from None
             self._commit()
             if ends is not None:
+                if self._may_be_behind:
+                    self._head_file.is_replaceable = True
                 self._head_file.write(ends.tip)
                 self._may_be_behind = False
                 known = self._writer.data_version(), ends
+                self._vouched = known[0], ends.tip
             self._known_ends = known
             if erased:
                 self._empty_log()
