@@ -5,7 +5,7 @@ import threading
 from standfast.clock import ManualClock
 from standfast.errors import StaleFence
 from standfast.limits import LEASE_SECONDS
-from standfast.store.store import Lease
+from standfast.store.lease import Lease
 from tests.store.builders import commit, contents, memory_store, write
 
 

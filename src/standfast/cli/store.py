@@ -24,7 +24,7 @@ from standfast.memory import VectorStatus
 from standfast.recall.index.upkeep import IndexStatus
 from standfast.records.vocabulary import Receipt
 from standfast.settings import FILE_NAME
-from standfast.store.restore import accept_restored, restore_copy
+from standfast.store.restore import accept_restored, copy_side_files, restore_copy
 from standfast.store.store import open_store
 from standfast.wiring import notary_of
 
@@ -89,8 +89,11 @@ def backup_command(target: str, store_url: str | None, as_json: bool) -> None:
         try:
             before = copy.head()
             head = source.backup_to(copy, progress=progress)
+            entries = sum(1 for _ in copy.entries(copy.commit_of(head).ledger_seq if head else 0))
+            entries += copy.commit_of(head).ledger_seq if head else 0
         finally:
             copy.close()
+        copy_side_files(load_settings(store_url=store_url).store, target, entries=entries)
     if as_json:
         print_json({"target": target, "head": head, "copied": head - before})
     else:

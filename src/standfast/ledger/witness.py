@@ -147,8 +147,8 @@ def problems_of_ledger(
     try:
         for entry in walk(entries):
             hashes.append(entry.hash)
-            if (named := log_key_in(entry)) is not None:
-                findings.keys.append(named)
+            if (event := log_key_in(entry)) is not None:
+                findings.keys.append(event)
     except BrokenChain as error:
         yield str(error)
     findings.entries = len(hashes)
@@ -159,13 +159,16 @@ def problems_of_ledger(
         )
     if notes:
         named = [] if kept_elsewhere else list(_named_keys(findings.keys))
-        yield from _problems_of_checkpoints(Tree(hashes), notes, keys, named, branches, findings)
+        yield from _problems_of_checkpoints(
+            Tree(hashes), notes, keys, named=named, branches=branches, findings=findings
+        )
 
 
 def _problems_of_checkpoints(
     tree: Tree,
     notes: Sequence[str],
     keys: Sequence[VerifyingKey],
+    *,
     named: Sequence[VerifyingKey],
     branches: Sequence[Branch],
     findings: LedgerFindings,

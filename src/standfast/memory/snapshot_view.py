@@ -488,6 +488,8 @@ class SnapshotView:
                 "bands": [band.value for band in request.bands],
                 **({"where": chosen} if chosen else {}),
                 **({"include_unreviewed": True} if request.include_unreviewed else {}),
+                # Which records hold depends on the instant that was asked about.
+                **({"now_utc": request.now_utc} if request.now_utc else {}),
             },
             "budget": budget,
             "candidate_count": candidates,
@@ -499,7 +501,8 @@ class SnapshotView:
                     score=item.score,
                     rank=rank,
                 )
-                for rank, item in enumerate(items, 1)
+                # Whatever a package puts first, a trace lists records by score, then by id.
+                for rank, item in enumerate(sorted(items, key=lambda one: (-one.score, one.memory_id)), 1)
             ],
             "package_hash": package.package_hash,
             "store_id": identity.store_id,

@@ -5,8 +5,9 @@ Read in this order: ``commit.py`` (what is committed), ``protocol.py`` (what a b
 """
 
 from standfast.store.commit import Commit, Fact, Write
+from standfast.store.lease import Lease
 from standfast.store.protocol import AppliedCommit, Buffer, Storage, StoreIdentity, Version
-from standfast.store.store import Lease, Store, open_store
+from standfast.store.store import Store, open_store
 
 __all__ = [
     "AppliedCommit",

@@ -13,8 +13,9 @@ from pathlib import Path
 from standfast.clock import Clock, IdSource
 from standfast.errors import CannotOpen, Corruption, InvalidValue
 from standfast.ledger.chain import Branch
+from standfast.ledger.checkpoint import CheckpointFile
 from standfast.ledger.notary import Notary
-from standfast.ledger.witness import shared_and_left
+from standfast.ledger.witness import shared_and_left, size_of
 from standfast.records.vocabulary import Value
 from standfast.side_files import SideFiles
 from standfast.store.head_file import HeadFile
@@ -120,6 +121,35 @@ def _replace_file(backup: str, url: str, *, replace: bool, progress: Progress | 
     finally:
         _remove(draft)
     return aside
+
+
+def copy_side_files(source: str, target: str, *, entries: int) -> None:
+    """Copy what belongs to a store and is outside its database: the log's key, checkpoints and traces.
+
+    The head file is not copied: the copy has one of its own.
+
+    Args:
+        source: The URL of the store,
+        target: and that of a copy.
+        entries: How many ledger entries the copy has. Checkpoints that cover more are left out.
+    """
+    here, there = SideFiles.of(source), SideFiles.of(target)
+    if here is None or there is None or not here.folder.is_dir():
+        return
+    try:
+        there.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        for file, copy in ((here.key, there.key), (here.public_key, there.public_key)):
+            if file.exists():
+                shutil.copy2(file, copy)
+        if here.traces.is_dir():
+            shutil.copytree(here.traces, there.traces, dirs_exist_ok=True)
+        notes = [note for note in CheckpointFile(here.checkpoints).read().notes if size_of(note) <= entries]
+        kept = set(CheckpointFile(there.checkpoints).read().notes)
+        for note in notes:
+            if note not in kept:
+                CheckpointFile(there.checkpoints).append(note)
+    except OSError as error:
+        raise CannotOpen(store=target, problem=f"its side files can't be written: {error}") from None
 
 
 def _remove(draft: str) -> None:

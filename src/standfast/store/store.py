@@ -4,11 +4,10 @@
 """
 
 import os
-import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from itertools import groupby
-from typing import Self, TypeVar
+from typing import TypeVar
 
 from msgspec.structs import replace
 
@@ -28,7 +27,6 @@ from standfast.ledger.note import VerifyingKey
 from standfast.ledger.witness import LOG_KEY_KIND, LedgerFindings
 from standfast.limits import (
     DEFAULT_ENDED_DAYS,
-    LEASE_RENEW_SECONDS,
     MAX_ATTEMPTS,
     MAX_GROUP_COMMITS,
     SCAN_FIRST_RECORDS,
@@ -98,10 +96,7 @@ class Store:
         It raises nothing. Indexes watch there.
         """
         self.after_commit: list[Callable[[int], None]] = []
-        """Told of each commit how many entries it added to the ledger, about.
-
-        What signs the ledger listens there.
-        """
+        """Told of each commit how many entries it added to the ledger, about."""
         self._group: GroupCommit[Submission, CommitAnswer] = GroupCommit(self._commit_batch)
 
     @property
@@ -537,8 +532,7 @@ class Store:
             rebuild_indexes: Rebuild the backend's indexes from its tables before the check.
             progress: Called after each snapshot with its number and that of the newest. What it raises ends
                 the check.
-            findings: Filled with what is no problem: the keys that the ledger names, and how far it is
-                signed.
+            findings: Filled with what is no problem.
         """
         return audit.problems_of(
             self._storage,
@@ -566,39 +560,6 @@ def _or_raise(answer: _T | StoreError) -> _T:
     if isinstance(answer, StoreError):
         raise answer
     return answer
-
-
-class Lease:
-    """Keeps a staged commit while something else happens: a thread renews its lease as long as the block
-    lasts.
-
-    If the lease is lost, ``lost`` holds the error. The fence still keeps a late owner out: another worker may
-    finish the commit now, and this one gets ``StaleFence``.
-    """
-
-    def __init__(self, store: Store, buffer: Buffer, *, renew_seconds: float = LEASE_RENEW_SECONDS) -> None:
-        self.buffer = buffer
-        self.lost: StoreError | None = None
-        self._store = store
-        self._renew_seconds = renew_seconds
-        self._ended = threading.Event()
-        self._thread = threading.Thread(target=self._renew, name=f"lease-{buffer.commit_id[:8]}", daemon=True)
-
-    def _renew(self) -> None:
-        while not self._ended.wait(self._renew_seconds):
-            try:
-                self.buffer = self._store.renew(self.buffer)
-            except StoreError as error:
-                self.lost = error
-                return
-
-    def __enter__(self) -> Self:
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._ended.set()
-        self._thread.join()
 
 
 def open_store(

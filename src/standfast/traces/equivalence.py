@@ -191,17 +191,17 @@ def _check_retrievals(trace: Trace) -> _Findings:
         if linked.get(retrieval.retrieval_event_id, retrieval.event_id) != retrieval.event_id:
             yield ShortfallCode.RETRIEVAL_LINK, f"{place}.event_id", "another event names this retrieval"
         if not _is_ranked(retrieval):
-            problem = "ranks must be 1, 2, 3 … with descending scores and no record twice"
+            problem = "ranks must be 1, 2, 3 … by descending score and then by id, and no record twice"
             yield ShortfallCode.RANK_ORDER, f"{place}.selected_records", problem
 
 
 def _is_ranked(retrieval: Retrieval) -> bool:
     records = retrieval.selected_records
-    scores = [record.score for record in records]
+    order = [(-record.score, record.record_id) for record in records]
     return (
         [record.rank for record in records] == list(range(1, len(records) + 1))
         and len({record.record_id for record in records}) == len(records)
-        and scores == sorted(scores, reverse=True)
+        and order == sorted(order)
     )
 
 
