@@ -31,6 +31,7 @@
     │   ├── StoreBusy           other writers blocked the store for too long
     │   ├── ReadOnlyStore       the store is on media that can only be read
     │   ├── StoreFailed         the disk or the server failed, and nothing was changed
+    │   │   └── ReadFailed      the disk did not give what was asked for; try again
     │   └── OutcomeUnknown      it is unknown whether the commit was applied
     ├── ApprovalError           an approval was refused or could not be made
     │   └── UnusableKey         the key may not sign: it is not Ed25519, malformed, or weak

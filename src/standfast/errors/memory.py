@@ -258,6 +258,15 @@ class StoreFailed(StoreError, code="store_failed"):
     says = "The storage failed, and nothing was changed: {problem}. Fix the cause, then try again."
 
 
+class ReadFailed(StoreFailed, code="read_failed"):
+    """The disk did not give what was asked for. That says nothing about what is stored."""
+
+    says = (
+        "The storage could not be read: {problem}. Nothing was changed, and nothing is known to be damaged."
+        " Try again; if it goes on, check the disk before you restore anything."
+    )
+
+
 class OutcomeUnknown(StoreError, code="outcome_unknown"):
     """It is unknown whether the commit was applied. Submit it again to find out."""
 

@@ -16,7 +16,7 @@ import apsw
 import apsw.sqlite_extra
 
 from standfast.clock import Clock, seeded
-from standfast.errors import CannotOpen, Corruption, StoreBusy, StoreFailed
+from standfast.errors import CannotOpen, Corruption, ReadFailed, StoreBusy, StoreFailed
 from standfast.limits import MAX_BUSY_SECONDS
 from standfast.records.canon import utc_text
 from standfast.store.head_file import HeadFile
@@ -29,6 +29,9 @@ _HEADER_BYTES: Final = 100
 _RESERVED_BYTES_OFFSET: Final = 20
 _CHECKSUMS_LOCK: Final = threading.Lock()
 _COPIED_PAGES: Final = 1 << 10
+_READ_ERRORS: Final = frozenset(
+    (apsw.SQLITE_IOERR_READ, apsw.SQLITE_IOERR_SHORT_READ, apsw.SQLITE_IOERR_FSTAT)
+)
 
 # 3.7.0 to 3.51.2 can corrupt a database when two connections race to restart the write-ahead log.
 SAFE_SQLITE: Final = (3, 51, 3)
@@ -387,6 +390,8 @@ def translate(error: BaseException, path: str) -> BaseException:
     # apsw's types leave `extendedresult` out.
     if isinstance(error, apsw.IOError) and getattr(error, "extendedresult", 0) == apsw.SQLITE_IOERR_DATA:
         return Corruption(what=path, problem="a page does not match its checksum")
+    if isinstance(error, apsw.IOError) and getattr(error, "extendedresult", 0) in _READ_ERRORS:
+        return ReadFailed(problem=f"{type(error).__name__}: {error}")
     if isinstance(error, apsw.Error | OSError):
         return StoreFailed(problem=f"{type(error).__name__}: {error}")
     return error

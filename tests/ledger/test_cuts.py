@@ -1,0 +1,175 @@
+"""A crash leaves an unsigned tail; a cut of acknowledged commits is broken for ever."""
+
+import shutil
+import signal
+import subprocess
+import sys
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import apsw
+import pytest
+from click.testing import CliRunner
+
+from standfast import Memory
+from standfast.cli import main
+from standfast.errors import CannotOpen, Corruption, ReadFailed
+from standfast.ledger.notary import Notary
+from standfast.ledger.witness import Verification
+from standfast.store.sqlite.file import translate
+from standfast.store.store import open_store
+from tests.ledger.kept import cut_after, tamper
+
+PROGRAM = """
+import os, signal, sys
+from standfast import Memory
+memory = Memory.open(sys.argv[1])
+for number in range(int(sys.argv[2]), int(sys.argv[3])):
+    memory.remember(f"Gate {number} opens at noon.", subject=f"gate/{number}")
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+def url(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """A store on each backend, in a folder of its own."""
+    monkeypatch.chdir(tmp_path)
+    if request.param == "sqlite":
+        return "store.db"
+    place: str = request.getfixturevalue("postgres_store_url")
+    return place
+
+
+def _write_and_be_killed(url: str, first: int, end: int) -> None:
+    words = [sys.executable, "-c", PROGRAM, url, str(first), str(end)]
+    done = subprocess.run(words, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == -signal.SIGKILL, done.stderr
+
+
+def _found(url: str) -> Verification | str:
+    """What verification finds, or why the store is not opened; nothing is signed."""
+    try:
+        store = open_store(url, create=False)
+    except Corruption as error:
+        return str(error)
+    with closing(store):
+        notary = Notary.for_store(url, store.entries, store.branches, store.announce_key)
+        return Memory(store, notary=notary).verification()
+
+
+def _cut(url: str, snapshot: int) -> None:
+    """Delete the commits behind a snapshot, as somebody with all rights would."""
+    if "://" not in url:
+        tamper(Path(url), cut_after(snapshot))
+        return
+    import psycopg
+
+    with closing(open_store(url, create=False)) as store:
+        last = store.commit_of(snapshot).ledger_seq
+    with psycopg.connect(url) as connection:
+        connection.execute("SET search_path = standfast")
+        connection.execute("SET session_replication_role = replica")
+        connection.execute("DELETE FROM versions WHERE memory_snapshot_id > %s", (snapshot,))
+        connection.execute("DELETE FROM vectors WHERE memory_snapshot_id > %s", (snapshot,))
+        connection.execute("DELETE FROM commits WHERE memory_snapshot_id > %s", (snapshot,))
+        connection.execute("DELETE FROM ledger WHERE seq > %s", (last,))
+
+
+def test_a_kill_leaves_an_unsigned_tail_that_the_next_writer_signs(url: str) -> None:
+    _write_and_be_killed(url, 0, 5)
+    killed = _found(url)
+    told = CliRunner().invoke(main, ["verify", "--store", url])
+    with Memory.open(url) as memory:
+        memory.remember("Gate 9 opens at noon.")
+    after = _found(url)
+
+    assert isinstance(killed, Verification)
+    assert (killed.state, killed.problems, killed.holds) == ("unsigned_tail", (), True)
+    assert killed.tail.unsigned_entries == 10
+    assert (told.exit_code, "✗" in told.output) == (3, False)
+    assert isinstance(after, Verification)
+    assert (after.state, after.problems) == ("sound", ())
+
+
+def test_a_cut_of_acknowledged_commits_is_broken_before_and_after_further_writes(url: str) -> None:
+    _write_and_be_killed(url, 0, 10)
+    _cut(url, 4)
+    before = _found(url)
+    with pytest.raises(Corruption, match="was acknowledged and is missing"):
+        Memory.open(url)
+    told = CliRunner().invoke(main, ["verify", "--store", url])
+    # A machine that has not seen the commits writes on.
+    hidden = next(Path().glob("*-files/head"), None) or next(Path().glob("standfast-files/*/head"))
+    shutil.move(hidden, "hidden")
+    with closing(open_store(url, create=False)) as store:
+        Memory(store).remember("Gate 50 opens at noon.")
+        Memory(store).remember("Gate 51 opens at noon.")
+    shutil.move("hidden", hidden)
+    after = _found(url)
+
+    for found in (before, after):
+        assert "was acknowledged and is missing" in str(found) or "is another" in str(found)
+    assert (told.exit_code, "Broken: 1 problem." in told.output) == (1, True)
+
+
+def test_a_process_that_goes_on_does_not_write_behind_a_cut(url: str) -> None:
+    with Memory.open(url) as memory:
+        for number in range(6):
+            memory.remember(f"Gate {number} opens at noon.")
+        _cut(url, 3)
+        with pytest.raises(Corruption, match="was acknowledged and is missing"):
+            memory.remember("Gate 7 opens at noon.")
+        found = memory.verification()
+
+    assert found.state == "broken"
+    assert any("was acknowledged and is missing" in problem for problem in found.problems)
+
+
+def test_the_ledger_is_signed_while_it_grows(url: str) -> None:
+    with Memory.open(url) as memory:
+        assert memory.ledger.notary is not None
+        memory.ledger.notary.every_entries, memory.ledger.notary.every_seconds = 4, 600.0
+        for number in range(4):
+            memory.remember(f"Gate {number} opens at noon.")
+        # By what it shows, because when a thread gets its turn is not ours to say.
+        for _ in range(2_000):
+            if memory.ledger.notary.signed_size() >= 8:
+                break
+            memory.store.clock.sleep(0.01)
+        assert memory.ledger.notary.signed_size() >= 8
+
+
+def test_a_backup_brings_its_folder_along(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    with Memory.open("store.db") as memory:
+        memory.remember("Gate 1 opens at noon.")
+        with memory.run(workflow="triage", mode="buffered_write") as run:
+            run.remember("Gate 2 opens at noon.")
+    CliRunner().invoke(main, ["backup", "copy.db", "--store", "store.db"], catch_exceptions=False)
+    names = {file.name for file in Path("copy.db-files").iterdir()}
+    told = CliRunner().invoke(main, ["verify", "--store", "copy.db"])
+
+    assert names >= {"checkpoints", "head", "log.key", "log.pub", "traces"}
+    assert told.exit_code == 0, told.output
+
+
+def test_an_unreadable_head_file_is_a_typed_error(tmp_path: Path) -> None:
+    path = tmp_path / "store.db"
+    Memory.open(str(path)).close()
+    Path(f"{path}-files/head").unlink(missing_ok=True)
+    Path(f"{path}-files/head").mkdir()
+
+    with pytest.raises(CannotOpen, match=r"head file .* can't be read"):
+        Memory.open(str(path))
+
+
+@pytest.mark.parametrize("code", [apsw.SQLITE_IOERR_READ, apsw.SQLITE_IOERR_SHORT_READ])
+def test_a_read_error_is_not_corruption(code: int) -> None:
+    error: Any = apsw.IOError("disk I/O error")
+    error.result, error.extendedresult = code & 0xFF, code
+    told = translate(error, "store.db")
+
+    assert isinstance(told, ReadFailed)
+    assert "Try again" in str(told)
+    assert "restore a backup" not in str(told)
