@@ -99,7 +99,14 @@ def rename_events(document: Document) -> None:
 
 
 def swap_ranks(document: Document) -> None:
-    """Let two records with the same score change places."""
+    """Let two records change places; the one that is first now has the higher score."""
+    records = document["retrievals"][0]["selected_records"]
+    first, second = records[1], records[2]
+    records[1], records[2] = {**second, "rank": 2}, {**first, "rank": 3, "score": first["score"] / 2}
+
+
+def swap_ties(document: Document) -> None:
+    """Let two records with the same score change places, against the order of their ids."""
     records = document["retrievals"][0]["selected_records"]
     records[1], records[2] = {**records[2], "rank": 2}, {**records[1], "rank": 3}
 

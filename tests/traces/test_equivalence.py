@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from standfast import Memory
 from standfast.traces.artifact import Trace
 from standfast.traces.equivalence import (
     ClaimVerdict,
@@ -27,11 +28,40 @@ from tests.traces.fixture_files import (
     changed,
     put,
     rename_events,
+    swap_ties,
     texts,
 )
 from tests.traces.scripted import FixedMemory, Script, a_run, recorded
 
 BASE = (FOLDER / "base.json").read_bytes()
+
+
+def test_records_of_equal_score_in_the_wrong_order_prove_nothing() -> None:
+    wrong = Trace.from_json(changed(swap_ties))
+    found = compare(wrong, wrong)
+
+    assert found.verdict is ClaimVerdict.REJECTED
+    assert {one.code for one in found.left_shortfalls} == {ShortfallCode.RANK_ORDER}
+
+
+def test_recalls_that_differ_only_in_the_instant_asked_about_are_not_equivalent() -> None:
+    traces = []
+    with Memory.open(":memory:") as memory:
+        memory.remember("Refunds take 14 days.", subject="b")
+        memory.remember("Refunds take 30 days.", subject="a")
+        for now_utc in ("2026-01-01T00:00:00Z", "2027-01-01T00:00:00Z", "2026-01-01T00:00:00Z"):
+            with memory.run(workflow="triage", mode="read_only") as run:
+                run.recall("refunds", tokens=200, now_utc=now_utc, controller="phase6-v1")
+                run.recall("refunds", tokens=200, now_utc=now_utc)
+            assert run.trace is not None
+            traces.append(run.trace)
+    first, later, again = traces
+
+    assert {one.code for one in compare(first, later).differences} == {ReasonCode.FILTERS}
+    assert compare(first, again).verdict is ClaimVerdict.EQUIVALENT
+    for read in first.retrievals:
+        order = [(-one.score, one.record_id) for one in read.selected_records]
+        assert order == sorted(order)
 
 
 def test_the_committed_fixtures_are_what_the_code_makes() -> None:
@@ -109,7 +139,7 @@ def test_there_is_a_fixture_for_every_way_to_fall_short() -> None:
         (ReasonCode.POLICY_SET_ID, None, {"policy_set_id": "policies-v2"}, None),
         (ReasonCode.MEMORY_SNAPSHOT_ID, None, {"memory_snapshot_id": 42}, None),
         (ReasonCode.SELECTED_RECORDS, None, None, (("eu-refunds", 0.9), ("other", 0.5))),
-        (ReasonCode.RANK_ORDER, None, None, (("eu-refunds", 0.9), ("us-refunds", 0.5), ("eu-postage", 0.5))),
+        (ReasonCode.RANK_ORDER, None, None, (("eu-refunds", 0.9), ("us-refunds", 0.5), ("eu-postage", 0.4))),
     ],
 )
 def test_a_change_of_the_agent_is_caught_where_it_was_made(
