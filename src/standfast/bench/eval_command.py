@@ -1,4 +1,4 @@
-"""``standfast eval``: how much of the evidence recall finds."""
+"""``standfast eval``: how much of the evidence recall finds, and whether memory keeps itself current."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -8,6 +8,7 @@ import click
 from standfast.bench.recall_eval import DEFAULT_BUDGETS, RecallScore, evaluate_recall, recall_plot
 from standfast.bench.recall_peers import PEERS
 from standfast.bench.recall_sets import SHIPPED, read_set, without_names_and_times
+from standfast.bench.updates_eval import DEFAULT_TOKENS, STORIES, Form, evaluate_updates, read_stories
 from standfast.cli.options import progress_bar
 from standfast.cli.output import json_option, print_json
 from standfast.limits import MAX_RECALL_TOKENS
@@ -113,4 +114,35 @@ def _print(scores: Sequence[RecallScore]) -> None:
             f"  {one.system:{width}}  {one.tokens:6}  {one.recall!s:20}  {one.complete:9.3f}"
             f"  {one.first_three:7.3f}  {one.text_tokens:5.0f}  {one.unanswerable_tokens:10.0f}"
             f"  {one.p50_ms:6.1f}"
+        )
+
+
+@command.command("updates")
+@click.argument("files", metavar="[FILE]...", nargs=-1, type=click.Path(exists=True, dir_okay=False))
+@click.option("--tokens", type=click.IntRange(1, MAX_RECALL_TOKENS), default=DEFAULT_TOKENS)
+@json_option
+def eval_updates(files: tuple[str, ...], *, tokens: int, as_json: bool) -> None:
+    """Tell stories in which facts change, and print whether the current value comes first and the old one is
+    marked.
+
+    A FILE has JSON lines: story, language, kind (change, return, denied or alike), told, question, now and
+    old. Without a FILE, the stories that ship with Standfast are used, in two halves. No model is asked.
+    """
+    forms: tuple[Form, ...] = ("facts", "messages")
+    paths = [Path(file) for file in files] or STORIES
+    with progress_bar("stories", quiet=as_json) as progress:
+        scores = [
+            evaluate_updates(read_stories(path), path.stem, form=form, tokens=tokens, progress=progress)
+            for path in paths
+            for form in forms
+        ]
+    if as_json:
+        print_json({"scores": [score.as_json() for score in scores]})
+        return
+    click.echo("stories    told as   changing  in package  first  in text  marked  false/1000  then   tokens")
+    for one in scores:
+        click.echo(
+            f"{one.stories:10} {one.form:8}  {one.changing:8}  {one.in_package:10.3f}  {one.first:.3f}"
+            f"  {one.first_in_text:7.3f}  {one.marked:6.3f}  {one.false_marks:10.2f}  {one.then:.3f}"
+            f"  {one.tokens:6.0f}"
         )
