@@ -22,6 +22,8 @@ _RESULT = re.compile(r"^(PASSED|FAILED|ERROR) (\S+)", re.MULTILINE)
 _FENCE = re.compile(r"```python[^\n]*\n(.*?)```", re.DOTALL)
 _QUICKSTARTS = ("docs/open-source/python-quickstart.mdx", "docs/open-source/features/async-memory.mdx")
 
+_ANTHROPIC = "tests/lib/tools/memory_tools/test_filesystem.py"
+
 
 class Suite(NamedTuple):
     """A suite: the repository's name, where it is run, the tests, and the environment."""
@@ -42,7 +44,7 @@ SUITES = (
         "llama-index-core",
         ("tests/memory/test_memory_base.py", "tests/memory/test_memory_blocks_base.py"),
     ),
-    Suite("anthropic-sdk-python", ".", ("tests/lib/tools/memory_tools/test_filesystem.py",)),
+    Suite("anthropic-sdk-python", ".", (f"{_ANTHROPIC}::TestBetaLocalFilesystemMemoryTool",)),
     Suite("crewAI", "lib/crewai", ("tests/memory/test_unified_memory.py",), ".venv-crewai"),
 )
 

@@ -127,6 +127,7 @@ class StandfastStore(BaseStore):
         self._max_origin = member_of(Origin, max_origin, what="max_origin")
         self._on_refusal = OnRefusal.of(on_refusal)
         self.memory = memory
+        self.index_config = index
         self.ttl_config = ttl
         self._workflow = workflow
         self._agent = agent
