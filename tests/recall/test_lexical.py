@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from standfast import BpeCounter, EstimatedCounter, Memory, RecallItem, RecallPackage, RecallRequest
 from standfast.errors import EmptyQuery, InvalidValue
-from standfast.limits import MAX_QUERY_TERMS, MAX_VALUE_BYTES
+from standfast.limits import MAX_QUERY_TERMS
 from standfast.recall import RecordView, TokenCounter
 from standfast.recall.analysis import LANGUAGES, Analyzer, IndexedRecord, SpeakerRole, analyzer_of, words_of
 from standfast.recall.filters import EvidenceFacts
@@ -387,8 +387,8 @@ def test_ties_are_ordered_by_record_id_whatever_order_records_come_in() -> None:
         "the of and",
         "\x00\x07\x1b",
         "?!…",
-        "refund " * 10_000,
-        " ".join(f"w{n}" for n in range(10_000)),
+        "refund " * 9_000,
+        " ".join(f"w{n}" for n in range(9_000)),
         "東京",
         "🦀",
     ],
@@ -406,11 +406,9 @@ def test_no_query_costs_without_bound() -> None:
     long = " ".join(f"w{number}" for number in range(MAX_QUERY_TERMS - 1))
 
     assert answer(records, f"{long} refund last").matched == 1, "terms beyond the limit do not count"
-    assert answer(records, "refund " * 100_000).matched == 1
-    with pytest.raises(
-        InvalidValue, match="query is invalid: it has 1048577 bytes; ask with at most 1048576"
-    ):
-        answer(records, "w" * (MAX_VALUE_BYTES + 1))
+    assert answer(records, "refund " * 9_000).matched == 1
+    with pytest.raises(InvalidValue, match="query is invalid: it has 65,537 characters; give at most 65,536"):
+        answer(records, "w" * 65_537)
     with pytest.raises(InvalidValue, match="lone surrogate at character 7"):
         answer(records, "refund \ud800")
     with pytest.raises(EmptyQuery):
