@@ -194,6 +194,17 @@ def test_nothing_that_is_recalled_stands_outside_its_frame(harness: Harness) -> 
     use(harness, steps)
 
 
+def test_a_controller_that_bounds_only_excerpts_keeps_to_the_budget_all_the_same(harness: Harness) -> None:
+    async def steps(client: Client) -> None:
+        await _fill(client)
+        asked = {"query": "parser release valve", "controller": "phase6-v1"}
+        for tokens in (60, 200, 2_000):
+            text = await said(client, "memory_read", **asked, tokens=tokens)
+            assert 0 < COUNTER.count(text) <= tokens
+
+    use(harness, steps, ToolSet.ALL)
+
+
 def test_a_history_is_a_line_a_version(harness: Harness) -> None:
     async def steps(client: Client) -> None:
         for days in (14, 21, 30):

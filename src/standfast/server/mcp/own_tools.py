@@ -35,6 +35,7 @@ RequestKey = Annotated[
 ]
 Cursor = Annotated[str | None, Field(description="The `next` value of the previous page.")]
 _SHOWN_PROBLEMS: Final = 5
+_TOO_LONG: Final = "What was found does not fit with its frame. Ask with more tokens."
 
 
 @tool(
@@ -46,8 +47,12 @@ _SHOWN_PROBLEMS: Final = 5
 def memory_read(place: Place, request: RecallBody) -> Reply:
     """Recall what memory knows about a question. Call it before you answer."""
     response = memory_operations.recall(*place, request, token_counter=texts.model_counter())
-    advice = response.package.get("advice") or texts.NOTHING
-    return Reply(response.text or texts.within(advice, request.tokens), response)
+    # phase6-v1 bounds the excerpts and not their frames; a model is not handed more than it asked for.
+    text = texts.within(response.text, request.tokens)
+    if not text:
+        advice = _TOO_LONG if response.text else response.package.get("advice") or texts.NOTHING
+        text = texts.within(advice, request.tokens)
+    return Reply(text, response)
 
 
 @tool(
