@@ -88,6 +88,8 @@ FACT_PAGE_WRITES: Final = 200
 CALL_PAGE_CALLS: Final = 500
 MAX_WARNINGS: Final = 100
 MAX_RETRIES: Final = 50
+# So many that a call which lost each time has met a fault, not its rivals.
+MAX_SINGLE_CALL_ATTEMPTS: Final = 10_000
 RETRY_WAIT_SECONDS: Final = 0.004
 MAX_TURN_SECONDS: Final = 1.0
 MAX_GROUP_COMMITS: Final = 64

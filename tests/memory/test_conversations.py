@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from standfast.clock import ManualClock
@@ -81,8 +81,8 @@ def test_each_message_is_one_record_with_speaker_time_and_position(memory: Memor
 
 def test_the_same_messages_again_add_nothing_and_more_of_them_continue(memory: Memory) -> None:
     first = memory.add(CHAT[:5], scope=ADA, session="s")
-    again = memory.add(CHAT[:5], scope=ADA, session="s")
-    longer = memory.add(CHAT, scope=ADA, session="s")
+    again = memory.add(CHAT[:5], scope=ADA, session="s", position=0)
+    longer = memory.add(CHAT, scope=ADA, session="s", position=0)
     only_new = _add(memory, "And tomorrow?")
 
     assert [one.known for one in again.messages] == [True] * 5
@@ -138,7 +138,7 @@ def test_a_session_is_a_thread_for_recall(memory: Memory) -> None:
 
 def test_a_secret_is_not_read_back_but_its_turn_is(memory: Memory) -> None:
     added = _add(memory, "Hello.", SECRET)
-    again = _add(memory, "Hello.", SECRET)
+    again = _add(memory, "Hello.", SECRET, position=0)
 
     assert [one.verdict for one in added.messages] == [Verdict.SEAL, Verdict.SABAR]
     assert added.messages[1].reasons != ()
@@ -157,7 +157,7 @@ def test_a_secret_is_not_read_back_but_its_turn_is(memory: Memory) -> None:
 def test_a_forgotten_message_does_not_come_back_with_the_conversation(memory: Memory) -> None:
     added = _add(memory, "One.", "Two.", "Three.")
     memory.forget(added.messages[1].memory_ids[0], scope=ADA, reason="asked for")
-    again = _add(memory, "One.", "Two.", "Three.", "Four.")
+    again = _add(memory, "One.", "Two.", "Three.", "Four.", position=0)
 
     assert [text for _, _, text in _said(memory)] == ["One.", "Three.", "Four."]
     assert [one.known for one in again.messages] == [True, True, True, False]
@@ -172,7 +172,7 @@ def test_a_long_message_is_cut_at_sentence_ends_and_read_back_whole(memory: Memo
     assert len(added.messages[0].memory_ids) == len(records) > 1
     assert all(one.text.rstrip().endswith(".") for one in records)
     assert _said(memory) == [(0, "user", text), (1, "user", "Short.")]
-    assert [one.known for one in _add(memory, text, "Short.").messages] == [True, True]
+    assert [one.known for one in _add(memory, text, "Short.", position=0).messages] == [True, True]
 
 
 def test_results_of_tools_in_a_users_message_are_the_tools(memory: Memory) -> None:
@@ -233,9 +233,13 @@ def test_a_run_id_makes_continuing_a_session_take_effect_once(memory: Memory) ->
     new = [_add(memory, "Hi.", session=None, run_id="new") for _ in range(2)]
 
     assert [one.messages[0].position for one in (first, again, second)] == [1, 1, 2]
-    assert [one.messages[0].known for one in (first, again, second)] == [False, True, False]
+    assert again.messages == first.messages
+    assert [(one.replayed, one.ledger_hash) for one in again.receipts] == [
+        (True, one.ledger_hash) for one in first.receipts
+    ]
+    assert new[0].messages == new[1].messages
     assert new[0].session == new[1].session
-    with pytest.raises(MessageConflict):
+    with pytest.raises(RequestReused):
         _add(memory, "No thanks!", run_id="turn-2")
     with pytest.raises(RequestReused):
         _add(memory, "Thanks!", session="other", run_id="turn-2")
@@ -336,11 +340,12 @@ def test_messages_of_client_libraries_and_of_the_responses_api_are_read() -> Non
 
 
 @given(st.text(alphabet="ab .!?\n。", max_size=400), st.integers(2, 40))
+@example(text="????  ?", max_chars=2)
 def test_pieces_of_a_text_joined_are_the_text(text: str, max_chars: int) -> None:
     pieces = cut_text(text, max_chars=max_chars)
 
     assert "".join(pieces) == text
-    assert all(len(piece) <= max_chars for piece in pieces[:-1])
+    assert all(len(piece) <= max_chars or piece[:max_chars].isspace() for piece in pieces[:-1])
     assert all(piece.strip() for piece in pieces) or not text.strip()
 
 

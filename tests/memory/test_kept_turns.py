@@ -51,7 +51,7 @@ def test_a_turn_that_a_floor_would_reject_is_kept_and_marked(memory: Memory, rol
 def test_a_secret_is_cut_out_of_a_turn_and_the_rest_is_kept(memory: Memory) -> None:
     messages = [{"role": "user", "content": f"My key is {KEY}, and I moved to Bonn."}]
     added = memory.add(messages, **SCOPE)
-    again = memory.add(messages, **SCOPE)
+    again = memory.add(messages, **SCOPE, position=0)
     (record,) = _kept(memory).values()
 
     assert added.messages[0].verdict is Verdict.SABAR

@@ -128,10 +128,9 @@ def test_a_subject_is_unique_within_its_scope(memory: Memory) -> None:
 def test_forgetting_names_the_scope_and_reaches_no_other(memory: Memory) -> None:
     memory.remember("Ada prefers green tea.", subject="drink", scope="user/ada", source=HANDBOOK)
 
-    with pytest.raises(InvalidValue, match="user/bob"):
-        memory.forget("drink", reason="a test", scope="user/bob")
-    with pytest.raises(InvalidValue, match="nothing was forgotten"):
-        memory.forget("drink", reason="a test")
+    assert memory.forget("drink", reason="a test", scope="user/bob").records == 0
+    assert memory.forget("drink", reason="a test").rows == 0
+    assert len(list(memory.records(scope="user/ada", band=Band.LEDGER))) == 1
     with pytest.raises(InvalidValue, match="scope"):
         memory.forget("drink", reason="a test", scope="user//ada")
 

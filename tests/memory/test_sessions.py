@@ -75,13 +75,13 @@ def test_a_session_says_how_many_messages_it_has_and_from_when_to_when(memory: M
     assert [one.position for one in memory.add([_said("Next.")], session="s").messages] == [8]
 
 
-def test_messages_are_the_session_again_only_if_all_that_overlap_are_the_same(memory: Memory) -> None:
+def test_messages_without_a_position_are_new_turns_whatever_they_say(memory: Memory) -> None:
     memory.add([_said("One."), _said("Two.")], session="s")
-    other_end = memory.add([_said("One."), _said("Three.")], session="s")
-    again = memory.add([_said("One."), _said("Two."), _said("One.")], session="s")
+    same = memory.add([_said("One."), _said("Two.")], session="s")
+    whole = memory.add([_said("One."), _said("Two."), _said("One.")], session="s", position=0)
 
-    assert [(one.position, one.known) for one in other_end.messages] == [(2, False), (3, False)]
-    assert [(one.position, one.known) for one in again.messages] == [(0, True), (1, True), (2, True)]
+    assert [(one.position, one.known) for one in same.messages] == [(2, False), (3, False)]
+    assert [(one.position, one.known) for one in whole.messages] == [(0, True), (1, True), (2, True)]
 
 
 def test_messages_are_trusted_no_more_than_the_call_allows_and_own_metadata_wins(memory: Memory) -> None:

@@ -137,7 +137,7 @@ def test_messages_supersede_once(memory: Memory) -> None:
     first = memory.remember(OLD, scope="user/ada").memory_id
     chat = [{"role": "user", "content": "I live in Cork now."}, {"role": "assistant", "content": "Noted."}]
     for _ in range(2):
-        memory.add(chat, scope="user/ada", session="s", supersedes=first)
+        memory.add(chat, scope="user/ada", session="s", supersedes=first, position=0)
 
     assert "Bergen" not in recalled(memory)
     assert "Cork" in recalled(memory)

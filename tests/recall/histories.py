@@ -164,6 +164,8 @@ def request_of(question: dict[str, Any], controller: str = "lexical-v1") -> Reca
         scopes=tuple(question["scopes"]),
         where=Filter.of(question["where"]),
         controller=controller,
+        # Without an instant, age is measured when the snapshot was committed, by the clock of its backend.
+        now_utc="2026-02-01T00:00:00Z",
     )
 
 

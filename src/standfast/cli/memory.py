@@ -18,7 +18,8 @@ from standfast.cli.request_options import request_options
 from standfast.errors import InvalidValue, NotCanonical
 from standfast.govern.authority import Role
 from standfast.memory import AddedMessages
-from standfast.memory.erasing import ErasurePlan, ErasureTarget
+from standfast.memory.erasing import ErasurePlan
+from standfast.memory.erasure_targets import ErasureTarget
 from standfast.records.canon import parse
 from standfast.records.filters import Filter
 from standfast.records.outcomes import sentence_of
@@ -109,9 +110,9 @@ def forget_command(
             if request.name
             else f"; {counted(answer.records, 'record')} in {counted(answer.commits, 'commit')}"
         )
+        outcome = f"forgotten{count}" if answer.rows else "nothing was there"
         click.echo(
-            f"{what}: forgotten{count}; snapshot {answer.memory_snapshot_id}, ledger entry"
-            f" {answer.ledger_seq}"
+            f"{what}: {outcome}; snapshot {answer.memory_snapshot_id}, ledger entry {answer.ledger_seq}"
         )
         for key in answer.law:
             click.echo(f"  stays, because it is law: {key}")

@@ -6,6 +6,7 @@ everything becomes rows, then writes, one commit 999_SEAL
 """
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from itertools import count
 from typing import Any, Final
 
@@ -24,6 +25,7 @@ from standfast.limits import (
     MAX_REBASES,
 )
 from standfast.memory.band_budgets import BandBudgets, Spending, budget_key
+from standfast.memory.erasure_targets import pending_erasures
 from standfast.memory.run_dependencies import RunServices
 from standfast.records.canon import CanonicalPart, canonical_bytes
 from standfast.records.rows import APPEND_ONLY, RowKind
@@ -38,6 +40,7 @@ from standfast.records.vocabulary import (
 )
 from standfast.store.commit import Commit, Fact, Write
 from standfast.store.compression import borrowed_by
+from standfast.store.protocol import Version, verified
 from standfast.store.store import Store
 
 _OTHER_FIELDS: Final = tuple(name for name in Record.__struct_fields__ if name != "band")
@@ -52,6 +55,8 @@ def plan_commit(
     store: Store,
     budgets: BandBudgets,
     extra_writes: Sequence[Write] = (),
+    even_if_empty: bool = False,
+    until: int | None = None,
 ) -> Commit | None:
     """Plan the commit of a run as of its snapshot. Returns None if nothing changes.
 
@@ -61,6 +66,8 @@ def plan_commit(
     Args:
         forgotten: Keys whose content is erased, each with the reason. They end, or get the new content.
         extra_writes: Rows of the caller's own, written in the same transaction if there is a commit.
+        even_if_empty: Whether these rows alone are worth a commit.
+        until: Erases only the versions up to this snapshot; what is newer stays, and is no conflict.
     """
     at = run.memory_snapshot_id
     allowed = [one for one in judged if one.decision.allowed]
@@ -78,9 +85,18 @@ def plan_commit(
     }
     expired = [*spending.expired, *(key for one in allowed for key in one.superseded if key not in rows)]
     keys = {key for key in rows if not key.startswith(APPEND_ONLY)} | {*forgotten, *expired}
-    present = {key: row.fingerprint for key, row in store.read(namespace, sorted(keys), at=at).items()}
-    writes = writes_of(namespace, rows, present, forgotten=forgotten, expired=dict.fromkeys(expired))
-    if not writes:
+    present = _present(store, namespace, sorted(keys), at)
+    planned = partial(
+        writes_of, namespace, rows, forgotten=forgotten, expired=dict.fromkeys(expired), until=until
+    )
+    # What was erased since is never equal.
+    before = {key: None if one.content is None else one.fingerprint for key, one in present.items()}
+    writes = planned(before)
+    left = (rows.keys() & present.keys()) - {write.key for write in writes}
+    if left and (doomed := pending_erasures(store, namespace).doomed([present[key] for key in left])):
+        # What is about to be erased is written again, even if it is equal, so that it stays.
+        writes = planned({**before, **dict.fromkeys(doomed)})
+    if not writes and not (extra_writes and even_if_empty):
         return None
     if len(writes) + len(extra_writes) > MAX_COMMIT_WRITES:
         problem = (
@@ -95,6 +111,12 @@ def plan_commit(
         writes=[*writes, *extra_writes],
         facts=[*audit_facts(allowed), *spending.facts],
     )
+
+
+def _present(store: Store, namespace: str, keys: Sequence[str], at: int) -> dict[str, Version]:
+    """What a snapshot showed under these keys, also what was erased since: who changes that must conflict."""
+    versions = map(verified, store.versions_under(namespace, keys, newest_at=at))
+    return {one.key: one for one in versions if one.action is not ActionType.EXPIRE}
 
 
 def _contents_of(records: Iterable[Record]) -> dict[str, bytes]:
@@ -210,6 +232,7 @@ def writes_of(
     *,
     forgotten: Mapping[str, str],
     expired: Iterable[str],
+    until: int | None = None,
 ) -> list[Write]:
     """Return the writes that bring a snapshot to these rows.
 
@@ -220,6 +243,7 @@ def writes_of(
         present: The fingerprints of what the snapshot shows under the keys that may be replaced.
         forgotten: Keys to erase, with the reason.
         expired: Keys that budgets expire.
+        until: The last version to erase; by default all of them.
     """
     writes = []
     for key, row in rows.items():
@@ -232,6 +256,8 @@ def writes_of(
             writes.append(msgspec.structs.replace(write, action=ActionType.MERGE))
     writes += [
         Write.of(namespace, key, ActionType.EXPIRE, erases=reason)
+        if until is None
+        else Write.erasing(namespace, key, until=until, reason=reason)
         for key, reason in forgotten.items()
         if key not in rows
     ]
@@ -282,7 +308,7 @@ def only_budgets_changed(
     again.
 
     Rows of budgeted bands do not count, because the policy decides about them anew; rows that the run erases
-    do.
+    do, unless it erases by version.
     """
     if not budgets.budgets or head == base:
         return False
@@ -291,7 +317,11 @@ def only_budgets_changed(
         for band in budgets.budgets
         for prefix in (prefix_of(band), budget_key(band), prefix_of(RowKind.STREAM, band))
     )
-    keys = [write.key for write in commit.writes if write.erases or not write.key.startswith(spent)]
+    keys = [
+        write.key
+        for write in commit.writes
+        if write.until is None and (write.erases or not write.key.startswith(spent))
+    ]
     before, after = (store.read(namespace, keys, at=at) for at in (base, head))
     return {key: row.fingerprint for key, row in before.items()} == {
         key: row.fingerprint for key, row in after.items()
@@ -304,6 +334,8 @@ class JudgedCommit:
     Args:
         forgotten: Keys whose content is erased, each with the reason.
         extra_writes: Gives the rows of the caller's own for an attempt, which has an identity of its own.
+        even_if_empty: Whether these rows alone are worth a commit.
+        until: Erases only the versions up to this snapshot; see ``plan_commit``.
     """
 
     def __init__(
@@ -314,12 +346,16 @@ class JudgedCommit:
         *,
         run: RunIdentity,
         extra_writes: Callable[[RunIdentity], Sequence[Write]] = lambda _: (),
+        even_if_empty: bool = False,
+        until: int | None = None,
     ) -> None:
         self._services = services
         self._judged = judged
         self._forgotten = forgotten
         self._run = run
         self._extra_writes = extra_writes
+        self._even_if_empty = even_if_empty
+        self._until = until
         self.commit: Commit | None = None
         """The commit that was submitted last."""
 
@@ -370,6 +406,8 @@ class JudgedCommit:
             store=self._services.store,
             budgets=self._services.budgets,
             extra_writes=self._extra_writes(run),
+            even_if_empty=self._even_if_empty,
+            until=self._until,
         )
 
     def _rejection(self) -> str:

@@ -1,8 +1,8 @@
 """Conversations: chat messages, judged and added to a session, and the facts that a model finds in them.
 
 Every commit to a session writes the session's row, so that two callers never add at one position: the later
-one conflicts, looks again and continues behind the other. ``messages.py`` reads messages, and reads sessions
-back.
+one conflicts, looks again and goes behind the other, before its caller is answered. ``messages.py`` reads
+messages, and reads sessions back.
 
 Facts are judged and remembered like everything else. The model is behind a protocol;
 ``adapters/extraction.py`` has the one that asks a provider. A fact cites its messages, so it is trusted no
@@ -13,7 +13,7 @@ conversation again asks nobody and changes nothing.
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import datetime
 from functools import partial
-from typing import Any, Final, Protocol
+from typing import Any, Final, NamedTuple, Protocol, TypeAlias
 
 from msgspec.structs import replace
 
@@ -22,13 +22,17 @@ from standfast.govern.admission import JudgedRecord, admit
 from standfast.govern.judge.judge import Claim, JudgingContext
 from standfast.govern.judge.secrecy import redacted, require_no_secret
 from standfast.govern.refusals import RefusalLookup
-from standfast.limits import EXTRACTED_MESSAGES, MAX_MESSAGE_POSITION, MESSAGES_PER_COMMIT
+from standfast.limits import (
+    EXTRACTED_MESSAGES,
+    MAX_MESSAGE_POSITION,
+    MAX_SINGLE_CALL_ATTEMPTS,
+    MESSAGES_PER_COMMIT,
+)
 from standfast.memory.commit_plan import JudgedCommit
-from standfast.memory.idempotency import CallLog, IdempotencyRecord
+from standfast.memory.idempotency import CallLog, IdempotencyRecord, StoredAnswer, fingerprint_of_call
 from standfast.memory.judging_cache import require_superseded
 from standfast.memory.messages import (
     ACCEPTED_VERDICTS,
-    MESSAGE_BANDS,
     OPERATOR,
     USER,
     Passage,
@@ -42,6 +46,7 @@ from standfast.memory.messages import (
     strictest,
 )
 from standfast.memory.related import related_records
+from standfast.memory.retries import RetryLines
 from standfast.memory.run import Run
 from standfast.memory.run_dependencies import RunServices
 from standfast.records.canon import fingerprint, normal_string, utc_text
@@ -59,7 +64,7 @@ from standfast.records.vocabulary import (
     Verdict,
     normal_tags,
 )
-from standfast.store.commit import Write
+from standfast.store.commit import Write, commit_id_of
 
 _CALLER: Final = "add"
 _PERSON: Final = "person"
@@ -105,6 +110,10 @@ class AddedMessages(Value, frozen=True, kw_only=True):
         return sum(not one.known and one.verdict in ACCEPTED_VERDICTS for one in self.messages)
 
 
+Placed: TypeAlias = list[tuple[int, ReadMessage]]
+"""Messages with their positions."""
+
+
 class Addition(Value, frozen=True, kw_only=True):
     """What a caller asks to add, with its messages read, and who asks."""
 
@@ -140,7 +149,20 @@ class Addition(Value, frozen=True, kw_only=True):
         is_other = user is not None and passage.kind == USER and passage.speaker != user
         return _PERSON if is_other else passage.kind
 
-    def placed(self, start: int) -> list[tuple[int, ReadMessage]]:
+    @property
+    def is_anchored(self) -> bool:
+        """Whether a position is named. Without one, messages go behind whatever is there."""
+        return self.asked.position is not None or any(one.position is not None for one in self.messages)
+
+    @property
+    def fingerprint(self) -> str:
+        """The fingerprint of the messages and where they go, for an idempotency key."""
+        digest = fingerprint([self.asked.position, self.asked.user, self.asked.tags, self.asked.metadata])
+        for one in self.messages:
+            digest = fingerprint([digest, fingerprint_of_call(["message", one.as_json()])])
+        return digest
+
+    def placed(self, start: int) -> Placed:
         """The messages with their positions: their own, or counted on from the one before."""
         placed, position, seen = list[tuple[int, ReadMessage]](), start, set[int]()
         for message in self.messages:
@@ -157,137 +179,168 @@ class Addition(Value, frozen=True, kw_only=True):
         return placed
 
 
-class Conversations:
-    """Adds and reads the sessions of one namespace."""
+class _AddedPage(NamedTuple):
+    """What became of the messages of one commit. ``placed`` has the positions that all messages go to."""
 
-    def __init__(self, services: RunServices) -> None:
+    messages: list[AddedMessage]
+    receipt: Receipt | None
+    placed: Placed | None
+
+
+class Conversations:
+    """Adds and reads the sessions of one namespace.
+
+    Args:
+        lines: Who adds again first after a conflict.
+    """
+
+    def __init__(self, services: RunServices, lines: RetryLines) -> None:
         self._services = services
         self._store = services.store
+        self._lines = lines
         self._reader = SessionReader(services.store, services.namespace)
 
     # Adding.
 
-    def add(
-        self, request: Addition, *, workflow: str, agent: str, retry: Callable[..., Any]
-    ) -> AddedMessages:
+    def add(self, request: Addition, *, workflow: str, agent: str) -> AddedMessages:
         """Add messages, in as many commits as it takes; see ``Memory.add``.
 
-        Args:
-            retry: Calls a function again after a conflict, in turn with others; see ``Memory.retry``.
+        Where they go is settled when they are committed, again after each conflict: two callers who append
+        at once both succeed.
         """
         if not request.session:
             key = request.run_id or self._store.ids.new_id()
             request = replace(request, session=f"session-{fingerprint(['session-of/v1', key])[:32]}")
-        start = self._start_of(request)
-        placed = request.placed(start)
-        self._require_free(request, placed)
         messages, receipts = list[AddedMessage](), list[Receipt]()
-        for page in pages_of(placed):
-            added, receipt = retry(
-                partial(self._add_page, request, page, start=start, workflow=workflow, agent=agent),
-                key=f"session {request.scope}//{request.session}",
+        placed: Placed | None = None
+        for number, page in enumerate(pages_of(request.messages)):
+            attempt = partial(
+                self._add_page, request, page, number, len(messages), placed, agent=agent, workflow=workflow
             )
-            messages += added
-            receipts += [] if receipt is None else [receipt]
-            if receipt is not None:
+            added = self._lines.retry(
+                attempt,
+                key=f"session {request.scope}//{request.session}",
+                attempts=MAX_SINGLE_CALL_ATTEMPTS,
+            )
+            messages += added.messages
+            placed = added.placed
+            if added.receipt is not None:
+                receipts.append(added.receipt)
                 request = replace(request, asked=replace(request.asked, supersedes=()))
         return AddedMessages(
             session=request.session, scope=request.scope, messages=tuple(messages), receipts=tuple(receipts)
         )
 
-    def _require_free(self, request: Addition, placed: Sequence[tuple[int, ReadMessage]]) -> None:
-        """Raise ``MessageConflict`` before anything is written if the session has another message at one of
-        the positions.
-        """
-        positions = [position for position, _ in placed]
-        span = range(min(positions), max(positions) + 1)
-        stored = self._reader.stored(request.scope, request.session, span, self._store.head())
-        for position, message in placed:
-            if position in stored and not _is_same(stored[position], message):
-                raise MessageConflict(session=request.session, scope=request.scope, position=position)
-
-    def _start_of(self, request: Addition) -> int:
-        """The position of the request's first message.
-
-        Without one, messages that begin as the session begins are the session again, from its start; others
-        continue it.
-        """
-        if request.asked.position is not None:
-            self._require_near(request, request.asked.position)
-            return request.asked.position
-        if request.run_id is not None:
-            stored = self._idempotency(request, request.run_id).stored_answer(self._store)
-            if stored is not None:
-                return int(stored.answer["start"])
-        at = self._store.head()
-        row = self._reader.row(request.scope, request.session, at)
-        if row is None:
-            return 0
-        end = row["next"]
-        stored_messages = self._reader.stored(
-            request.scope, request.session, range(end), at, limit=len(request.messages)
-        )
-        repeated = [one for one in request.placed(0) if one[0] in stored_messages]
-        is_again = repeated and all(_is_same(stored_messages[position], one) for position, one in repeated)
-        return 0 if is_again else int(end)
-
-    def _require_near(self, request: Addition, position: int) -> None:
-        """Raise ``InvalidValue`` for a position far behind a session's end, where the session could not
-        go on.
-        """
-        row = self._reader.row(request.scope, request.session, self._store.head())
-        end = 0 if row is None else int(row["next"])
-        if position > end + _MAX_GAP:
-            problem = (
-                f"the session ends at {end:,}, and {position:,} is far behind it; leave the position out"
-            )
-            raise InvalidValue(what="position", problem=problem)
-
     def _add_page(
         self,
         request: Addition,
-        page: Sequence[tuple[int, ReadMessage]],
+        messages: Sequence[ReadMessage],
+        number: int,
+        first: int,
+        placed: Placed | None,
         *,
-        start: int,
         agent: str,
         workflow: str,
-    ) -> tuple[list[AddedMessage], Receipt | None]:
+    ) -> _AddedPage:
         """Add messages in one commit.
 
         Raises ``CommitAborted`` if the session changed meanwhile; then call it again.
+
+        Args:
+            number: The number of the page.
+            first: How many messages the pages before it have.
+            placed: The positions of all messages, if the first page has settled them.
         """
         services, at = self._services, self._store.head()
+        log = None if request.run_id is None else self._idempotency(request, request.run_id)
+        if log is not None and number < len(stored := log.stored_pages(self._store)):
+            return self._replayed(request, stored[number], placed)
         run = services.identity(self._store.ids.new_id(), workflow=workflow, at=at, scope=request.scope)
         row = self._reader.row(request.scope, request.session, at)
-        positions = [position for position, _ in page]
-        stored = self._reader.stored(
-            request.scope, request.session, range(min(positions), max(positions) + 1), at
-        )
-        gone = range(0 if row is None else row["next"])
-        answers: dict[int, AddedMessage] = {}
-        new: list[tuple[int, ReadMessage]] = []
-        for position, message in page:
-            if position in stored:
-                answers[position] = self._known(request, position, stored[position], message)
-            elif not message.passages or (position in gone and self._was_there(request, position, at)):
-                answers[position] = AddedMessage(position=position, known=position in gone)
-            else:
-                new.append((position, message))
+        if request.is_anchored and placed is None:
+            placed = request.placed(self._start_of(request, row, at))
+            self._require_free(request, placed, at)
+        if placed is None:
+            page = list(enumerate(messages, self._end_of(request, row, at)))
+            answers = {one: AddedMessage(position=one) for one, message in page if not message.passages}
+        else:
+            page = placed[first : first + len(messages)]
+            answers = self._stored_answers(request, page, at)
+        new = [one for one in page if one[0] not in answers]
         now = self._store.clock.now()
         judged = self._judge(request, new, run=run, agent=agent, now=now)
         answers |= {position: self._answer(position, group, at) for position, group in judged.items()}
+        added = [answers[position] for position, _ in page]
+        rows = [self._session_write(request, row, new, utc_text(now), run)] if new else []
+        if log is not None:
+            answer = {"messages": [one.as_json() for one in added]}
+            rows.append(log.write(answer, run, page=number))
         receipt = None
-        if new:
-            rows = [self._session_write(request, row, new, utc_text(now))]
+        if rows:
             with services.budgets_lock():
                 receipt = JudgedCommit(
                     services,
                     [one for group in judged.values() for one in group],
                     {},
                     run=run,
-                    extra_writes=lambda attempt: [*rows, *self._idempotency_rows(request, start, attempt)],
+                    extra_writes=lambda _: rows,
+                    even_if_empty=True,
                 ).submit()
-        return [answers[position] for position, _ in page], receipt
+        return _AddedPage(added, receipt, placed)
+
+    def _replayed(self, request: Addition, stored: StoredAnswer, placed: Placed | None) -> _AddedPage:
+        """What an earlier attempt of the call was answered. Nothing is added, whatever was erased since."""
+        added = [AddedMessage.from_json(one) for one in stored.answer["messages"]]
+        if request.is_anchored and placed is None:
+            placed = request.placed(added[0].position)
+        return _AddedPage(added, stored.receipt, placed)
+
+    def _require_free(self, request: Addition, placed: Placed, at: int) -> None:
+        """Raise ``MessageConflict`` before anything is written if the session has another message at one of
+        the positions.
+        """
+        stored = self._reader.stored(request.scope, request.session, _span(placed), at)
+        for position, message in placed:
+            if position in stored and not _is_same(stored[position], message):
+                raise MessageConflict(session=request.session, scope=request.scope, position=position)
+
+    def _start_of(self, request: Addition, row: dict[str, Any] | None, at: int) -> int:
+        """The position of the request's first message. Without one, it continues the session.
+
+        Raises ``InvalidValue`` for a position far behind a session's end, where the session could not go on.
+        """
+        position, end = request.asked.position, self._end_of(request, row, at)
+        if position is None:
+            return end
+        if position > end + _MAX_GAP:
+            problem = (
+                f"the session ends at {end:,}, and {position:,} is far behind it; leave the position out"
+            )
+            raise InvalidValue(what="position", problem=problem)
+        return position
+
+    def _end_of(self, request: Addition, row: dict[str, Any] | None, at: int) -> int:
+        """The position behind the last message that the session ever had."""
+        if row is not None:
+            return int(row["next"])
+        # A forgotten session has no row, but its positions are taken.
+        taken = self._reader.taken(request.scope, request.session, range(MAX_MESSAGE_POSITION + 1), at)
+        return max(taken, default=-1) + 1
+
+    def _stored_answers(self, request: Addition, page: Placed, at: int) -> dict[int, AddedMessage]:
+        """The answers for messages that need not be added: those that the session has or had, and those that
+        say nothing.
+        """
+        span = _span(page)
+        stored = self._reader.stored(request.scope, request.session, span, at)
+        taken = self._reader.taken(request.scope, request.session, span, at)
+        answers: dict[int, AddedMessage] = {}
+        for position, message in page:
+            if position in stored:
+                answers[position] = self._known(request, position, stored[position], message)
+            elif not message.passages or position in taken:
+                answers[position] = AddedMessage(position=position, known=position in taken)
+        return answers
 
     def _judge(
         self,
@@ -393,18 +446,6 @@ class Conversations:
             known=True,
         )
 
-    def _was_there(self, request: Addition, position: int, at: int) -> bool:
-        """Whether a message was at a position and is not any more: it was forgotten, or its time was over."""
-        return any(
-            next(
-                self._reader.versions(
-                    band, request.scope, request.session, range(position, position + 1), at
-                ),
-                None,
-            )
-            for band in MESSAGE_BANDS
-        )
-
     # The rows of sessions.
 
     def _session_write(
@@ -413,6 +454,7 @@ class Conversations:
         row: dict[str, Any] | None,
         new: Sequence[tuple[int, ReadMessage]],
         now: str,
+        run: RunIdentity,
     ) -> Write:
         times = [message.time or now for _, message in new]
         before = row or {"first": min(times), "last": max(times), "messages": 0, "next": 0}
@@ -422,40 +464,35 @@ class Conversations:
             "next": max(before["next"], *(position + 1 for position, _ in new)),
             "first": min(before["first"], *times),
             "last": max(before["last"], *times),
-            # Two rows of equal content would not conflict, so each names one of its messages.
-            "newest": message_id(request.session, new[-1][0], 0),
+            # Two rows of equal content would not conflict, so each names the attempt that wrote it.
+            "attempt": commit_id_of(run.run_id, run.memory_snapshot_id, run.policy_set_id),
         }
         key = scoped_key(RowKind.SESSION, request.scope, session_digest(request.session))
         action = ActionType.WRITE if row is None else ActionType.MERGE
         return Write.of(self._services.namespace, key, action, content)
 
     def _idempotency(self, request: Addition, run_id: str) -> IdempotencyRecord:
-        # No fingerprint of the messages is stored, because one of them may hold a secret. They are compared
-        # one by one.
-        asked = [_CALLER, request.scope, request.session]
+        asked = [_CALLER, request.scope, request.session, request.fingerprint]
         return IdempotencyRecord.of(_CALLER, self._services.namespace, run_id, asked)
 
-    def _idempotency_rows(self, request: Addition, start: int, attempt: RunIdentity) -> list[Write]:
-        if request.run_id is None:
-            return []
-        record = self._idempotency(request, request.run_id)
-        if record.stored_answer(self._store) is not None:
-            return []
-        return [record.write({"start": start}, attempt)]
 
-
-def pages_of(placed: Sequence[tuple[int, ReadMessage]]) -> Iterator[list[tuple[int, ReadMessage]]]:
+def pages_of(messages: Sequence[ReadMessage]) -> Iterator[list[ReadMessage]]:
     """Messages in pages that fit one commit each."""
-    page: list[tuple[int, ReadMessage]] = []
+    page: list[ReadMessage] = []
     passages = 0
-    for one in placed:
+    for one in messages:
         page.append(one)
-        passages += len(one[1].passages)
-        if passages >= MESSAGES_PER_COMMIT:
+        passages += len(one.passages)
+        if passages >= MESSAGES_PER_COMMIT or len(page) >= MESSAGES_PER_COMMIT:
             yield page
             page, passages = [], 0
     if page:
         yield page
+
+
+def _span(placed: Placed) -> range:
+    positions = [position for position, _ in placed]
+    return range(min(positions), max(positions) + 1)
 
 
 def _is_same(stored: Sequence[Record], message: ReadMessage) -> bool:

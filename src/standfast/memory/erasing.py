@@ -1,9 +1,12 @@
 """Erasing all of a scope, or of a source, however much it is: in as many commits as it takes, and to the end.
 
-The intent is stored first, as a row in the system namespace. Each commit erases a page of rows
-and moves the intent's cursor, so that a process that dies loses nothing, and any other one goes on from
-there. The last commit replaces the intent by what was erased in numbers, and its receipt is the receipt
-of the whole.
+The intent is stored first, as a row in the system namespace, with the snapshot at which it was asked for.
+Each commit erases a page of rows and moves the intent's cursor, so that a process that dies loses nothing,
+and any other one goes on from there. The last commit replaces the intent by what was erased in numbers, and
+its receipt is the receipt of the whole.
+
+Versions are erased, not records: what is acknowledged after the intent stays. So a page conflicts with no
+writer, and an erasure ends beside any number of them.
 
 Law is listed and stays: it ends by a signature.
 """
@@ -13,14 +16,14 @@ from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from math import inf
-from typing import Any, Final, Self
+from typing import Any, Final
 
 from msgspec.structs import replace
 
-from standfast.errors import CommitAborted, InvalidValue, PayloadMismatch
+from standfast.errors import CommitAborted, PayloadMismatch
 from standfast.govern.admission import witness_prefix
 from standfast.govern.evidence import read_instant
-from standfast.govern.judge.secrecy import redacted_text, require_no_secret
+from standfast.govern.judge.secrecy import redacted_scope, redacted_text, require_no_secret
 from standfast.govern.judge.text_reading import TextReading
 from standfast.limits import (
     ERASED_ROWS_PER_COMMIT,
@@ -29,6 +32,7 @@ from standfast.limits import (
     MAX_LISTED_LAW,
 )
 from standfast.memory.commit_plan import JudgedCommit
+from standfast.memory.erasure_targets import ErasureIntent, ErasureTarget, pending_erasures
 from standfast.memory.run_dependencies import RunServices
 from standfast.records.canon import fingerprint, parse, utc_text
 from standfast.records.requests import ForgetRequest
@@ -84,59 +88,6 @@ class Forgotten(Receipt, frozen=True, kw_only=True):
         return Receipt(**{name: getattr(self, name) for name in Receipt.__struct_fields__})
 
 
-class ErasureTarget(Value, frozen=True, kw_only=True):
-    """What to erase: everything in a scope and below it, or only what comes from a source there."""
-
-    scope: str
-    source: dict[str, str] | None = None
-
-    @classmethod
-    def of(cls, request: ForgetRequest) -> Self | None:
-        """What a request asks to erase; None if it names one record."""
-        if request.name:
-            return None
-        everywhere = ALL_SCOPES if request.source is not None else SHARED
-        return cls(scope=request.scope or everywhere, source=request.source)
-
-    def is_source_of(self, record: Record) -> bool:
-        """Whether a record comes from the source.
-
-        A document is the source of what comes from a place in it.
-        """
-        if self.source is None:
-            return True
-        source = record.source if isinstance(record.source, dict) else {}
-        name = str(source.get("id", ""))
-        return source.get("kind") == self.source["kind"] and self.source["id"] in (
-            name,
-            name.partition("#")[0],
-        )
-
-    def __str__(self) -> str:
-        place = "every scope" if self.scope == ALL_SCOPES else f"scope {self.scope}"
-        return place if self.source is None else f"{self.source['kind']}:{self.source['id']} in {place}"
-
-
-class _Intent(Value, frozen=True, kw_only=True):
-    """How far an erasure has come.
-
-    ``at`` is when its last page was committed. What was first written after the snapshot ``until`` stays.
-    """
-
-    erasure_id: str
-    namespace: str
-    target: ErasureTarget
-    reason: str
-    by: str
-    at: str
-    until: int | None = None
-    stage: int = 0
-    after: str = ""
-    records: int = 0
-    rows: int = 0
-    commits: int = 1
-
-
 @dataclass(frozen=True, slots=True)
 class _Page:
     keys: tuple[str, ...]
@@ -157,7 +108,7 @@ class Eraser:
         """What erasing would reach now. Changes nothing."""
         at, stage, after, rows, records = self._store.head(), 0, "", 0, 0
         while stage < len(ERASED_KINDS):
-            page = self._page(target, at, stage, after)
+            page = self._page(target, at, stage, after, at)
             stage, after = page.stage, page.after
             rows, records = rows + len(page.keys), records + page.records
         return ErasurePlan(
@@ -176,21 +127,27 @@ class Eraser:
             law=tuple(self._store.read(self._namespace, [law], at=at)),
         )
 
-    def forget_traces(self, memory_id: str, scope: str) -> int:
-        """Remove the traces that record a text under this subject or id. Returns how many there were."""
-        removals = self._traces(ErasureTarget(scope=scope), memory_id)
-        for remove in removals:
-            remove()
-        return len(removals)
+    def traces_of(self, memory_id: str, scope: str) -> list[Callable[[], None]]:
+        """For each trace that records a text under this subject or id, the function that removes it."""
+        return self._traces(ErasureTarget(scope=scope), memory_id)
+
+    def nothing_there(self, request: ForgetRequest, *, by: str) -> Forgotten:
+        """Note that a record was asked for that is not there, so that the request has a receipt."""
+        erased = {"commits": 1, "law": [], "records": 0, "rows": 0, "traces": 0}
+        require_no_secret(agent=by)
+        target = {"scope": redacted_scope(request.place), "subject": redacted_text(request.name)}
+        fact = Fact.of("forgotten", {**erased, "reason": request.reason, "by": by, "target": target})
+        erasure_id = self._store.ids.new_id()
+        row = Write.of(SYSTEM_NAMESPACE, row_key(RowKind.FORGOTTEN, erasure_id), ActionType.WRITE, erased)
+        run = self._identity(f"{erasure_id}-end", self._store.head())
+        receipt = self._store.commit(_commit_of(run, [row], fact))
+        return Forgotten.from_json({**receipt.as_json(), **erased})
 
     def erase(self, target: ErasureTarget, *, reason: str, by: str, key: str | None) -> Forgotten:
         """Erase what there is now, and end an erasure of the same target that did not end.
 
         Args:
             key: An idempotency key: an erasure with this key that ended gives its receipt.
-
-        Raises:
-            InvalidValue: There is nothing to erase, or the key was used for another target.
         """
         wanted = fingerprint(
             ["erasure/v1", self._namespace, target.as_json(), key or self._store.ids.new_id()]
@@ -198,44 +155,42 @@ class Eraser:
         if key is not None and (done := self._done(wanted[:32])) is not None:
             return done
         ended: Forgotten | None = None
-        for begun in self._open_intents():
+        for begun in pending_erasures(self._store, self._namespace).intents:
             if begun.target == target:
                 ended = self.finish(begun)
                 if begun.erasure_id == wanted[:32]:
                     return ended
-        until, plan = self._store.head(), self.plan(target)
-        if not plan.rows:
-            if ended is not None:
-                return ended
-            stays = f"; {len(plan.law)} records of law stay" if plan.law else ""
-            problem = (
-                f"there is nothing of {target} in namespace {self._namespace}; nothing was forgotten{stays}"
-            )
-            raise InvalidValue(what="forget", problem=problem)
         require_no_secret(agent=by)
-        intent = _Intent(
-            erasure_id=wanted[:32],
+        intent = self._new_intent(wanted[:32], target, reason=reason, by=by)
+        if not self._page(target, intent.until, 0, "", intent.until).keys:
+            require_no_secret(scope=target.scope, source=(target.source or {}).get("id"))
+            return self._end(intent) if ended is None else ended
+        self._commit_intent(intent)
+        return self.finish(intent)
+
+    def _new_intent(self, erasure_id: str, target: ErasureTarget, *, reason: str, by: str) -> ErasureIntent:
+        return ErasureIntent(
+            erasure_id=erasure_id,
             namespace=self._namespace,
             target=target,
             reason=redacted_text(reason),
             by=by,
             at=utc_text(self._store.clock.now()),
-            until=until,
+            until=self._store.head(),
         )
-        self._commit_intent(intent)
-        return self.finish(intent)
 
     def finish_abandoned(self) -> list[Forgotten]:
         """Finish the erasures that no process works on any more. One whose clock was far ahead may have died
         too.
         """
         now = self._store.clock.now()
-        begun = ((intent, read_instant(intent.at)) for intent in self._open_intents())
+        pending = pending_erasures(self._store, self._namespace)
+        begun = ((intent, read_instant(intent.at)) for intent in pending.intents)
         ages = ((intent, (now - at).total_seconds() if at else inf) for intent, at in begun)
         abandoned = [one for one, age in ages if not -MAX_CLOCK_SKEW_SECONDS <= age <= LEASE_SECONDS]
         return [self.finish(intent) for intent in abandoned]
 
-    def finish(self, intent: _Intent) -> Forgotten:
+    def finish(self, intent: ErasureIntent) -> Forgotten:
         """Erase what is left.
 
         Another process may do so at the same time; then each page is erased by one of them.
@@ -261,8 +216,8 @@ class Eraser:
                 intent = current
         return self._end(intent)
 
-    def _erase_page(self, intent: _Intent, page: _Page, at: int) -> bool:
-        """Erase a page and move the cursor, in one commit. False if something changed meanwhile."""
+    def _erase_page(self, intent: ErasureIntent, page: _Page, at: int) -> bool:
+        """Erase a page and move the cursor, in one commit. False if another process did so meanwhile."""
         if not page.keys:
             return True
         run = self._identity(f"{intent.erasure_id}-{intent.stage}-{fingerprint(page.keys)[:16]}", at)
@@ -270,39 +225,40 @@ class Eraser:
         with self._services.budgets_lock():
             try:
                 erased = dict.fromkeys(page.keys, intent.reason)
-                JudgedCommit(self._services, [], erased, run=run, extra_writes=lambda _: [row]).submit()
+                commit = JudgedCommit(
+                    self._services, [], erased, run=run, extra_writes=lambda _: [row], until=intent.until
+                )
+                commit.submit()
             except _DONE_BY_ANOTHER:
                 return False
         return True
 
-    def _end(self, intent: _Intent) -> Forgotten:
+    def _end(self, intent: ErasureIntent) -> Forgotten:
         traces = self._traces(intent.target)
         for remove in traces:
             remove()
         at = self._store.head()
-        if self._intent(intent.erasure_id, at) is None:
-            done = self._done(intent.erasure_id)
-            assert done is not None, "an erasure ends with what was erased"
+        was_begun = self._intent(intent.erasure_id, at) is not None
+        if not was_begun and (done := self._done(intent.erasure_id)) is not None:
             return done
         law = self._law(intent.target, at)
         erased = {
-            "commits": intent.commits + 1,
+            "commits": intent.commits + was_begun,
             "law": list(law),
             "records": intent.records,
             "rows": intent.rows,
             "traces": len(traces),
         }
-        done_row = Write.of(
-            SYSTEM_NAMESPACE, row_key(RowKind.FORGOTTEN, intent.erasure_id), ActionType.WRITE, erased
-        )
-        open_row = Write.of(
-            SYSTEM_NAMESPACE, row_key(RowKind.FORGETTING, intent.erasure_id), ActionType.EXPIRE
-        )
+        key = row_key(RowKind.FORGOTTEN, intent.erasure_id)
+        writes = [Write.of(SYSTEM_NAMESPACE, key, ActionType.WRITE, erased)]
+        if was_begun:
+            key = row_key(RowKind.FORGETTING, intent.erasure_id)
+            writes.append(Write.of(SYSTEM_NAMESPACE, key, ActionType.EXPIRE))
         body = {**erased, "reason": intent.reason, "by": intent.by, "target": intent.target.as_json()}
         run = self._identity(f"{intent.erasure_id}-end", at)
         replayed = False
         try:
-            self._store.commit(_commit_of(run, [done_row, open_row], Fact.of("forgotten", body)))
+            self._store.commit(_commit_of(run, writes, Fact.of("forgotten", body)))
         except _DONE_BY_ANOTHER:
             replayed = True
         done = self._done(intent.erasure_id, replayed=replayed)
@@ -311,7 +267,7 @@ class Eraser:
 
     # The intents.
 
-    def _commit_intent(self, intent: _Intent) -> None:
+    def _commit_intent(self, intent: ErasureIntent) -> None:
         at = self._store.head()
         body = {"by": intent.by, "reason": intent.reason, "target": intent.target.as_json()}
         run = self._identity(f"{intent.erasure_id}-begin", at)
@@ -320,19 +276,14 @@ class Eraser:
         with suppress(*_DONE_BY_ANOTHER):
             self._store.commit(_commit_of(run, [row], Fact.of("forgetting", body)))
 
-    def _row(self, intent: _Intent, action: ActionType) -> Write:
+    def _row(self, intent: ErasureIntent, action: ActionType) -> Write:
         key = row_key(RowKind.FORGETTING, intent.erasure_id)
         return Write.of(SYSTEM_NAMESPACE, key, action, intent.as_json())
 
-    def _open_intents(self) -> list[_Intent]:
-        rows = self._store.scan(SYSTEM_NAMESPACE, prefix=prefix_of(RowKind.FORGETTING))
-        intents = (_Intent.from_json(parse(row.content or b"")) for row in rows)
-        return [intent for intent in intents if intent.namespace == self._namespace]
-
-    def _intent(self, erasure_id: str, at: int) -> _Intent | None:
+    def _intent(self, erasure_id: str, at: int) -> ErasureIntent | None:
         key = row_key(RowKind.FORGETTING, erasure_id)
         found = self._store.read(SYSTEM_NAMESPACE, [key], at=at)
-        return _Intent.from_json(parse(found[key].content or b"")) if key in found else None
+        return ErasureIntent.from_json(parse(found[key].content or b"")) if key in found else None
 
     def _done(self, erasure_id: str, *, replayed: bool = True) -> Forgotten | None:
         key = row_key(RowKind.FORGOTTEN, erasure_id)
@@ -349,9 +300,7 @@ class Eraser:
 
     # What is erased.
 
-    def _page(
-        self, target: ErasureTarget, at: int, stage: int, after: str, until: int | None = None
-    ) -> _Page:
+    def _page(self, target: ErasureTarget, at: int, stage: int, after: str, until: int) -> _Page:
         """The next rows to erase behind a place, and the place behind them."""
         keys: list[str] = []
         records = 0
@@ -374,17 +323,13 @@ class Eraser:
         return prefix_of(kind, target.scope if is_scoped else ALL_SCOPES)
 
     def _is_erased(
-        self, target: ErasureTarget, stage: int, versions: list[Version], at: int, until: int | None
+        self, target: ErasureTarget, stage: int, versions: list[Version], at: int, until: int
     ) -> bool:
-        """Whether a row belongs to the target, was there when it was asked for, and still holds content."""
-        held = [one for one in versions if one.content is not None]
+        """Whether a row belongs to the target, and has content from before the erasure was asked for."""
+        held = [one for one in versions if one.content is not None and one.memory_snapshot_id <= until]
         if not held:
             return False
         kind, key = ERASED_KINDS[stage], held[-1].key
-        # A session that goes on keeps its row, which holds no text.
-        first = held[-1 if kind is RowKind.SESSION else 0]
-        if until is not None and first.memory_snapshot_id > until:
-            return False
         erased_by = RULES[kind].erased_by
         if erased_by is ErasedBy.ITS_CONTENT:
             return self._is_row_of(target, parse(held[-1].content or b""), at)

@@ -21,7 +21,7 @@ from standfast.limits import CALL_PAGE_CALLS
 from standfast.records.canon import canonical_bytes, fingerprint, parse
 from standfast.records.rows import SYSTEM_NAMESPACE, RowKind
 from standfast.records.scopes import row_key
-from standfast.records.vocabulary import ActionType, Receipt, Remembered, RunIdentity
+from standfast.records.vocabulary import ActionType, Receipt, Remembered, RunIdentity, Value
 from standfast.store.commit import Write, commit_id_of
 from standfast.store.store import Store
 
@@ -93,12 +93,43 @@ class IdempotencyRecord(msgspec.Struct, frozen=True, kw_only=True):
             raise RequestReused(request_key=self.request_key)
         return StoredAnswer(row["answer"], store.receipt_of(version.memory_snapshot_id))
 
+    def stored_pages(self, store: Store) -> list[StoredAnswer]:
+        """Return the pages of an answer that earlier attempts committed, in order; none if none did.
+
+        Raises:
+            RequestReused: The key was used for a different request.
+        """
+        versions = store.scan(SYSTEM_NAMESPACE, prefix=self.row_key)
+        rows = [(parse(version.content or b""), version.memory_snapshot_id) for version in versions]
+        if any(row["request"] != self.request for row, _ in rows):
+            raise RequestReused(request_key=self.request_key)
+        return [StoredAnswer(row["answer"], store.receipt_of(snapshot)) for row, snapshot in rows]
+
+
+class ErasedRows(Value, frozen=True, kw_only=True):
+    """What forgetting one record erases: 1 or no record, its rows, and the traces that recorded its texts."""
+
+    records: int
+    rows: int
+    traces: int = 0
+
 
 class LoggedCall(msgspec.Struct, frozen=True):
-    """One writing call of a run: the fingerprint of what was asked, and the answer, if it has one."""
+    """One writing call of a run: the fingerprint of what was asked, and the answer, if it has one.
+
+    An answer holds ids, verdicts and numbers and no text, so that it can stay when the text is erased.
+    """
 
     fingerprint: str
-    answer: Remembered | None
+    answer: Remembered | ErasedRows | None
+
+    @classmethod
+    def from_json(cls, asked: str, answer: dict[str, Any] | None) -> Self:
+        """The call whose fingerprint and answer were stored."""
+        if answer is None:
+            return cls(asked, None)
+        kind = Remembered if "memory_id" in answer else ErasedRows
+        return cls(asked, kind.from_json(answer))
 
 
 class CallLog:
@@ -129,8 +160,16 @@ class CallLog:
     @property
     def answers(self) -> list[Remembered]:
         """What the calls of the committed attempt were answered."""
-        calls = self._calls if self.receipt is None else self._earlier
-        return [call.answer for call in calls if call.answer is not None]
+        return [call.answer for call in self._answered if isinstance(call.answer, Remembered)]
+
+    @property
+    def erased(self) -> list[ErasedRows]:
+        """What the calls of ``forget`` of the committed attempt erased."""
+        return [call.answer for call in self._answered if isinstance(call.answer, ErasedRows)]
+
+    @property
+    def _answered(self) -> list[LoggedCall]:
+        return self._calls if self.receipt is None else self._earlier
 
     def look_up(self) -> None:
         """Look for an attempt that was committed, by this or any other process."""
@@ -140,10 +179,7 @@ class CallLog:
             return
         contents = [parse(rows[key].content or b"") for key in sorted(rows)]
         calls = [call for content in contents for call in content["answer"]["calls"]]
-        self._earlier = [
-            LoggedCall(asked, None if answer is None else Remembered.from_json(answer))
-            for asked, answer in calls
-        ]
+        self._earlier = [LoggedCall.from_json(asked, answer) for asked, answer in calls]
         self.receipt = self._store.receipt_of(rows[record.row_key].memory_snapshot_id)
 
     def repeated(self, call: list[Any]) -> LoggedCall | None:
@@ -163,13 +199,18 @@ class CallLog:
             raise self._mismatch(self.receipt)
         return self._earlier[position]
 
-    def add(self, call: list[Any], answer: Remembered | None) -> None:
+    def add(self, call: list[Any], answer: Remembered | ErasedRows | None) -> None:
         """Log a call that was carried out."""
         self.restore(fingerprint_of_call(call), answer)
 
-    def restore(self, fingerprint: str, answer: Remembered | None) -> None:
+    def restore(self, fingerprint: str, answer: Remembered | ErasedRows | None) -> None:
         """Log a call that was carried out by another process."""
         self._calls.append(LoggedCall(fingerprint, answer))
+
+    @property
+    def has_calls(self) -> bool:
+        """Whether the run made a writing call."""
+        return bool(self._calls)
 
     @property
     def last_fingerprint(self) -> str:

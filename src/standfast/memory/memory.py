@@ -4,10 +4,8 @@ import logging
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import ExitStack
-from functools import wraps
+from functools import partial, wraps
 from typing import Any, Concatenate, Final, Literal, ParamSpec, Self, TypeVar, Unpack, overload
-
-import msgspec
 
 from standfast.clock import Clock, IdSource
 from standfast.errors import InvalidValue, NoSuchSnapshot, NotAllowed
@@ -20,7 +18,8 @@ from standfast.memory.band_budgets import BandBudgets
 from standfast.memory.conversations import AddedMessages, Addition, Conversations, FactExtractor, with_facts
 from standfast.memory.current import CurrentFacts
 from standfast.memory.embedding import NO_EMBEDDER, MemoryVectors, named_embedder
-from standfast.memory.erasing import Eraser, ErasurePlan, ErasureTarget, Forgotten
+from standfast.memory.erasing import Eraser, ErasurePlan, Forgotten
+from standfast.memory.erasure_targets import ErasureTarget
 from standfast.memory.governance import MemoryGovernance
 from standfast.memory.judging_cache import JudgingCache
 from standfast.memory.listings import ChangeList, RecordListing
@@ -29,6 +28,7 @@ from standfast.memory.messages import SessionInfo, SessionMessage
 from standfast.memory.retries import RetryLines
 from standfast.memory.run import Run
 from standfast.memory.run_dependencies import RunServices, checked_ceiling
+from standfast.memory.single_calls import SingleCalls
 from standfast.memory.snapshot_view import SnapshotReader, SnapshotView, at_newest
 from standfast.policies import BandBudget
 from standfast.recall.analysis import DEFAULT_LANGUAGE, analyzer_of
@@ -168,9 +168,10 @@ class Memory:
         self.current = CurrentFacts(self.reader, self.remember)
         """What is current: profiles of scopes, and what disagrees in them."""
         self._eraser = Eraser(self._services)
-        self._conversations = Conversations(self._services)
-        self._allow_live = allow_live
         self.retry_lines = RetryLines(store.clock)
+        self._single_calls = SingleCalls(self._eraser, self.retry_lines)
+        self._conversations = Conversations(self._services, self.retry_lines)
+        self._allow_live = allow_live
         self._warnings: deque[str] = deque(maxlen=MAX_WARNINGS)
         self._at_close = ExitStack()
         """What ``close`` ends first: threads that work on this memory."""
@@ -273,12 +274,8 @@ class Memory:
             PayloadMismatch: The ``run_id`` was used for another call.
         """
         request = RememberRequest.of(text, **fields)
-        run = self._writing_run(workflow, agent, run_id, max_origin)
-        with run:
-            answer = run.remember_request(request)
-        # If another attempt committed first, its answer is the one that holds.
-        (committed,) = run.answers or [answer]
-        return msgspec.structs.replace(committed, receipt=run.receipt)
+        open_run = partial(self._writing_run, workflow, agent, run_id, max_origin)
+        return self._single_calls.remember(request, open_run)
 
     @takes_fields_of(AddRequest)
     def add(
@@ -316,7 +313,7 @@ class Memory:
         self._require_writable("add messages")
         require_no_secret(agent=agent)
         request = Addition.of(AddRequest.of(messages, **fields), run_id=run_id, max_origin=max_origin)
-        added = self._conversations.add(request, workflow=workflow, agent=agent or workflow, retry=self.retry)
+        added = self._conversations.add(request, workflow=workflow, agent=agent or workflow)
         if extract is None:
             return added
         said = self.session(added.session, scope=added.scope)
@@ -374,13 +371,15 @@ class Memory:
 
         A scope or a source may have any number of records. They are erased in as many commits as it takes; if
         the process ends in between, repeating the call or opening the memory again finishes it. Law stays,
-        and is listed in the answer. The fields are those of ``ForgetRequest``.
+        and is listed in the answer. What others write after the call stays too, also a newer version of the
+        same record. If nothing is there, the answer says 0 records. The fields are those of
+        ``ForgetRequest``.
 
         Args:
             run_id: An idempotency key, as for ``remember``.
 
         Raises:
-            InvalidValue: There is nothing to forget, or the arguments name nothing.
+            InvalidValue: The arguments name nothing.
             NotAuthorised: The subject is law, which only a human's signature ends.
         """
         request = ForgetRequest.of(subject, reason=reason, rehearse=rehearse, **fields)
@@ -393,12 +392,8 @@ class Memory:
             return self._eraser.erase(target, reason=reason, by=by, key=run_id)
         if rehearse:
             return self._eraser.plan_one(request.name, request.place)
-        run = self._writing_run(workflow, agent, run_id)
-        with run:
-            run.forget(request.name, reason=reason, scope=request.place)
-        assert run.receipt is not None, "a forgotten record is always written"
-        traces = self._eraser.forget_traces(request.name, request.place)
-        return Forgotten(**run.receipt.as_json(), records=1, rows=run.forgotten_rows, traces=traces)
+        open_run = partial(self._writing_run, workflow, agent, run_id)
+        return self._single_calls.forget(request, open_run, by=agent or workflow)
 
     def finish_forgetting(self) -> list[Forgotten]:
         """Finish what processes that died had begun to forget.
@@ -419,7 +414,9 @@ class Memory:
         """
         is_recorded = self.traces is not None and not self.traces.only_named_runs
         mode = VisibilityMode.BUFFERED_WRITE
-        return self._open_run(workflow, mode, agent, run_id, max_origin, is_recorded=is_recorded)
+        return self._open_run(
+            workflow, mode, agent, run_id, max_origin, is_recorded=is_recorded, has_read=False
+        )
 
     def run(
         self,
@@ -476,6 +473,7 @@ class Memory:
         scope: str = SHARED,
         snapshot: int | None = None,
         is_recorded: bool = True,
+        has_read: bool = True,
     ) -> Run:
         if mode.may_read:
             self.require_readable(f"open a run in mode {mode}")
@@ -495,6 +493,7 @@ class Memory:
             is_idempotent=run_id is not None,
             max_origin=checked_origin(max_origin, what="max_origin"),
             is_recorded=is_recorded,
+            has_read=has_read,
         )
 
     def retry(self, attempt: Callable[[], _T], *, key: str = "", attempts: int = MAX_RETRIES) -> _T:

@@ -243,7 +243,8 @@ def cut_text(text: str, *, max_chars: int = MAX_PASSAGE_CHARS) -> list[str]:
     """Cut a text into pieces of at most ``max_chars``, at the end of a paragraph, a sentence, a line or a
     word.
 
-    The pieces joined are the text. None is blank, unless all of the text is.
+    The pieces joined are the text. None is blank, unless all of the text is: white space that alone would
+    fill a piece stands in front of the next one.
     """
     pieces = []
     start = 0
@@ -260,6 +261,8 @@ def _end_of_piece(text: str, start: int, max_chars: int) -> int:
     """Where the piece that starts here ends: at the last good place in the second half of what it may
     hold.
     """
+    if not text[start : start + max_chars].strip():
+        start += len(text) - start - len(text[start:].lstrip())
     least, most = start + max_chars // 2, start + max_chars
     for pattern in _ENDS:
         ends = [found.end() for found in pattern.finditer(text, least, most)]
@@ -412,6 +415,14 @@ class SessionReader:
             if position_of(name_in(version.key)) not in positions:
                 return
             yield version
+
+    def taken(self, scope: str, session: str, positions: range, at: int) -> set[int]:
+        """The positions at which a message is or was: one that was forgotten keeps its place."""
+        return {
+            position_of(name_in(version.key))
+            for band in MESSAGE_BANDS
+            for version in self.versions(band, scope, normal_string(session), positions, at)
+        }
 
     def row(self, scope: str, session: str, at: int) -> dict[str, Any] | None:
         """What is noted about a session: how many messages it has, and the position behind the last one."""

@@ -4,6 +4,7 @@ import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
+from datetime import datetime
 from types import TracebackType
 from typing import Any, Self, TypeAlias, Unpack
 
@@ -31,7 +32,8 @@ from standfast.govern.judge.secrecy import (
 from standfast.limits import COMMIT_OWN_ROWS, MAX_COMMIT_WRITES
 from standfast.memory.commit_plan import JudgedCommit, rows_needed
 from standfast.memory.erasing import rows_about
-from standfast.memory.idempotency import CallLog
+from standfast.memory.erasure_targets import pending_erasures
+from standfast.memory.idempotency import CallLog, ErasedRows
 from standfast.memory.judging_cache import OriginLookup, RunJudgingContext, require_superseded
 from standfast.memory.related import related_records
 from standfast.memory.run_dependencies import RunServices
@@ -72,7 +74,7 @@ class _Call:
     """
 
     is_repeated: bool
-    answer: Remembered | None = None
+    answer: Remembered | ErasedRows | None = None
 
 
 class Run(RecordingRun):
@@ -87,6 +89,10 @@ class Run(RecordingRun):
     A run whose id the caller gave takes effect once: the same id and the same calls, later and from any
     process, give the first answers and the first receipt, with ``replayed`` set. Other calls under that id
     raise ``PayloadMismatch``.
+
+    Args:
+        has_read: Whether the caller may rely on what the run shows. What a run without that forgets is erased
+            by version, so that it conflicts with nobody; if nothing is there, that is no error.
     """
 
     def __init__(
@@ -99,6 +105,7 @@ class Run(RecordingRun):
         is_idempotent: bool = False,
         max_origin: Origin = Origin.TRUSTED,
         is_recorded: bool = True,
+        has_read: bool = True,
     ) -> None:
         self.identity = identity
         self._model = model
@@ -110,6 +117,7 @@ class Run(RecordingRun):
         self.trace_problem: TraceError | None = None
         self._services = services
         self._is_recorded = is_recorded
+        self._has_read = has_read
         self._traces = services.traces if is_recorded else None
         if is_recorded:
             journal = None if self._traces is None else self._traces.journal(identity.run_id)
@@ -205,7 +213,7 @@ class Run(RecordingRun):
         with self._call(REMEMBER, request, recorded) as call:
             if not call.is_repeated:
                 call.answer = self._judge(request, screened)
-        assert call.answer is not None, "every text that is remembered gets an answer"
+        assert isinstance(call.answer, Remembered), "every text that is remembered gets an answer"
         return call.answer
 
     @contextmanager
@@ -231,7 +239,7 @@ class Run(RecordingRun):
             earlier = None if log is None else log.repeated(asked)
             call = _Call(earlier is not None, None if earlier is None else earlier.answer)
             yield call
-            result.value = call.answer
+            result.value = call.answer if isinstance(call.answer, Remembered) else None
             if log is not None and call.is_repeated:
                 self.receipt = log.receipt if self._is_live else self.receipt
             elif log is not None:
@@ -242,7 +250,7 @@ class Run(RecordingRun):
                 step = RunStep(
                     verb=verb,
                     asked=recorded.as_recorded(),
-                    answer=call.answer,
+                    answer=call.answer if isinstance(call.answer, Remembered) else None,
                     fingerprint="" if log is None else log.last_fingerprint,
                     judged=tuple(map(without_built_evidence, self._judged[judged:])),
                     forgotten=dict(self._forgotten.items() - forgotten.items()),
@@ -330,30 +338,51 @@ class Run(RecordingRun):
         )
         record = record if request.propose else own_id_if_untrusted(record)
         claim = screened.of_record(record, request.role)
-        judged = admit(
-            claim,
-            context.for_claim(
-                claim,
-                recalled=[recalled[1:] for recalled in self._recalled if recalled[0] == request.place],
-                forgotten=frozenset(
-                    name_in(key) for key in self._forgotten if scope_in(key) == request.place
-                ),
-                today=utc_text(now)[:10],
-            ),
-            judge=services.judge,
-            policy=services.policy,
-            run=self.identity,
-            namespace=services.namespace,
-            author=self.agent,
-            now=now,
-            minimum=None if request.hold is None else Verdict.HOLD,
-            reason=request.hold or "",
-        )
+        judged = self._admitted(claim, context, request, now)
         self._note_judged(judged, claim, context)
         if not judged.is_accepted:
             return judged.answer
         related = related_records(services.reader, judged.record, at=self._snapshot)
         return replace(judged.answer, **related._asdict()) if any(related) else judged.answer
+
+    def _admitted(
+        self, claim: Claim, context: RunJudgingContext, request: RememberRequest, now: datetime
+    ) -> JudgedRecord:
+        """Judge a claim against what survives: neither what the run forgets nor what a pending erasure takes
+        is known.
+        """
+        services = self._services
+        forgotten = {name_in(key) for key in self._forgotten if scope_in(key) == request.place}
+        while True:
+            judged = admit(
+                claim,
+                context.for_claim(
+                    claim,
+                    recalled=[recalled[1:] for recalled in self._recalled if recalled[0] == request.place],
+                    forgotten=frozenset(forgotten),
+                    today=utc_text(now)[:10],
+                ),
+                judge=services.judge,
+                policy=services.policy,
+                run=self.identity,
+                namespace=services.namespace,
+                author=self.agent,
+                now=now,
+                minimum=None if request.hold is None else Verdict.HOLD,
+                reason=request.hold or "",
+            )
+            known = judged.known
+            if known is None or known in forgotten or not self._is_doomed(known, request.place):
+                return judged
+            forgotten.add(known)
+
+    def _is_doomed(self, memory_id: str, scope: str) -> bool:
+        """Whether a record will be erased, because that was asked for before the run's snapshot."""
+        store, namespace = self._services.store, self._services.namespace
+        found = store.read(namespace, [scoped_key(Band.LEDGER, scope, memory_id)], at=self._snapshot)
+        return bool(found) and bool(
+            pending_erasures(store, namespace, at=self._snapshot).doomed(found.values())
+        )
 
     def _origin_of(self, source: Mapping[str, Any], request: RememberRequest) -> Origin:
         """How far a request is trusted: the lowest of its source, of what it cites, and of what the run may
@@ -412,14 +441,27 @@ class Run(RecordingRun):
         for name, value in (("subject", subject), ("reason", reason)):
             if not (isinstance(value, str) and value.strip()):
                 raise InvalidValue(what=name, problem=f"it must be a non-empty string, not {value!r:.80}")
-        self._require_writable("forget")
         within = self.scope if scope is None else checked_scope(scope)
-        reason = redacted_text(reason)
-        request = ForgetRequest(subject=subject, reason=reason, scope=within)
-        recorded = ForgetRequest(subject=redacted_text(subject), reason=reason, scope=redacted_scope(within))
+        request = ForgetRequest(subject=subject, reason=redacted_text(reason), scope=within)
+        self.forget_request(request, traces=0)
+
+    def forget_request(self, request: ForgetRequest, *, traces: int) -> ErasedRows:
+        """Erase what a checked request names when the run commits; see ``forget``.
+
+        Args:
+            traces: How many traces go with it, for the answer.
+        """
+        self._require_writable("forget")
+        recorded = replace(
+            request, subject=redacted_text(request.name), scope=redacted_scope(request.place), memory_id=None
+        )
         with self._call(FORGET, request, recorded) as call:
             if not call.is_repeated:
-                self._forgotten |= dict.fromkeys(self._rows_to_erase(subject, within), reason)
+                keys = self._rows_to_erase(request.name, request.place)
+                self._forgotten |= dict.fromkeys(keys, request.reason)
+                call.answer = ErasedRows(records=int(bool(keys)), rows=len(keys), traces=traces)
+        # Logs of earlier versions have no numbers.
+        return call.answer if isinstance(call.answer, ErasedRows) else ErasedRows(records=1, rows=0)
 
     def _rows_to_erase(self, subject: str, scope: str) -> list[str]:
         store, namespace = self._services.store, self._services.namespace
@@ -428,7 +470,7 @@ class Run(RecordingRun):
         if store.read(namespace, [scoped_key(Band.VAULT, scope, subject)], at=self._snapshot):
             raise NotAuthorised(role=Role.AGENT.value, act="forget what is sealed", who=Role.HUMAN.value)
         keys = rows_about(store, namespace, subject, scope=scope, at=self._snapshot)
-        if not keys:
+        if not keys and self._has_read:
             place = "" if scope == SHARED else f" and scope {scope}"
             problem = (
                 f"there is no record of {subject!r:.80} in namespace {namespace}{place}; nothing was"
@@ -500,6 +542,9 @@ class Run(RecordingRun):
             self._forgotten,
             run=identity,
             extra_writes=lambda attempt: [*extra_writes, *(() if log is None else log.writes(attempt))],
+            # An answer is replayed even if it changed nothing, because later it might.
+            even_if_empty=log is not None and log.has_calls,
+            until=None if self._has_read else identity.memory_snapshot_id,
         )
 
     def _submit_once(self, commit: JudgedCommit) -> Receipt | None:
@@ -561,9 +606,9 @@ class Run(RecordingRun):
         return [] if self._call_log is None else self._call_log.answers
 
     @property
-    def forgotten_rows(self) -> int:
-        """How many rows the run erases, or has erased."""
-        return len(self._forgotten)
+    def erased(self) -> list[ErasedRows]:
+        """What the calls of ``forget`` erased, as committed; only of a run whose id the caller gave."""
+        return [] if self._call_log is None else self._call_log.erased
 
     @property
     def _is_live(self) -> bool:

@@ -280,8 +280,8 @@ class AddRequest(Value, frozen=True, kw_only=True, omit_defaults=True):
             of the message's own.
         scope: Where they belong, such as user/ada. Without one: the scope of the key, or shared.
         session: The conversation; without one, a new one.
-        position: The position of the first message. Without it, messages that begin as the session begins are
-            taken for the session from its start, and only what is new is added; any others continue it.
+        position: The position of the first message. Without it, the messages go behind what the session has
+            when they are stored. With 0 and all messages of a chat, only what is new is added.
         tags: Tags to find the messages by.
         metadata: Fields of your own, to filter by.
         supersedes: The ids or subjects of records of the scope that the messages replace; they end when a new
