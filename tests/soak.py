@@ -36,14 +36,14 @@ from standfast.clock import SystemClock
 from standfast.govern.evidence import read_instant
 from standfast.ledger.notary import Notary
 from standfast.limits import LEASE_SECONDS
-from standfast.memory import Memory
+from standfast.memory import Memory, erasing
 from standfast.records.canon import parse
 from standfast.records.rows import SYSTEM_NAMESPACE
 from standfast.store.restore import accept_restored, restorations_of, restore_copy
 from standfast.store.store import Store, open_store
 from tests.servers.postgres import PostgresServer
 from tests.soak_model import Facts, require
-from tests.soak_worker import INTERRUPTED, VERBS, Worker
+from tests.soak_worker import ERASED_ROWS, INTERRUPTED, VERBS, Worker
 
 ROOT = Path(__file__).parents[1]
 RESTORED_COMMITS = 50_000
@@ -152,6 +152,8 @@ def _live(folder: Path, url: str, name: str, seed: int, actions: int) -> NoRetur
     os.dup2(log, 2)
     status = 1
     try:
+        # A constant elsewhere; this process is the worker's own.
+        setattr(erasing, "ERASED_ROWS_PER_COMMIT", random.Random(seed).choice(ERASED_ROWS))  # noqa: B010
         Worker(folder, url, name, seed).work(actions)
         status = 0
     except BaseException:  # noqa: BLE001  # The parent reads it in the log.

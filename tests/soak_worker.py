@@ -11,12 +11,13 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from datetime import datetime, timedelta
 from pathlib import Path
+from typing import Final
 
 from standfast.clock import Clock, SystemClock
 from standfast.errors import CannotOpen, InvalidValue, OutcomeUnknown, StandfastError, StoreBusy, StoreFailed
 from standfast.govern.approvals.approvals import Decision, Statement
 from standfast.govern.approvals.signers import Signers
-from standfast.memory import Memory, erasing
+from standfast.memory import Memory
 from standfast.records.scopes import SHARED, scoped_key
 from standfast.store.audit import erasures_in
 from standfast.store.commit import Commit
@@ -31,7 +32,7 @@ BURSTS = {1: 50, 4: 100, 16: 120, LANES: 120}
 """How many threads a burst of facts has, and how many facts each thread commits: those of the same moment
 share a transaction.
 """
-ERASED_ROWS = 5, 50, 2_000
+ERASED_ROWS: Final = (5, 50, 2_000)
 """How many rows each commit of an erasure takes, so that it has a few commits or a hundred."""
 FULL_BURSTS_FROM = 100_000
 """In a store of fewer commits bursts are shorter and rarer, so that it grows slowly while everything else is
@@ -86,7 +87,6 @@ class Worker:
         self.folder = folder
         self.scope = f"user/{name}"
         self.facts = Facts(folder, name)
-        setattr(erasing, "ERASED_ROWS_PER_COMMIT", self.dice.choice(ERASED_ROWS))  # noqa: B010  # A constant elsewhere.
         self.memory = self._opened()
         self._read_journal()
 

@@ -89,7 +89,6 @@ def test_forget_asks_first_and_erases() -> None:
         (("at", "99"), 2, "no_such_snapshot"),
         (("diff", "99"), 2, "no_such_snapshot"),
         (("remember", "x", "--source", "handbook"), 2, "KIND:ID"),
-        (("forget", "no/such", "--reason", "x", "--yes"), 2, "there is no record of"),
         (("forget", "policy/eu-refunds", "--yes"), 2, "--reason"),
         (("remember", "x", "--namespace", "standfast"), 2, "is reserved"),
     ],

@@ -61,7 +61,7 @@ def test_adding_again_asks_nobody_and_does_not_bring_back_what_was_replaced(memo
     first = memory.add(CHAT, scope="user/ada", session="s", extract=Extractor(asked))
     memory.remember("Ada lives in Oslo.", subject="address", scope="user/ada")
     head = memory.store.head()
-    again = memory.add(CHAT, scope="user/ada", session="s", extract=Extractor(asked))
+    again = memory.add(CHAT, scope="user/ada", session="s", position=0, extract=Extractor(asked))
 
     assert asked.calls == 1
     assert memory.store.head() == head
@@ -74,7 +74,8 @@ def test_answers_are_kept_by_content_between_memories(tmp_path: Path) -> None:
     for _ in range(2):
         with Memory.open(":memory:") as memory:
             extractor = Extractor(asked, answers=AnswerFolder(tmp_path))
-            assert len(memory.add(CHAT, scope="user/ada", session="s", extract=extractor).facts) == 2
+            added = memory.add(CHAT, scope="user/ada", session="s", position=0, extract=extractor)
+            assert len(added.facts) == 2
 
     assert asked.calls == 1
     assert Extractor(asked).extractor_id == Extractor(asked, answers={}).extractor_id
@@ -134,7 +135,8 @@ def test_a_model_that_fails_costs_the_facts_and_not_the_messages(memory: Memory)
         )
         assert added.facts_problem is not None
     assert len(memory.warnings) == 2
-    assert len(memory.add(CHAT, scope="user/ada", session="s", extract=Extractor(provider())).facts) == 2
+    again = memory.add(CHAT, scope="user/ada", session="s", position=0, extract=Extractor(provider()))
+    assert len(again.facts) == 2
 
 
 class Wrong:
@@ -166,7 +168,8 @@ def test_an_extractor_of_ones_own_writes_only_below_its_conversation_and_cites_i
     assert list(memory.records(scope="user/bob")) == []
     own = ExtractedFact(text="Ada sails.", cites=(0,), scope="user/ada/hobbies")
     assert (
-        memory.add(CHAT, scope="user/ada", session="s", extract=Wrong(own)).facts[0].verdict is Verdict.SEAL
+        memory.add(CHAT, scope="user/ada", session="s", position=0, extract=Wrong(own)).facts[0].verdict
+        is Verdict.SEAL
     )
     with pytest.raises(InvalidValue):
         memory.add([], extract=Wrong(own))

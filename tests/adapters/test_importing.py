@@ -152,9 +152,9 @@ def test_importing_again_changes_nothing_and_reports_the_same(tmp_path: Path) ->
         first = taken(memory, tmp_path / "facts.jsonl", lines(*rows, {"text": ATTACK}))
         head = memory.store.head()
         again = taken(memory, tmp_path / "facts.jsonl", lines(*rows, {"text": ATTACK}))
+        assert memory.store.head() == head
         other = taken(memory, tmp_path / "other.jsonl", lines(*reversed(rows)))
 
-        assert memory.store.head() == head
         assert counts(again) == counts(first)
         assert (first.resumed, again.resumed) == (0, 31)
         assert counts(other) == (0, 30, 0, 0)

@@ -128,8 +128,8 @@ def test_records_come_in_pages_from_one_snapshot(client: Client) -> None:
 def test_errors_are_the_classes_that_they_were(client: Client, served: Served) -> None:
     with pytest.raises(NotFound):
         client.record("nobody")
-    with pytest.raises(InvalidValue, match="there is no record of 'nobody'"):
-        client.forget("nobody", reason="asked to")
+    with pytest.raises(InvalidValue, match="there is no record 'nobody'"):
+        client.remember("Refunds take 14 days.", supersedes="nobody")
     with client.run(workflow="triage") as run, pytest.raises(NotAllowed) as refused:
         run.remember("x")
     assert refused.value.facts == {"mode": "read_only", "operation": "remember"}

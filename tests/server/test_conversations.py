@@ -23,7 +23,7 @@ def test_a_client_adds_messages_once_and_reads_them_back(
 ) -> None:
     with Client(served.address, key=served.key, namespace=request.node.name[:100]) as client:
         added = client.add(CHAT, scope="user/ada", session="s", tags=["chat"], metadata={"plan": "gold"})
-        again = client.add(CHAT, scope="user/ada", session="s")
+        again = client.add(CHAT, scope="user/ada", session="s", position=0)
         more = [client.add(MORE, scope="user/ada", session="s", request_key="turn") for _ in range(2)]
 
         assert (added.added, again.added) == (2, 0)
@@ -56,7 +56,7 @@ def test_a_long_conversation_takes_several_requests_and_pages(
     with Client(served.address, key=served.key, namespace=request.node.name[:100]) as client:
         messages = [{"role": "user", "content": f"{number}: {text}"} for number in range(260)]
         added = client.add(messages, session="s")
-        again = client.add(messages, session="s")
+        again = client.add(messages, session="s", position=0)
 
         assert [one.position for one in added.messages] == list(range(260))
         assert again.added == 0

@@ -31,7 +31,7 @@ def test_calls_are_spans(harness: Harness) -> None:
     with TestClient(app, headers=harness.headers("agent", "default")) as client:
         client.post(f"{IN}/remember", json=FACT)
         client.post(f"{IN}/recall", json={"query": "refunds", "tokens": 100})
-        client.post(f"{IN}/forget", json={"subject": "nobody", "reason": "asked to"})
+        client.post(f"{IN}/remember", json={**FACT, "supersedes": ["nobody"]})
         client.get(f"{IN}/status")
     remembered, recalled, failed, status = exporter.get_finished_spans()
     spans: list[dict[str, Any]] = [
@@ -41,7 +41,7 @@ def test_calls_are_spans(harness: Harness) -> None:
     assert [span.name for span in (remembered, recalled, failed, status)] == [
         "upsert_memory default",
         "search_memory default",
-        "delete_memory default",
+        "upsert_memory default",
         "standfast status",
     ]
     assert spans[0] == {
