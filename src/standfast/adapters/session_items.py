@@ -8,13 +8,12 @@ not given back.
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
 from typing import Any, Final
 
 from standfast.adapters.on_refusal import OnRefusal
-from standfast.errors import InvalidValue, MessageConflict, Overloaded
+from standfast.errors import InvalidValue
 from standfast.govern.judge.secrecy import redacted_json
-from standfast.limits import MAX_METADATA_CHARS, MAX_RETRIES
+from standfast.limits import MAX_METADATA_CHARS
 from standfast.memory import Memory
 from standfast.memory.messages import (
     ACCEPTED_VERDICTS,
@@ -86,25 +85,13 @@ class ItemSession:
         messages = _messages(kept, [self._shown(item) for item in kept])
         if not messages:
             return
-        for _ in range(MAX_RETRIES):
-            # Without a position, items that begin as the session begins would be taken for it. If somebody
-            # else adds at the same position meanwhile, what says something else is a conflict, and what says
-            # the same is taken for known.
-            position = self._next_position()
-            with suppress(MessageConflict):
-                added = self.memory.add(
-                    messages,
-                    scope=self.scope,
-                    session=self.session_id,
-                    position=position,
-                    user=self._user,
-                    max_origin=self._max_origin,
-                )
-                answers = zip(messages, added.messages, strict=True)
-                messages = [message for message, answer in answers if answer.known]
-                if not messages:
-                    return
-        raise Overloaded(what=f"others that add to session {self.session_id!r:.80}")
+        self.memory.add(
+            messages,
+            scope=self.scope,
+            session=self.session_id,
+            user=self._user,
+            max_origin=self._max_origin,
+        )
 
     def items(self) -> StoredItems:
         """The items that were accepted, oldest first, with their records."""
