@@ -28,7 +28,7 @@ from standfast.bench.leaderboard import (
     result_table,
     size_name,
 )
-from standfast.bench.report import regret_over_time
+from standfast.bench.report import _counted, _interval, regret_over_time
 from standfast.bench.sources.synthetic import Regime
 from standfast.cli import main
 from standfast.errors import InvalidSettings
@@ -401,3 +401,14 @@ def test_one_history_is_ranked_in_three_commands(tmp_path: Path) -> None:
     assert {row["histories"] for row in table["standings"]} == {1}
     assert "holds for that history only" in table["notes"]["all"][0]
     assert "Labels of changelogs" in table["notes"]["all"][1]
+
+
+def test_a_caption_says_what_its_intervals_are_over() -> None:
+    rows = [{"file": "a.jsonl", "line": number, "history": "one"} for number in (1, 2)]
+    others = [{**row, "history": f"h{row['line']}"} for row in rows]
+
+    assert (_counted(rows), _interval(rows)) == (
+        "n = 1 history with 2 windows",
+        "95 % intervals over its windows",
+    )
+    assert (_counted(others), _interval(others)) == ("n = 2 histories", "95 % intervals over histories")

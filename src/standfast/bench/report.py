@@ -62,7 +62,6 @@ INK: Final = {
     "svg.hashsalt": "standfast",
     "pdf.fonttype": 42,
 }
-INTERVAL: Final = "95 % intervals over histories"
 CAPTION_CHARS_PER_INCH: Final = 15
 DOTS_PER_INCH: Final = 130
 # Without dates and program names, the same results give the same bytes.
@@ -151,7 +150,7 @@ def metric_against_budget(rows: Sequence[ResultRow], metric: str) -> Plot:
         axes.minorticks_off()
         axes.set_xlabel("budget")
     plot.axes[0].set_ylabel(metric.replace("_", " "))
-    plot.caption(f"Means over {_counted(rows)}; bands: {INTERVAL}. Grey: the other panels' policies.")
+    plot.caption(f"Means over {_counted(rows)}; bands: {_interval(rows)}. Grey: the other panels' policies.")
     return plot
 
 
@@ -190,7 +189,7 @@ def regret_over_time(curves: Sequence[ResultRow], max_bytes: int, names: Sequenc
     plot.axes[0].set_ylabel("regret / optimum at the end")
     plot.caption(
         f"Regret against the exact WRITE-only optimum at {size_name(max_bytes)}, over that optimum. "
-        f"Means over {_counted(own)}; bands: {INTERVAL}."
+        f"Means over {_counted(own)}; bands: {_interval(own)}."
     )
     return plot
 
@@ -221,7 +220,7 @@ def metric_bars(rows: Sequence[ResultRow], max_bytes: int, metric: str) -> Plot:
     axes.set_xlabel(metric.replace("_", " ").replace(" kb", " KB"))
     axes.grid(visible=False, axis="y")
     axes.set_axisbelow(True)
-    plot.caption(f"At {size_name(max_bytes)}. Means over {_counted(own)}; whiskers: {INTERVAL}.")
+    plot.caption(f"At {size_name(max_bytes)}. Means over {_counted(own)}; whiskers: {_interval(own)}.")
     return plot
 
 
@@ -286,7 +285,14 @@ def critical_difference(comparison: PolicyComparison, max_bytes: int, metric: st
 def _counted(rows: Sequence[ResultRow]) -> str:
     episodes = len({(row["file"], row["line"]) for row in rows})
     histories = len({history_of(row) for row in rows})
-    return f"n = {histories} histories" + (f" with {episodes} windows" if episodes > histories else "")
+    named = "1 history" if histories == 1 else f"{histories} histories"
+    return f"n = {named}" + (f" with {episodes} windows" if episodes > histories else "")
+
+
+def _interval(rows: Sequence[ResultRow]) -> str:
+    """Return what the intervals of these rows are over: the windows, if there is but one history."""
+    one = len({history_of(row) for row in rows}) == 1
+    return f"95 % intervals over {'its windows' if one else 'histories'}"
 
 
 def _sampled(times: Sequence[int], values: Sequence[float], grid: Sequence[float]) -> list[float]:
