@@ -239,6 +239,40 @@ def test_a_memory_explains_its_newest_snapshot() -> None:
     assert answer.explanation == memory.at(1).explain("kitten", tokens=100).explanation
 
 
+TOLD = "2020-05-01T10:00:00Z"
+
+
+def _told_in_2020(memory: Memory) -> Memory:
+    """Facts, a conversation with a relative date, and something that is forgotten."""
+    for subject, text in (("ada/pets", KITTEN), ("bob/hobby", ORCHESTRA), ("gone", "Cats are gone.")):
+        memory.remember(text, subject=subject, source=HANDBOOK, time=TOLD)
+    turns = ["Who looks after the cat?", "Bob did, yesterday.", "And who plays music?"]
+    memory.add([{"role": "user", "name": "Ada", "content": one, "time": TOLD} for one in turns], session="s")
+    memory.forget("gone", reason="asked for")
+    return memory
+
+
+def test_every_backend_gives_the_same_bytes_warm_and_cold_without_a_clock(opener: Opener) -> None:
+    expected = _told_in_2020(Memory(memory_store()))
+    warm = _told_in_2020(Memory(opener()))
+    asked = ("What pet does Ada have?", "music", "Who looked after the cat in April 2020?", "???", "harbour")
+
+    def packages(memory: Memory) -> list[Any]:
+        return [
+            package.as_json() | {"text": package.text}
+            for controller in ("hybrid-v1", "lexical-v1")
+            for at in (4, memory.store.head())
+            for question in asked
+            if (package := memory.at(at).recall(question, tokens=120, controller=controller))
+        ]
+
+    first = packages(warm)
+    assert first == packages(expected)
+    assert packages(warm) == packages(Memory(opener())) == first
+    warm.reader.index.upkeep.rebuild()
+    assert packages(Memory(opener())) == first, "the stored index changes nothing"
+
+
 LARGE = [f"Cats and pets meow, {number}." for number in range(600)]
 
 
