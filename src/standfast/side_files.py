@@ -5,8 +5,6 @@
     log.key, log.pub  the key that signs the ledger's checkpoints, and its public half
     checkpoints       every signed checkpoint
     checkpoints.edge  a shortcut for signing, which may be removed
-    witness.key, .pub the key that cosigns the checkpoints of others, if this deployment is a witness
-    witnessed/        the newest checkpoint of each log that was cosigned
     traces/           the traces of runs
 
 ``docs/verify.md`` says who should keep which of them.
@@ -31,8 +29,6 @@ class SideFiles:
         self.key = folder / "log.key"
         self.public_key = folder / "log.pub"
         self.checkpoints = folder / "checkpoints"
-        self.witness_key = folder / "witness.key"
-        self.witnessed = folder / "witnessed"
         self.traces = folder / "traces"
 
     @classmethod

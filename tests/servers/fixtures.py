@@ -11,6 +11,7 @@ from typing import TypeVar
 
 import pytest
 
+from standfast.side_files import SideFiles
 from tests.servers.model import ModelServer
 from tests.servers.postgres import PostgresServer
 from tests.servers.redis import RedisServer
@@ -35,8 +36,21 @@ def postgres_url(postgres_server: PostgresServer) -> Iterator[str]:
     """A fresh, empty database. A server that an earlier test killed and left so is started again."""
     postgres_server.start()
     url = postgres_server.new_database()
-    yield url
+    yield from _without_side_files(url)
     postgres_server.drop_database(url)
+
+
+def _without_side_files(url: str) -> Iterator[str]:
+    """The URL; what its processes keep in the working directory goes with the database.
+
+    Another server may have had its port, and a database of its name.
+    """
+    files = SideFiles.of(url)
+    assert files is not None, "a database has side files"
+    folder = files.folder.absolute()
+    shutil.rmtree(folder, ignore_errors=True)
+    yield url
+    shutil.rmtree(folder, ignore_errors=True)
 
 
 @pytest.fixture(scope="session")
@@ -53,7 +67,7 @@ def postgres_store_url(postgres_server: PostgresServer, request: pytest.FixtureR
     """A database with an empty store: a copy, because making the tables takes longer than most tests."""
     postgres_server.start()
     url = postgres_server.new_database(request.getfixturevalue("_empty_store"))
-    yield url
+    yield from _without_side_files(url)
     postgres_server.drop_database(url)
 
 
