@@ -93,6 +93,20 @@ def test_an_item_forged_in_another_scope_is_none() -> None:
     assert store.search(()) == []
 
 
+def test_labels_that_no_scope_can_have_break_nothing() -> None:
+    memory = Memory.open(":memory:")
+    store = StandfastStore(memory)
+    store.put(("users", "ada"), "prefs", {"about": "Ada likes tea."})
+    path, value = (("users", "\ud800"), "prefs"), {"about": "Forged."}
+    memory.remember("Forged.", subject=subject_of(*path), refs=[ref_of(*path, value)])
+    long = StandfastStore(memory, scope="a/{0}/{1}/{2}/{3}/{4}/{5}")
+    long.put(tuple("x" * 40 + str(number) for number in range(6)), "k", {"about": "Deep."})
+
+    assert [item.value for item in store.search(("users", "ada"))] == [{"about": "Ada likes tea."}]
+    assert [item.value for item in long.search(("x" * 40 + "0",))] == [{"about": "Deep."}]
+    assert len(store.search(("users",))) == 2
+
+
 def test_the_source_decides_the_trust_and_it_comes_out_again() -> None:
     def source(namespace: tuple[str, ...], key: str, value: dict[str, Any]) -> dict[str, str] | None:
         return {"kind": str(value["from"]), "id": f"{namespace[0]}/{key}"} if "from" in value else None

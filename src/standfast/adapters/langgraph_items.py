@@ -60,7 +60,14 @@ class NamespaceScopes:
             self.outer = ""
 
     def of(self, namespace: tuple[str, ...]) -> str:
-        """The scope of the items in a namespace."""
+        """The scope of the items in a namespace; ``shared`` if its labels can't be a scope."""
+        try:
+            return self._scope(namespace)
+        except InvalidValue:
+            # A ref that somebody forged may say anything, and must not make the others unreadable.
+            return SHARED
+
+    def _scope(self, namespace: tuple[str, ...]) -> str:
         if self._template is None:
             pairs = pairwise(namespace)
             user = next((label for before, label in pairs if before in _USER_LABELS), None)
