@@ -95,3 +95,36 @@ def test_arguments_and_results_are_redacted_inside_out() -> None:
         "n": 1,
     }
     assert redacted_text("erasure request 17") == "erasure request 17"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Connect-Server -Server 10.0.0.7 -User admin -Password Vmx4re!9q",
+        "psexec -u admin -p Kq83!fhw2 cmd",
+        "Server=db1;Database=shop;User ID=shop_rw;Password=gr8Kettle;",
+        "SHOP_MAIL_PASS=kettleharbour",
+        "PresharedKey = uKwfsZ9Ts4rbch7Zv6hhwdx3wa8fuIp5u2w1sb+4j72=",
+        'jwtsecret: "8\'Kd}/vYQ)T;W5]EBxf;_&k>qX?3]G&7CF=;@vyrVBp[$"',
+        "statuspage_key = 7f3e4567-e89b-42d3-a456-4266141f40c9",
+        "vault_key=abq123dwf456789a",
+        "BOOTSTRAP_TOKEN: be8dfd.da8a689a46edc27q",
+    ],
+)
+def test_keys_are_found_under_any_name_and_on_command_lines(text: str) -> None:
+    assert "secret" in (_secrecy(text) or "")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "mysql -u root -p database < dump.sql",
+        "docker run -u 1000 -p 8080:80 nginx",
+        "SHOP_MAIL_PASSWORD=secret_of_the_mail_server",
+        "The page key is 4924be8f51f3e738c97db2c4ace51db7e938f28b.",
+        "login with --password my_password",
+        "The request id is req_01HZX9N6T2M4Q8V7C5B3A1K0JF.",
+    ],
+)
+def test_what_only_looks_like_a_key_is_accepted(text: str) -> None:
+    assert _secrecy(text) is None

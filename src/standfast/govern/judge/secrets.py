@@ -57,14 +57,22 @@ _GIVEN: Final = re.compile(
 # A name that ends in a word for a key, with anything before and after it, and a token next to it.
 _NAMED_TOKEN: Final = re.compile(
     r"(?P<name>(?<![A-Za-z0-9])[\w.-]{0,40}?(?:key|token|tkn|secret|passw(?:or)?d|pwd|credentials?|login|access|private|"
-    r"(?<![a-z])pat|auth)(?:[_. -]?(?:key|token|secret|id|value|string|code|hash|pass|v\d)){0,2}s?)"
-    r"(?P<joint>[\"'`\])]{0,2}\s{0,3}(?::=|=>|==?|:|=)\s{0,3}[\"'`(]{0,2}|\s{1,2}[\"'`]?|[-_.](?=[0-9a-z]))"
-    r"(?P<token>(?=[A-Za-z+/=_.~-]{0,60}\d)(?=[\d+/=_.~-]{0,60}[A-Za-z])[A-Za-z0-9][A-Za-z0-9+/=_.~-]{15,299})(?![\w@])",
+    r"(?<![a-z])pat|auth)"
+    r"(?:[_. -]?(?:key|token|tok|secret|id|value|string|code|hash|pass|private|access|v\d)){0,2}s?)"
+    r"(?P<joint>[\"'`\])]{0,2}\s{0,3}(?::=|=>|==?|!=|:|=|,)\s{0,3}[\"'`(]{0,3}|\s{1,2}[\"'`]?|[-_.](?=[0-9a-z]))"
+    r"(?P<token>(?=[A-Za-z+/=_.~-]{0,60}\d)(?=[\d+/=_.~-]{0,60}[A-Za-z])[A-Za-z0-9][A-Za-z0-9+/=_.~-]{11,299})(?![\w@])",
+    re.IGNORECASE,
+)
+# A password or a key as an option of a command.
+_OPTION: Final = re.compile(
+    r"(?<![\w-])--?(?:[a-z]{1,20}-)?"
+    r"(?:password|passwd|passphrase|pwd|token|secret|(?:api|access|secret)-?key)[ =]"
+    r"[\"']?(?P<value>[^\s\"'`,;<>()$%{\[-][^\s\"'`,;<>()]{5,200})",
     re.IGNORECASE,
 )
 _HARMLESS_NAME: Final = re.compile(
     r"idempoten|partition|primary|foreign|cache|public|sort|row|dedup|etag|key.?id|kid$|fingerprint|hash|digest|checksum|"
-    r"sha|page|cursor|next|continuation|access.?log|tokeni|keyboard|monkey|author|csrf|nonce|key.?name|object|(?<![a-z])bucket|"
+    r"(?<![a-z])sha|(?<![a-z])page|cursor|next|continuation|access.?log|tokeni|keyboard|monkey|author|csrf|nonce|key.?name|object|(?<![a-z])bucket|"
     r"image|commit|trace|span|session.?id|token.?id|access.?point|hot.?key|key.?word|keystore|redis|shard|ledger|label",
     re.IGNORECASE,
 )
@@ -85,7 +93,7 @@ _CALLED: Final = re.compile(r"[A-Za-z_]\w{0,60}(?:\.[A-Za-z_]\w{0,60}){0,6}")
 _MEETING: Final = re.compile(r"://(?:[\w-]{1,40}\.)?zoom\.us/[^\s?]{1,60}\?(?:[^\s?]{0,40}&)?$")
 # Paths, calls and references; names of algorithms and formats; words joined by hyphens.
 _NO_VALUE: Final = re.compile(
-    r"[/~@]|\.{1,2}/|https?:|--|.*\($|(?:sha|md5|bcrypt|argon|pbkdf|base|aes|utf|rot|rfc|scrypt|oauth|hmac|"
+    r"[/~@#]|\.{1,2}/|https?:|--|.*\($|(?:sha|md5|bcrypt|argon|pbkdf|base|aes|utf|rot|rfc|scrypt|oauth|hmac|"
     r"jwt|2fa)[\w-]{0,40}$|"
     r"[a-z]{2,20}(?:[._/-][a-z]{2,20}){1,2}$",
     re.IGNORECASE,
@@ -186,11 +194,14 @@ _TWO_LINES: Final = re.compile(
 # lower case.
 _IDENTIFIER: Final = re.compile(r"[a-z]+(?:[_-][a-z]+)+\d{0,4}|[A-Z]+(?:[_-][A-Z]+)+\d{0,4}|[a-z]{1,24}")
 _LEAST_BITS: Final = 3.5
+_DIGITS_OF_A_KEY: Final = 4
+"""So many runs of digits are in keys, and not in names of a program."""
 _LEAST_VARIETY: Final = 8
 
 _PLACEHOLDER: Final = re.compile(
     r"^postgres$|^guest$|x{4}|\*{3}|\.{3}|…|•{3}|(.)\1{7}|example|sample|placeholder|your[_-]|"
     r"change_?me|redacted|dummy|insert|replace|fake|"
+    r"(?<![a-z])(?:my|secure|test|new|old|some|other|strong|super)[_-](?:secret|pass(?:word)?|token|key)|"
     r"^[$%<\[]|[>\]]$|\{\{?|\$\(|os\.environ|process\.env|getenv|secrets\.|vault:|"
     r"^(?:true|false|null|none|nil|undefined|required|optional|string|password|passwd|secret|token|pass|"
     r"user|hunter2?)\W*$",
@@ -312,6 +323,9 @@ def every_secret_in(text: str, longest_run_chars: int) -> Iterator[FoundSecret]:
             if _is_private_key(text, found):
                 yield FoundSecret("private key", found[0])
     if any(map(lowered.__contains__, _NAME_WORDS)):
+        for found in _OPTION.finditer(text):
+            if _is_given_as_option(found["value"]):
+                yield FoundSecret("password or key on a command line", found["value"])
         # The least specific kind comes last.
         for found in _NAMED_TOKEN.finditer(text):
             if _is_named_token(found):
@@ -470,20 +484,33 @@ def _is_given(found: re.Match[str]) -> bool:
 def _is_named_token(found: re.Match[str]) -> bool:
     """Whether a token after a name such as ``sonar.login`` or ``ado_pat`` is one that a service issued."""
     token, name = found["token"].rstrip(".=-_"), found["name"].lower()
-    if _HARMLESS_NAME.search(name) or not _is_issued(token) or _CODE_NAME.fullmatch(token):
+    if _HARMLESS_NAME.search(name) or not _is_issued(token) or _VARIABLE.fullmatch(token):
         return False
-    if _VARIABLE.fullmatch(token) or _NO_VALUE.match(token) or _DATED.search(token):
+    if _NO_VALUE.match(token) or _DATED.search(token) or _is_called(found) or _is_meeting_link(found):
         return False
-    if _is_called(found) or _is_meeting_link(found):
+    digits = len(_DIGIT_RUNS.findall(token))
+    if _CODE_NAME.fullmatch(token) and digits < _DIGITS_OF_A_KEY:
         return False
     is_assigned = any(char in found["joint"] for char in ":=")
+    gives_access = _GIVES_ACCESS.search(name) is not None
     if _HASH_OR_ID.fullmatch(token):
         # A digest or an id, unless its name says that it gives access.
-        return len(token) >= 32 and _GIVES_ACCESS.search(name) is not None
-    digits = len(_DIGIT_RUNS.findall(token))
+        return gives_access and len(token) >= (16 if is_assigned else 32)
+    is_unbroken = token.isalnum()
     if is_assigned:
-        return digits >= 2 and _bits(token) >= 3.0
-    return len(token) >= 20 and digits >= 3 and _bits(token) >= _LEAST_BITS
+        least = 12 if gives_access and is_unbroken else 16
+        return len(token) >= least and digits >= 2 and _bits(token) >= 3.0
+    is_spread = digits >= 3 or (digits >= 2 and gives_access and is_unbroken)
+    return len(token) >= 20 and is_spread and _bits(token) >= _LEAST_BITS
+
+
+def _is_given_as_option(value: str) -> bool:
+    """Whether the value of an option is a password or a key, and not a word for one."""
+    value = value.rstrip(".!?:]}")
+    if _is_placeholder(value) or _NO_VALUE.match(value) or _VARIABLE.fullmatch(value):
+        return False
+    has_letter, has_digit = any(map(str.isalpha, value)), any(map(str.isdigit, value))
+    return len(value) >= 6 and has_letter and has_digit
 
 
 def _is_called(found: re.Match[str]) -> bool:
