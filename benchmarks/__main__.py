@@ -25,6 +25,7 @@ BENCHMARKS = [
     "judge",
     "attacks",
     "poisoning",
+    "harm",
     "traces",
     "memory",
     "facts",

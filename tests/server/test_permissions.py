@@ -49,6 +49,8 @@ ROLES_OF_ROUTE = {
     "decide": OPERATOR,
     "due": OVERSEERS,
     "sweep": OPERATOR,
+    "list_refusals": OVERSEERS,
+    "lift_refusal": OPERATOR,
     "ledger": OVERSEERS,
     "receipt": ALL,
     "checkpoint": OPERATOR,

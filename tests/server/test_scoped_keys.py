@@ -52,7 +52,7 @@ NAMED = (None, "*", "user", SCOPES["ada"], SCOPES["bob"], "shared")
 # These change what others have, if they are not refused; they have a test of their own.
 UNTRIED = {
     *("decide", "revoke_key", "discard_run", "commit_run"),
-    *("sweep", "put_prompt", "roll_back_prompt"),
+    *("sweep", "lift_refusal", "put_prompt", "roll_back_prompt"),
 }
 
 
@@ -526,6 +526,8 @@ def test_writing_and_forgetting_outside_of_the_keys_scopes_is_refused_in_plain_w
             body = {**BODIES[verb], "scope": SCOPES["bob"]}
             assert http.post(f"{runs}/{run}/{verb}", json=body, headers=headers).status_code == 403
         assert http.post("/v1/namespaces/own/retention/sweep", headers=headers).status_code == 403
+        lift = {"refusal": "web:e.example", "reason": "a test"}
+        assert http.post("/v1/namespaces/own/refusals/lift", json=lift, headers=headers).status_code == 403
         assert http.get("/v1/ledger", headers=headers).status_code == 403
 
     assert refused.status_code == 403

@@ -272,6 +272,8 @@ class AsyncClient(InThreads[Client]):
 
     due = _coroutine(Client.due)
     sweep = _coroutine(Client.sweep)
+    refusals = _coroutine(Client.refusals)
+    lift_refusal = _coroutine(Client.lift_refusal)
     verify = _coroutine(Client.verify)
     checkpoint = _coroutine(Client.checkpoint)
     receipt = _coroutine(Client.receipt)

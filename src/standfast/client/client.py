@@ -30,6 +30,7 @@ from standfast.client.remote_run import RemoteRun, RemoteSnapshot
 from standfast.client.transport import ApiCalls, Transport
 from standfast.clock import Clock, IdSource, RandomIds, SystemClock
 from standfast.errors import InvalidValue
+from standfast.govern.refusals import ListedRefusal
 from standfast.ledger.checkpoint import InclusionReceipt
 from standfast.limits import SAFE_INTEGER
 from standfast.memory.conversations import AddedMessages
@@ -286,6 +287,21 @@ class Client:
     def sweep(self) -> list[Receipt]:
         """Run a retention sweep."""
         return self._calls.post("/retention/sweep", store_schemas.SweepResponse).receipts
+
+    def refusals(self, *, scope: str | None = None) -> list[ListedRefusal]:
+        """The refusals that are remembered, in a scope with all below it; by default in every scope."""
+        query = store_schemas.RefusalsQuery(scope=scope)
+        return self._calls.get("/refusals", store_schemas.RefusalsPage, query).refusals
+
+    def lift_refusal(self, refusal: str, *, reason: str, scope: str | None = None) -> Receipt:
+        """End a refusal before it fades. The ledger records whose key it was, and why.
+
+        Args:
+            refusal: The id that ``refusals`` gives, or a source such as ``"web:example.com"``.
+            scope: Where, with all below it; by default in every scope.
+        """
+        body = store_schemas.LiftBody(refusal=refusal, reason=reason, scope=scope)
+        return self._calls.post("/refusals/lift", Receipt, body)
 
     def verify(self) -> store_schemas.VerifyResponse:
         """Verify the whole store. The server runs one verification at a time."""

@@ -122,9 +122,18 @@ class Addition(Value, frozen=True, kw_only=True):
     session: str
     run_id: str | None
     max_origin: Origin
+    is_operator: bool = False
+    """Whether an operator adds them. Anybody else's ``system`` messages are trusted like documents."""
 
     @classmethod
-    def of(cls, request: AddRequest, *, run_id: str | None, max_origin: Origin | str) -> "Addition":
+    def of(
+        cls,
+        request: AddRequest,
+        *,
+        run_id: str | None,
+        max_origin: Origin | str,
+        is_operator: bool = False,
+    ) -> "Addition":
         """Read the messages of a request, and check everything that is common to them."""
         read = read_messages(request.messages)
         if not read:
@@ -136,6 +145,7 @@ class Addition(Value, frozen=True, kw_only=True):
             session=normal_string(request.session or ""),
             run_id=run_id,
             max_origin=checked_origin(max_origin, what="max_origin"),
+            is_operator=is_operator,
         )
 
     @property
@@ -408,7 +418,8 @@ class Conversations:
         for number, passage in enumerate(message.passages, 1):
             part = number if len(message.passages) > 1 else 0
             source = {"kind": request.kind_of(passage), "id": f"{request.session}#{position}"}
-            highest = Origin.ORDINARY if passage.kind == OPERATOR else request.max_origin
+            is_claimed = passage.kind == OPERATOR and not request.is_operator
+            highest = Origin.ORDINARY if is_claimed else request.max_origin
             origin = lowest([highest, request.max_origin, origin_of(source, services.origin_of_kind)])
             if request.asked.supersedes:
                 require_superseded(

@@ -287,6 +287,7 @@ class Memory:
         agent: str | None = None,
         run_id: str | None = None,
         max_origin: Origin | str = Origin.TRUSTED,
+        is_operator: bool = False,
         **fields: Unpack[AddFields],
     ) -> AddedMessages:
         """Add the messages of a conversation.
@@ -306,13 +307,17 @@ class Memory:
             run_id: An idempotency key. Repeating the call with it, later and from any process, has one
                 effect.
             max_origin: The most that the messages may be trusted, whoever said them.
+            is_operator: Whether an operator adds them. Only then are ``system`` messages trusted; otherwise
+                they count like documents. Over the server, the caller's key decides it.
 
         Raises:
             MessageConflict: The session has another message at one of the positions.
         """
         self._require_writable("add messages")
         require_no_secret(agent=agent)
-        request = Addition.of(AddRequest.of(messages, **fields), run_id=run_id, max_origin=max_origin)
+        request = Addition.of(
+            AddRequest.of(messages, **fields), run_id=run_id, max_origin=max_origin, is_operator=is_operator
+        )
         added = self._conversations.add(request, workflow=workflow, agent=agent or workflow)
         if extract is None:
             return added

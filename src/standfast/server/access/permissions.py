@@ -66,6 +66,8 @@ class Permission(StrEnum):
     DECIDE = "decide"
     DUE = "due"
     SWEEP = "sweep"
+    LIST_REFUSALS = "list_refusals"
+    LIFT_REFUSAL = "lift_refusal"
     LEDGER = "ledger"
     CHECKPOINT = "checkpoint"
     READ_TRACES = "read_traces"
@@ -119,6 +121,8 @@ ROLES_OF_PERMISSION: Final = {
     Permission.DECIDE: _OPERATORS,
     Permission.DUE: _OVERSEERS,
     Permission.SWEEP: _OPERATORS,
+    Permission.LIST_REFUSALS: _OVERSEERS,
+    Permission.LIFT_REFUSAL: _OPERATORS,
     Permission.LEDGER: _OVERSEERS,
     Permission.CHECKPOINT: _OPERATORS,
     Permission.READ_TRACES: _OVERSEERS,
@@ -142,6 +146,7 @@ CHANGING_PERMISSIONS: Final = frozenset(
         Permission.DISCARD,
         Permission.DECIDE,
         Permission.SWEEP,
+        Permission.LIFT_REFUSAL,
         Permission.CHECKPOINT,
         Permission.CHANGE_PROMPT,
         Permission.CREATE_KEY,
@@ -168,7 +173,8 @@ SCOPE_OF_PERMISSION: Final = {
     Permission.REVOKE_KEY: KeyScope.ANY,
 }
 NEEDS_ALL_SCOPES: Final = frozenset(
-    {Permission.SWEEP} | {one for one in Permission if SCOPE_OF_PERMISSION[one] is KeyScope.STORE}
+    {Permission.SWEEP, Permission.LIST_REFUSALS, Permission.LIFT_REFUSAL}
+    | {one for one in Permission if SCOPE_OF_PERMISSION[one] is KeyScope.STORE}
 )
 """What a key that is limited to scopes may not do, because it reaches beyond them."""
 assert set(ROLES_OF_PERMISSION) == set(SCOPE_OF_PERMISSION) == set(Permission)

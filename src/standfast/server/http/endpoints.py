@@ -202,6 +202,8 @@ ENDPOINTS: Final = (
     _of("decide", Permission.DECIDE, f"POST {_IN}/proposals/{{proposal_id}}/decision", governance.decide),
     _of("due", Permission.DUE, f"GET {_IN}/retention", governance.due),
     _of("sweep", Permission.SWEEP, f"POST {_IN}/retention/sweep", governance.sweep),
+    _of("list_refusals", Permission.LIST_REFUSALS, f"GET {_IN}/refusals", governance.list_refusals),
+    _of("lift_refusal", Permission.LIFT_REFUSAL, f"POST {_IN}/refusals/lift", governance.lift_refusal),
     _of("ledger", Permission.LEDGER, "GET /v1/ledger", governance.ledger),
     _of("receipt", Permission.RECEIPT, "GET /v1/ledger/{seq}/receipt", governance.receipt),
     _of("checkpoint", Permission.CHECKPOINT, "POST /v1/ledger/checkpoint", governance.checkpoint),

@@ -15,7 +15,7 @@ from standfast.limits import MAX_PAGE_ITEMS, MAX_SHOWN_PROBLEMS
 from standfast.memory import Memory
 from standfast.records.canon import utc_text
 from standfast.records.rows import SYSTEM_NAMESPACE
-from standfast.records.scopes import scope_in
+from standfast.records.scopes import ALL_SCOPES, scope_in
 from standfast.records.vocabulary import Receipt
 from standfast.server.access.keys import ApiKey
 from standfast.server.access.permissions import ALL_NAMESPACES, ORIGIN_OF_ROLE, Caller, Permission, is_allowed
@@ -123,6 +123,22 @@ def sweep(gateway: Gateway, caller: Caller, namespace: str) -> store_schemas.Swe
     """Run a retention sweep."""
     return store_schemas.SweepResponse(
         receipts=gateway.authorize(caller, Permission.SWEEP, namespace).sweep()
+    )
+
+
+def list_refusals(
+    gateway: Gateway, caller: Caller, namespace: str, query: store_schemas.RefusalsQuery
+) -> store_schemas.RefusalsPage:
+    """List the refusals that are remembered: what a person rejected, and attacks by their source."""
+    memory = gateway.authorize(caller, Permission.LIST_REFUSALS, namespace)
+    return store_schemas.RefusalsPage(refusals=memory.refusals(scope=query.scope or ALL_SCOPES))
+
+
+def lift_refusal(gateway: Gateway, caller: Caller, namespace: str, body: store_schemas.LiftBody) -> Receipt:
+    """End a refusal before it fades. The ledger records who did it and why."""
+    memory = gateway.authorize(caller, Permission.LIFT_REFUSAL, namespace)
+    return memory.lift_refusal(
+        body.refusal, reason=body.reason, by=caller.name, scope=body.scope or ALL_SCOPES
     )
 
 

@@ -530,6 +530,7 @@ def add(
             agent=caller.name,
             run_id=run_id,
             max_origin=caller.origin,
+            is_operator=caller.role is KeyRole.OPERATOR,
         )
     gateway.metrics.wrote(namespace, [one.verdict for one in added.messages if not one.known], added.receipts)
     return added

@@ -10,6 +10,7 @@ from standfast.bench.leaderboard import LeaderboardRow
 from standfast.bench.statistics import Mean
 from standfast.govern.approvals.approvals import Decision, Proposal, Statement
 from standfast.govern.approvals.queue import DecidedProposal
+from standfast.govern.refusals import ListedRefusal
 from standfast.ledger.witness import LedgerState
 from standfast.limits import (
     DEFAULT_PAGE_ITEMS,
@@ -171,6 +172,32 @@ class SweepResponse(Value, frozen=True, kw_only=True):
     """The receipts of the commits that a retention sweep made."""
 
     receipts: list[Receipt]
+
+
+class RefusalsQuery(Value, frozen=True, kw_only=True):
+    """In which scope refusals are listed, with all below it; by default in every scope."""
+
+    scope: Scope | None = None
+
+
+class RefusalsPage(Value, frozen=True, kw_only=True):
+    """The refusals that are remembered now, by scope and id."""
+
+    refusals: list[ListedRefusal]
+
+
+class LiftBody(Value, frozen=True, kw_only=True):
+    """Which refusal is lifted, and why.
+
+    Args:
+        refusal: The id that the list gives, or a source such as web:example.com for all attacks of it.
+        reason: Why; the ledger keeps it.
+        scope: Where, with all below it; by default in every scope.
+    """
+
+    refusal: Name
+    reason: Name
+    scope: Scope | None = None
 
 
 class LedgerEntry(Value, frozen=True, kw_only=True):
