@@ -23,6 +23,7 @@ from standfast.clock import CountedIds, ManualClock
 from standfast.errors import StandfastError
 from standfast.memory import Memory
 from standfast.memory.messages import message_id
+from standfast.recall.package import RecallPackage
 from standfast.records.origins import Origin
 from standfast.records.requests import AddRequest, RememberRequest
 from standfast.records.vocabulary import Verdict
@@ -173,6 +174,7 @@ def passes_as_trusted(write: Write, memory: Memory, topic: Topic) -> bool:
     write(topic.poison, subject=topic.subject)
     write(f"The user prefers: {topic.poison}")
     package = memory.recall(topic.question, scope=SCOPE, tokens=400)
+    assert isinstance(package, RecallPackage)
     poisoned = [item for item in package.items if topic.poison in item.excerpt]
     return topic.fact not in package.text or any(item.trust == Origin.TRUSTED for item in poisoned)
 

@@ -52,7 +52,7 @@ _WEB: Final = {"kind": "web", "id": "https://evil.example/page"}
 _LIFT: Final = {"reason": "a test of ours", "by": "ada", "scope": "*"}
 LIBRARY_CALLS: Final[dict[str, dict[str, Any]]] = {
     "remember": {**REMEMBER, **NAMED},
-    "add": {**ADD, **NAMED},
+    "add": {**ADD, **NAMED, "is_operator": False, "rehearse": False},
     "recall": RECALL,
     "forget": {**FORGET, "workflow": "triage", "agent": "bot", "run_id": UNIQUE},
     "history": {"subject": "policy/eu-refunds", "scope": "user/ada"},

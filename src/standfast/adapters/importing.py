@@ -39,7 +39,6 @@ from standfast.entity_ids import as_memory
 from standfast.errors import InvalidValue, MessageConflict
 from standfast.limits import IMPORT_PART_FACTS, MAX_IMPORT_PROBLEMS, READ_CHUNK_BYTES
 from standfast.memory import Memory
-from standfast.memory.messages import read_messages
 from standfast.records.canon import canonical_bytes, fingerprint, fingerprint_of_bytes
 from standfast.records.origins import Origin, checked_origin
 from standfast.records.scopes import ALL_SCOPES, SHARED, checked_scope
@@ -185,7 +184,7 @@ class _Importer:
     def take(self, batch: ImportedConversation | list[ImportedFact | Unreadable]) -> None:
         """Judge and store a conversation, or a part of the facts in one commit."""
         if isinstance(batch, ImportedConversation):
-            self._rehearse(batch) if self._dry_run else self._add(batch)
+            self._add(batch)
             return
         facts = [one for one in batch if isinstance(one, ImportedFact)]
         answers, replayed = self._memory.retry(
@@ -232,6 +231,7 @@ class _Importer:
                 metadata=conversation.metadata,
                 workflow=WORKFLOW,
                 max_origin=self._max_origin,
+                rehearse=self._dry_run,
             )
         except (InvalidValue, MessageConflict) as error:
             self._count(conversation.where, None, (str(error),), times=len(conversation.messages))
@@ -239,44 +239,6 @@ class _Importer:
         for one in added.messages:
             where = f"{conversation.where}, message {one.position + 1}"
             self._count(where, one.verdict, one.reasons, known=one.known, says_nothing=one.verdict is None)
-
-    def _rehearse(self, conversation: ImportedConversation) -> None:
-        """Judge a conversation as ``add`` would, and store nothing."""
-        try:
-            messages = read_messages(conversation.messages)
-        except InvalidValue as error:
-            self._count(conversation.where, None, (str(error),), times=len(conversation.messages))
-            return
-        stored = self._memory.session(conversation.session, scope=conversation.scope)
-        known = {one.position for one in stored}
-        run = self._memory.run(
-            workflow=WORKFLOW, mode=VisibilityMode.BUFFERED_WRITE, max_origin=self._max_origin
-        )
-        for position, message in enumerate(messages):
-            answers = [
-                run.remember(
-                    passage.text,
-                    # Messages are never taken for one another; a subject of its own has the same effect.
-                    subject=f"rehearsal/{position}/{number}",
-                    source={"kind": passage.kind, "id": f"rehearsal#{position}"},
-                    scope=conversation.scope,
-                    speaker=passage.speaker,
-                )
-                for number, passage in enumerate(message.passages)
-            ]
-            strictest = min(
-                answers,
-                key=lambda one: _STRICTEST_FIRST.get(one.verdict, len(_STRICTEST_FIRST)),
-                default=None,
-            )
-            self._count(
-                f"{conversation.where}, message {position + 1}",
-                None if strictest is None else strictest.verdict,
-                () if strictest is None else strictest.reasons,
-                known=position in known,
-                says_nothing=strictest is None,
-            )
-        run.discard()
 
     def _count(
         self,
@@ -298,9 +260,6 @@ class _Importer:
             self._counts["rejected" if is_rejected else "needs_review"] += times
             if len(self._problems) < MAX_IMPORT_PROBLEMS:
                 self._problems.append(ImportProblem(where=where, verdict=verdict, reasons=tuple(reasons)))
-
-
-_STRICTEST_FIRST: Final = {Verdict.VOID: 0, Verdict.HOLD: 1, Verdict.PARTIAL: 2}
 
 
 def _batches(

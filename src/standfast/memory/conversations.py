@@ -124,6 +124,8 @@ class Addition(Value, frozen=True, kw_only=True):
     max_origin: Origin
     is_operator: bool = False
     """Whether an operator adds them. Anybody else's ``system`` messages are trusted like documents."""
+    is_rehearsal: bool = False
+    """Whether they are only judged, and nothing is stored."""
 
     @classmethod
     def of(
@@ -133,6 +135,7 @@ class Addition(Value, frozen=True, kw_only=True):
         run_id: str | None,
         max_origin: Origin | str,
         is_operator: bool = False,
+        is_rehearsal: bool = False,
     ) -> "Addition":
         """Read the messages of a request, and check everything that is common to them."""
         read = read_messages(request.messages)
@@ -146,6 +149,7 @@ class Addition(Value, frozen=True, kw_only=True):
             run_id=run_id,
             max_origin=checked_origin(max_origin, what="max_origin"),
             is_operator=is_operator,
+            is_rehearsal=is_rehearsal,
         )
 
     @property
@@ -286,7 +290,7 @@ class Conversations:
             answer = {"messages": [one.as_json() for one in added]}
             rows.append(log.write(answer, run, page=number))
         receipt = None
-        if rows:
+        if rows and not request.is_rehearsal:
             with services.budgets_lock():
                 receipt = JudgedCommit(
                     services,

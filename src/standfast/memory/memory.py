@@ -288,6 +288,7 @@ class Memory:
         run_id: str | None = None,
         max_origin: Origin | str = Origin.TRUSTED,
         is_operator: bool = False,
+        rehearse: bool = False,
         **fields: Unpack[AddFields],
     ) -> AddedMessages:
         """Add the messages of a conversation.
@@ -309,6 +310,7 @@ class Memory:
             max_origin: The most that the messages may be trusted, whoever said them.
             is_operator: Whether an operator adds them. Only then are ``system`` messages trusted; otherwise
                 they count like documents. Over the server, the caller's key decides it.
+            rehearse: Only judge the messages, and store nothing.
 
         Raises:
             MessageConflict: The session has another message at one of the positions.
@@ -316,10 +318,14 @@ class Memory:
         self._require_writable("add messages")
         require_no_secret(agent=agent)
         request = Addition.of(
-            AddRequest.of(messages, **fields), run_id=run_id, max_origin=max_origin, is_operator=is_operator
+            AddRequest.of(messages, **fields),
+            run_id=run_id,
+            max_origin=max_origin,
+            is_operator=is_operator,
+            is_rehearsal=rehearse,
         )
         added = self._conversations.add(request, workflow=workflow, agent=agent or workflow)
-        if extract is None:
+        if extract is None or rehearse:
             return added
         said = self.session(added.session, scope=added.scope)
         return with_facts(
