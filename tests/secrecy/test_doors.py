@@ -33,14 +33,7 @@ _NO_TEXT = {"self", "extract", "token_counter"}
 # What must succeed as it stands, or its parameters were never stored.
 _SUCCEEDING = {
     "http": {"remember", "remember_batch", "add", "recall", "recall_batch", "create_key", "open_run"},
-    "mcp": {
-        "memory_remember",
-        "memory_add",
-        "memory_read",
-        "memory_propose",
-        "create_entities",
-        "add_memory",
-    },
+    "mcp": {"memory_remember", "memory_add", "memory_read"},
 }
 
 
