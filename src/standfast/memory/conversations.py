@@ -222,6 +222,7 @@ class Conversations:
         Where they go is settled when they are committed, again after each conflict: two callers who append
         at once both succeed.
         """
+        require_no_secret(agent=agent)
         if not request.session:
             key = request.run_id or self._store.ids.new_id()
             request = replace(request, session=f"session-{fingerprint(['session-of/v1', key])[:32]}")

@@ -10,7 +10,6 @@ from typing import Any, Concatenate, Final, Literal, ParamSpec, Self, TypeVar, U
 from standfast.clock import Clock, IdSource
 from standfast.errors import InvalidValue, NoSuchSnapshot, NotAllowed
 from standfast.govern.judge.judge import Floor, Judge
-from standfast.govern.judge.secrecy import require_no_secret
 from standfast.govern.policy import MemoryWritePolicy
 from standfast.ledger.notary import Notary
 from standfast.limits import MAX_RETRIES, MAX_WARNINGS
@@ -124,7 +123,6 @@ class Memory:
         language: str = DEFAULT_LANGUAGE,
     ) -> None:
         self.store = store
-        require_no_secret(namespace=namespace)
         self.namespace = checked_namespace(namespace)
         self._mode = member_of(VisibilityMode, mode, what="mode")
         self.ceiling = checked_ceiling(ceiling)
@@ -209,7 +207,6 @@ class Memory:
             traces: ``"auto"`` stores the traces of runs that ``run`` opens among the store's side files.
         """
         namespace, ceiling = checked_namespace(namespace), checked_ceiling(ceiling)
-        require_no_secret(namespace=namespace)
         mode = member_of(VisibilityMode, mode, what="mode")
         commit_policy = member_of(CommitPolicy, commit_policy, what="commit_policy")
         origin_table(origins or {})
@@ -293,30 +290,24 @@ class Memory:
     ) -> AddedMessages:
         """Add the messages of a conversation.
 
-        Each is judged and becomes one record; a long one becomes several.
+        Each is judged and becomes one record; a long one becomes several. The fields are ``AddRequest``'s.
 
-            memory.add([{"role": "user", "content": "I moved to Berlin."}], scope="user/ada",
-            session="2026-11-16")
-
-        The fields are those of ``AddRequest``.
+            memory.add([{"role": "user", "content": "I moved to Berlin."}], scope="user/ada", session="7")
 
         Args:
             messages: OpenAI- or Anthropic-style messages, as dicts or as the objects of a client library.
             extract: Finds facts in the accepted messages, e.g. ``Extractor(provider)``. Each cites its
-                messages and is judged; ``facts`` of the answer has the verdicts. Without one, nothing is
-                extracted.
-            run_id: An idempotency key. Repeating the call with it, later and from any process, has one
-                effect.
+                messages and is judged; ``facts`` of the answer has the verdicts.
+            run_id: An idempotency key, as for ``remember``.
             max_origin: The most that the messages may be trusted, whoever said them.
-            is_operator: Whether an operator adds them. Only then are ``system`` messages trusted; otherwise
-                they count like documents. Over the server, the caller's key decides it.
+            is_operator: Whether an operator adds them, as the caller's key decides over the server. Only then
+                are ``system`` messages trusted; otherwise they count like documents.
             rehearse: Only judge the messages, and store nothing.
 
         Raises:
             MessageConflict: The session has another message at one of the positions.
         """
         self._require_writable("add messages")
-        require_no_secret(agent=agent)
         request = Addition.of(
             AddRequest.of(messages, **fields),
             run_id=run_id,
@@ -490,7 +481,6 @@ class Memory:
             self.require_readable(f"open a run in mode {mode}")
         if mode.may_write:
             self._require_writable(f"open a run in mode {mode}")
-        require_no_secret(agent=agent)
         new_id = self.store.ids.new_id() if run_id is None else run_id
         at = self.store.head() if snapshot is None else self.at(snapshot).memory_snapshot_id
         identity = self._services.identity(new_id, workflow=workflow, at=at, mode=mode, scope=scope)

@@ -28,6 +28,7 @@ from standfast.govern.judge.secrecy import (
     redacted_request,
     redacted_scope,
     redacted_text,
+    require_no_secret,
 )
 from standfast.limits import COMMIT_OWN_ROWS, MAX_COMMIT_WRITES
 from standfast.memory.commit_plan import JudgedCommit, rows_needed
@@ -110,6 +111,7 @@ class Run(RecordingRun):
         self.identity = identity
         self._model = model
         self.max_origin = max_origin
+        require_no_secret(agent=agent)
         self.agent = agent
         self.scope = identity.scope
         self.receipt: Receipt | None = None

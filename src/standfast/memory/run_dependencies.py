@@ -39,6 +39,7 @@ class RunServices:
     """The id of everything that decides what is stored: floors, write policy, budgets, origins."""
 
     def __post_init__(self) -> None:
+        require_no_secret(namespace=self.namespace)
         policies = [
             self.judge.describe(),
             self.policy.strict_mode,
