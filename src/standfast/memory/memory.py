@@ -296,8 +296,7 @@ class Memory:
 
         Args:
             messages: OpenAI- or Anthropic-style messages, as dicts or as the objects of a client library.
-            extract: Finds facts in the accepted messages, e.g. ``Extractor(provider)``. Each cites its
-                messages and is judged; ``facts`` of the answer has the verdicts.
+            extract: Finds facts in the accepted messages, e.g. ``Extractor(provider)``; each is judged.
             run_id: An idempotency key, as for ``remember``.
             max_origin: The most that the messages may be trusted, whoever said them.
             is_operator: Whether an operator adds them, as the caller's key decides over the server. Only then
