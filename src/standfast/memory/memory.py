@@ -307,12 +307,9 @@ class Memory:
             MessageConflict: The session has another message at one of the positions.
         """
         self._require_writable("add messages")
+        asked = AddRequest.of(messages, **fields)
         request = Addition.of(
-            AddRequest.of(messages, **fields),
-            run_id=run_id,
-            max_origin=max_origin,
-            is_operator=is_operator,
-            is_rehearsal=rehearse,
+            asked, run_id=run_id, max_origin=max_origin, is_operator=is_operator, is_rehearsal=rehearse
         )
         added = self._conversations.add(request, workflow=workflow, agent=agent or workflow)
         if extract is None or rehearse:
