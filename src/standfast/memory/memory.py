@@ -126,10 +126,7 @@ class Memory:
         self.namespace = checked_namespace(namespace)
         self._mode = member_of(VisibilityMode, mode, what="mode")
         self.ceiling = checked_ceiling(ceiling)
-        judge = Judge.of(floors)
-        commit_policy = member_of(CommitPolicy, commit_policy, what="commit_policy")
         self.band_budgets = budgets if isinstance(budgets, BandBudgets) else BandBudgets(budgets)
-        origin_of_kind = origin_table(origins or {})
         self.judging_cache = JudgingCache(store, namespace)
         self.vectors = MemoryVectors(store, namespace, embedder, warn=self._warn)
         self.reader = SnapshotReader(
@@ -147,14 +144,14 @@ class Memory:
         self._services = RunServices(
             store=store,
             namespace=namespace,
-            judge=judge,
+            judge=Judge.of(floors),
             policy=MemoryWritePolicy(strict, clock=store.clock),
             budgets=self.band_budgets,
             judging_cache=self.judging_cache,
-            origin_of_kind=origin_of_kind,
+            origin_of_kind=origin_table(origins or {}),
             reader=self.reader,
             traces=traces,
-            commit_policy=commit_policy,
+            commit_policy=member_of(CommitPolicy, commit_policy, what="commit_policy"),
             warn=self._warn,
         )
         self.policy_set_id = self._services.policy_set_id
