@@ -46,7 +46,7 @@ from standfast.recall.index.vector_parts import VectorRows, vector_parts
 from standfast.records.scopes import prefix_in
 from standfast.records.vocabulary import Band
 from standfast.store.audit import CHECKSUM_BYTES
-from standfast.store.protocol import PartName, SegmentHead
+from standfast.store.protocol import PartName, SegmentHead, Vector
 from standfast.store.store import Store
 
 
@@ -164,6 +164,7 @@ class IndexUpkeep:
         self._namespace = namespace
         self._analyzer = analyzer
         self.analysis = f"{FORMAT}; {analyzer.name}"
+        self._read_vectors: tuple[tuple[int, int], list[Vector]] | None = None
 
     def heads(self) -> list[SegmentHead]:
         """The segments that can be used, by band and first snapshot."""
@@ -277,15 +278,28 @@ class IndexUpkeep:
         return head, parts
 
     def _vector_parts(self, band: str, first: int, last: int, rows: SegmentRows) -> dict[str, bytes]:
+        if band not in PERSISTED_BANDS:
+            # Only these have vectors.
+            return vector_parts((), {}, last=last, until=last)
         until = self._store.head()
         firsts = rows.columns["first"].tolist()
         row_of = {
             (f"{band}/{place}", snapshot): row
             for row, (place, snapshot) in enumerate(zip(rows.places, firsts, strict=True))
         }
-        added = self._store.vectors_between(self._namespace, first, until)
-        vectors = (one for one in added if prefix_in(one.key) == band)
+        vectors = (one for one in self._vectors_added(first, until) if prefix_in(one.key) == band)
         return vector_parts(vectors, row_of, last=last, until=until)
+
+    def _vectors_added(self, first: int, until: int) -> list[Vector]:
+        """The vectors that some snapshots added. Segments of two bands are made one after the other, so they
+        are read once; the second band drops them.
+        """
+        held, self._read_vectors = self._read_vectors, None
+        if held is not None and held[0] == (first, until):
+            return held[1]
+        added = self._store.vectors_between(self._namespace, first, until)
+        self._read_vectors = ((first, until), added)
+        return added
 
     def _merge(self, band: str) -> None:
         """Merge runs of adjacent segments of about one size, the smallest first."""
