@@ -80,7 +80,11 @@ class UpdatesScore(Value, frozen=True, kw_only=True):
 def read_stories(path: Path) -> list[Story]:
     """Read a file of stories; ``InvalidValue`` names the line that is none."""
     stories = []
-    for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
+    try:
+        lines = path.read_text(encoding="utf-8").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        raise InvalidValue(what=str(path), problem=f"it can't be read: {error}") from None
+    for number, line in enumerate(lines, 1):
         try:
             stories.append(Story.from_json(msgspec.json.decode(line)))
         except (msgspec.DecodeError, InvalidValue) as error:

@@ -458,18 +458,23 @@ def dataset(
     if folder is not None:
         traces: TraceFolder | None = TraceFolder(folder, ids=RandomIds())
     elif settings.traces in ("", "off"):
-        traces = None if settings.traces else TraceFolder.for_store(settings.store)
+        # A store that is none has no traces either, and should be told so.
+        with opened_store(store_url):
+            traces = None if settings.traces else TraceFolder.for_store(settings.store)
     else:
         traces = TraceFolder(settings.traces, ids=RandomIds())
     if traces is None:
         raise InvalidValue(what="traces", problem="no folder of traces is set; name one with --traces")
     book = GradeBook(grades or settings.section(PromptSettings).grades)
-    book.prune(lambda run: traces.file_of(run).is_file())
-    graded = book.grades()
-    samples = Dataset.from_traces((trace for _, trace in traces.readable()), grades=graded)
-    lines = [canonical_bytes(sample.as_json()) + b"\n" for sample in samples]
-    with click.open_file(out, "wb") as file:
-        file.writelines(lines)
+    try:
+        book.prune(lambda run: traces.file_of(run).is_file())
+        graded = book.grades()
+        samples = Dataset.from_traces((trace for _, trace in traces.readable()), grades=graded)
+        lines = [canonical_bytes(sample.as_json()) + b"\n" for sample in samples]
+        with click.open_file(out, "wb") as file:
+            file.writelines(lines)
+    except OSError as error:
+        raise InvalidValue(what=str(error.filename or out), problem=str(error.strerror or error)) from None
     if as_json:
         print_json({"samples": len(samples), "graded": len(graded), "out": out})
     else:

@@ -573,7 +573,7 @@ class LexicalController:
             focus=scores.focus,
         )
         packing.pin(ranking.pinned(), lexical.read)
-        newest_first = NewestFirst(index, ranking.rows_at, lexical.read, analyzer)
+        newest_first = NewestFirst(index, ranking.rows_at, lexical.read, analyzer, query.terms)
         rows = ranking.ordered(len(packing.pinned) + 1, packing.pinned)
         if (said := reranking_of(request)) is not None:
             rows = _reranked(rows, said, index)

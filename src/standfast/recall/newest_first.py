@@ -2,10 +2,11 @@
 others.
 
 Two records speak of one matter if both have a statement on it (``records/statements.py``), or if their texts
-are nearly equal. If nothing else tells them apart (dates, names, roles, trust), they share the best points of
-them all, so that how new each is decides, which stands in the lowest digits of a score: the order is still by
-score, then by record id. Of a statement's matter, what was said later is brought in even if the query does
-not find it. Only the best rows are looked at.
+are nearly equal and the question has no word that only one of them has ("order 17"). If nothing else tells
+them apart (dates, names, roles, trust), they share the best points of them all, so that how new each is
+decides, which stands in the lowest digits of a score: the order is still by score, then by record id. Of a
+statement's matter, what was said later is brought in even if the query does not find it. Only the best rows
+are looked at.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -34,6 +35,7 @@ class NewestFirst:
     Args:
         rows_at: Gives the rows of slots that may be chosen, with their scores.
         read: Reads the records of rows.
+        asked: The terms of the question.
     """
 
     def __init__(
@@ -42,7 +44,9 @@ class NewestFirst:
         rows_at: Callable[[Numbers], Sequence[RankedRow]],
         read: Reader,
         analyzer: Analyzer,
+        asked: Sequence[str],
     ) -> None:
+        self._asked = frozenset(asked)
         self._view, self._rows_at, self._read_rows, self._analyzer = view, rows_at, read, analyzer
         self._known: dict[int, tuple[str, IndexedRecord] | None] = {}
 
@@ -130,27 +134,39 @@ class NewestFirst:
             words = frozenset(self._analyzer.gist_of(words_of(record.text)))
             is_short = len(words) <= MAX_COMPARED_WORDS
             if is_short or record.statements:
-                yield _Comparable(place, ranked, record, words if is_short else frozenset())
+                asked = self._asked.intersection(self._analyzer.terms_of(list(words)))
+                yield _Comparable(place, ranked, record, words if is_short else frozenset(), asked)
 
 
 class _Comparable:
-    """What is compared of a record: its scope, what its score was multiplied by, its matters, its words."""
+    """What is compared of a record: its scope, what its score was multiplied by, its matters, its words and
+    those of the question among them.
+    """
 
-    __slots__ = ("kind", "matters", "place", "words")
+    __slots__ = ("asked", "kind", "matters", "place", "words")
 
-    def __init__(self, place: int, ranked: RankedRow, record: IndexedRecord, words: frozenset[str]) -> None:
-        self.place, self.words = place, words
+    def __init__(
+        self,
+        place: int,
+        ranked: RankedRow,
+        record: IndexedRecord,
+        words: frozenset[str],
+        asked: frozenset[str],
+    ) -> None:
+        self.place, self.words, self.asked = place, words, asked
         boosts = ranked.is_named, ranked.is_asked_role, ranked.quarters, trust_of(record)
         self.kind = record.scope, boosts
         self.matters = frozenset(statement.matter for statement in record.statements)
 
     def is_about_the_same(self, other: "_Comparable") -> bool:
-        """Whether both have a statement on one matter, or half of all their words in common."""
+        """Whether both have a statement on one matter, or half of all their words and all that the question
+        asks for in common.
+        """
         if self.kind != other.kind:
             return False
         if not self.matters.isdisjoint(other.matters):
             return True
-        return are_nearly_equal(self.words, other.words)
+        return self.asked == other.asked and are_nearly_equal(self.words, other.words)
 
 
 def are_nearly_equal(words: frozenset[str], others: frozenset[str]) -> bool:
