@@ -169,3 +169,16 @@ def test_a_message_that_is_added_names_what_it_may_replace(memory: Memory) -> No
     added = memory.add([{"role": "user", "content": "I moved to Lisbon!"}], scope=ADA, session="s")
 
     assert added.messages[0].earlier == (home,)
+
+
+@pytest.mark.parametrize("number", [10, 17, 21])
+def test_a_question_that_names_one_of_many_alike_gets_it_first(number: int) -> None:
+    """Texts that are nearly equal stand newest first, but for the one that has the asked word alone."""
+    with Memory.open(":memory:") as memory:
+        for order in range(10, 22):
+            memory.remember(f"Order {order} was shipped by carrier {order * 7 % 5}.")
+        found = memory.recall(f"Has order {number} been shipped?", tokens=300)
+
+    assert found.items[0].excerpt.startswith(f"Order {number} ")
+    others = [item.excerpt for item in found.items[1:]]
+    assert others == sorted(others, reverse=True)

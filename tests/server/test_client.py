@@ -77,6 +77,12 @@ def test_the_client_has_the_verbs_of_memory(client: Client) -> None:
         "lift_refusal",
         "finish_forgetting",
         "tail",
+        "verification",
+        # In the library and on the command line so far.
+        "profile",
+        "conflicts",
+        "settle",
+        "settle_all",
     }
 
 

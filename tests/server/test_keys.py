@@ -97,7 +97,8 @@ def test_the_secret_is_nowhere_in_the_store(tmp_path: Path) -> None:
 
     assert all(
         secret not in file.read_bytes() and bytes.fromhex(secret.decode()) not in file.read_bytes()
-        for file in tmp_path.iterdir()
+        for file in tmp_path.rglob("*")
+        if file.is_file()
     )
 
 

@@ -7,6 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from standfast.memory import Memory
+from standfast.records.vocabulary import Band
 from standfast.server.console.charts import HEIGHT, WIDTH, StatsCache, line_chart, nice, shares
 from standfast.server.console.rendering import bytes_text, link, render, timestamp_text, visible, word_pieces
 
@@ -129,4 +130,4 @@ def test_incremental_statistics_equal_a_full_count(changes: list[tuple[str, str,
         ]
         assert counted.growth == anew.growth
         assert counted.growth[0].records == 0
-        assert counted.records == sum(1 for _ in memory.records())
+        assert counted.records == sum(1 for band in Band for _ in memory.records(band=band))
