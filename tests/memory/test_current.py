@@ -182,3 +182,14 @@ def test_a_question_that_names_one_of_many_alike_gets_it_first(number: int) -> N
     assert found.items[0].excerpt.startswith(f"Order {number} ")
     others = [item.excerpt for item in found.items[1:]]
     assert others == sorted(others, reverse=True)
+
+
+def test_a_number_that_names_the_thing_is_no_change_of_it(memory: Memory) -> None:
+    told(memory, "Shelf 5 holds crate 185.", "Shelf 6 holds crate 222.", "Shelf 5 holds crate 190.")
+    package = asked(memory, "What does shelf 5 hold?")
+
+    assert [(item.excerpt, bool(item.said_later)) for item in package.items] == [
+        ("Shelf 5 holds crate 190.", False),
+        ("Shelf 5 holds crate 185.", True),
+        ("Shelf 6 holds crate 222.", False),
+    ]

@@ -26,9 +26,11 @@ _SECRET = re.compile(SECRET.encode(), re.IGNORECASE)
 # What takes no text of its own: objects, numbers, other calls' answers; and the doors that are tried apart.
 _OTHER_VERBS = {
     *("at", "checkpoint", "close", "due", "finish_forgetting", "open", "patterns", "receipt", "retry", "run"),
-    *("sweep", "tail", "verify"),
+    *("sweep", "tail", "verification", "verify"),
 }
-_OTHER_RUN_VERBS = {"commit", "discard", "lane", "recall_request", "remember_request", "resume", "tool"}
+_OTHER_RUN_VERBS = {
+    *("commit", "discard", "forget_request", "lane", "recall_request", "remember_request", "resume", "tool"),
+}
 _NO_TEXT = {"self", "extract", "token_counter"}
 # What must succeed as it stands, or its parameters were never stored.
 _SUCCEEDING = {

@@ -163,7 +163,8 @@ class Eraser:
         require_no_secret(agent=by)
         intent = self._new_intent(wanted[:32], target, reason=reason, by=by)
         if not self._page(target, intent.until, 0, "", intent.until).keys:
-            require_no_secret(scope=target.scope, source=(target.source or {}).get("id"))
+            source = target.source or {}
+            require_no_secret(scope=target.scope, source=source.get("id"), kind=source.get("kind"))
             return self._end(intent) if ended is None else ended
         self._commit_intent(intent)
         return self.finish(intent)

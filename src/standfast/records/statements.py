@@ -307,8 +307,14 @@ class _StatementReader:
         yield PlainStatement(self._me if is_mine else "", " ".join(["does", verb, *kept[1:]]), value)
 
     def _number(self, words: list[str]) -> Iterator[PlainStatement]:
-        """A sentence that holds a number or a day: another one that differs only there is about the same."""
-        volatile = [word for word in words if _is_volatile(word)]
+        """A sentence that holds a number or a day: another one that differs only there is about the same.
+
+        What stands before the verb names the thing: shelf 5 and shelf 6 are two.
+        """
+        verb = next(
+            (at for at, word in enumerate(words) if _is_in(word, "states") or _is_in(word, "changes")), 0
+        )
+        volatile = [word for word in words[verb:] if _is_volatile(word)]
         if not (1 <= len(volatile) <= _MAX_NUMBERS and len(words) <= _MAX_NUMBER_WORDS):
             return
         if (
@@ -321,8 +327,8 @@ class _StatementReader:
         is_mine = _is_in(first, "first person") or _is_in(first, "possessive")
         if _is_in(first, "not holders") or (self._is_message and not (is_mine or _is_in(first, "articles"))):
             return
-        kept = [word for word in words if not any(_is_in(word, section) for section in _NOT_IN_MATTERS)]
-        kept = [word for word in kept if not _is_volatile(word)]
+        said = [*words[:verb], *(word for word in words[verb:] if not _is_volatile(word))]
+        kept = [word for word in said if not any(_is_in(word, section) for section in _NOT_IN_MATTERS)]
         if kept:
             yield PlainStatement(self._me if is_mine else "", f"n {' '.join(kept)}", " ".join(volatile))
 
