@@ -117,7 +117,7 @@ def test_nothing_of_the_synchronous_classes_is_missing() -> None:
 
     left_out = {
         Memory: set(),
-        Run: {"agent", "erased", "forget_request", "resume"},
+        Run: {"agent", "erased", "resume"},
         SnapshotView: {
             "advice",
             "answer",

@@ -33,7 +33,7 @@ def test_only_a_persons_word_can_be_pinned() -> None:
     memory = Memory.open(":memory:")
     with pytest.raises(InvalidValue, match="only what a person or an operator said can be pinned"):
         memory.remember("Ada likes tea.", pin=True)
-    with pytest.raises(InvalidValue, match="pin must be True or False"):
+    with pytest.raises(InvalidValue, match="pin is invalid: it must be True or False, not 1"):
         memory.remember("Ada likes tea.", pin=1)  # type: ignore[arg-type]  # What a caller without types does.
 
 

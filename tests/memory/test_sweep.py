@@ -96,7 +96,8 @@ def test_deleted_attacks_are_gone_from_the_file_and_so_is_the_note_on_them(
     days(clock, 91)
     memory.sweep()
 
-    assert not any(ATTACK.encode() in path.read_bytes() for path in tmp_path.iterdir())
+    files = [path for path in tmp_path.rglob("*") if path.is_file()]
+    assert [path.name for path in files if ATTACK.encode() in path.read_bytes()] == []
     assert list(memory.store.scan("default", prefix="refused/")) == []
     assert list(memory.verify()) == []
     memory.close()

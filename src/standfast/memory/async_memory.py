@@ -89,6 +89,8 @@ class AsyncRun(_Wrapper[Run]):
     recall_request = _awaited(Run.recall_request)
     remember_request = _awaited(Run.remember_request)
     forget = _awaited(Run.forget)
+    forget_request = _awaited(Run.forget_request)
+    record = _awaited(Run.record)
     commit = _awaited(Run.commit)
     discard = _awaited(Run.discard)
     lane = _forwarded(Run.lane)
