@@ -74,6 +74,8 @@ OWN = {
 }
 DIFFERENCES = {
     ("add", "extract"): "a program asks its model, so only the library has it",
+    ("add", "is_operator"): "a key says who asks; the library is told",
+    ("add", "rehearse"): "of the library, for `standfast import --dry-run`",
     ("recall", "at"): "in the library: `memory.at(snapshot).recall(…)`",
     ("recall", "scopes"): "the command takes `--scope` several times",
     ("recall", "token_counter"): "an object of the library; a server has a setting",
