@@ -274,9 +274,9 @@ def try_opening(folder: Path, kind: str, lengths: tuple[int, ...]) -> Counter[st
         for expected in ([], receipts):
             for first in count(1):
                 path = _emptied(folder / "trial") / "store.db"
-                for file in killed.iterdir() if expected else ():
-                    if not file.name.endswith("-shm"):
-                        shutil.copy(file, path.parent)
+                if expected:
+                    without = shutil.ignore_patterns("*-shm")
+                    shutil.copytree(killed, path.parent, ignore=without, dirs_exist_ok=True)
                 faults.arm(Fault(kind, first, length))
                 try:
                     sqlite_store(path, ManualClock()).close()

@@ -111,9 +111,11 @@ class Executioner:
     ) -> Life:
         """Let a child work on a copy of the scenario's template, until it dies or is done."""
         for old in self.path.parent.glob(DATABASE + "*"):
-            old.unlink()
-        for new in self._template(scenario, seed).glob(DATABASE + "*"):
-            shutil.copy(new, self.path.parent)
+            if old.is_dir():
+                shutil.rmtree(old)
+            else:
+                old.unlink()
+        shutil.copytree(self._template(scenario, seed), self.path.parent, dirs_exist_ok=True)
         job = Job(str(self.path), scenario, seed, die_at, die_after_seconds, die_in)
         assert self._process.stdin is not None
         self._process.stdin.write(msgspec.json.encode(job) + b"\n")
