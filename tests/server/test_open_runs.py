@@ -16,7 +16,7 @@ from standfast.errors import InvalidValue, NotFound, RequestReused, RunOver
 from standfast.limits import RUN_IDLE_SECONDS
 from standfast.memory import Memory, Run
 from standfast.records.requests import ForgetRequest, RememberRequest
-from standfast.records.vocabulary import VisibilityMode
+from standfast.records.vocabulary import Band, VisibilityMode
 from standfast.server.access.permissions import Caller, KeyRole
 from standfast.server.http.open_runs import OpenRuns
 from standfast.server.operations.gateway import Gateway
@@ -130,7 +130,10 @@ def test_no_call_is_added_while_a_run_is_being_committed(gateways: list[Gateway]
         with pytest.raises(RunOver):
             runs.remember(*PLACE, run_id, fact("US refunds take 30 days."))
     assert second.commit(*PLACE, run_id).receipt is not None
-    assert [record.text for record in gateways[0].home.records()] == ["EU refunds take 14 days."] * 2
+    # Once in each of its two bands, and so once in the listing of all.
+    home = gateways[0].home
+    assert [one.text for band in Band for one in home.records(band=band)] == ["EU refunds take 14 days."] * 2
+    assert [one.text for one in home.records()] == ["EU refunds take 14 days."]
 
 
 def test_of_two_servers_that_add_a_call_at_once_the_second_one_adds_it_behind(

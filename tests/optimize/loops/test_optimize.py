@@ -92,7 +92,7 @@ def test_a_harmful_edit_is_rejected_for_its_own_reason(tmp_path: Path, name: str
         [
             ("role", SHORT_ROLE),
             ("examples", "Ten and ten make twenty."),
-            ("rules", "Do not guess.\n\nSum alone."),
+            ("rules", "Do not guess.\n\nAnswer the sum alone."),
         ],
     ],
     ids=len,
@@ -115,7 +115,7 @@ def test_edits_that_pass_alone_and_fail_together_are_told_apart(tmp_path: Path) 
         ("role", SHORT_ROLE),
         ("examples", "One and one make two.\n\nTen and ten make twenty."),
     )
-    rules = ("rules", "Do not guess.\n\nSum alone.")
+    rules = ("rules", "Do not guess.\n\nAnswer the sum alone.")
     harness = Harness(tmp_path, agent(_needs_words("sea"), noise=NOISE), Planted(role, examples, rules))
     report = harness.optimize(dataset(SAMPLES))
 
