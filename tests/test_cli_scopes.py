@@ -103,6 +103,9 @@ ARGUMENTS = {
     ("history",): ("preference",),
     ("diff",): ("0",),
     ("at",): ("4",),
+    ("conflicts", "list"): (),
+    ("conflicts", "settle"): ("--all", "--reason", "x", "--rehearse"),
+    ("profile",): (),
     ("judge",): ("Ada sails.",),
     ("export",): (),
     ("import",): ("chat.json", "--from", "markdown", "--dry-run"),
@@ -121,6 +124,9 @@ def test_no_command_with_a_scope_shows_a_byte_of_another() -> None:
         assert said.exit_code == 0, said.output
         call("remember", f"{name}-quagga may get refunds.", "--propose", *scope)
         call("add", "chat.json", "--session", "monday", *scope)
+    for name, old, new in (("ada", "Munich", "Lisbon"), ("bob", "Cork", "Rome")):
+        for text in (f"I live in {old}.", f"I moved to {new}."):
+            call("remember", text, "--as-human", "--scope", f"user/{name}-zorro")
     scoped = [
         path for path, command in _commands(main) if any("--scope" in one.opts for one in command.params)
     ]
@@ -130,12 +136,14 @@ def test_no_command_with_a_scope_shows_a_byte_of_another() -> None:
             continue
         for extra in ((), ("--json",)):
             answer = call(*path, *ARGUMENTS[path], "--scope", "user/ada-zorro", *extra)
-            if "bob" in answer.output:
+            if any(word in answer.output for word in ("bob", "Cork", "Rome")):
                 shown.append((path, answer.output))
 
     assert shown == []
     assert "bob" not in call("sessions", "--scope", "user/ada-zorro").output
     assert "ada-quagga" in call("recall", "green parrot", "--scope", "user/ada-zorro").output
+    assert "Munich" in call("conflicts", "list", "--scope", "user/ada-zorro").output
+    assert "Cork" in call("conflicts", "list", "--scope", "*").output
     assert len(scoped) >= len(ARGUMENTS)
 
 
