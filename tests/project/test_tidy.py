@@ -147,3 +147,13 @@ def test_the_beginning_of_a_key_stands_only_in_the_table_of_row_kinds() -> None:
             ]
 
     assert spelled == [], "name the kind: RowKind.SAID"
+
+
+def test_the_list_of_long_tests_names_tests_that_exist() -> None:
+    lines = (ROOT / "tests" / "long_tests.txt").read_text(encoding="utf-8").splitlines()
+    named = [line for line in lines if not line.startswith("#")]
+    assert named == sorted(set(named)), "sorted, each once"
+    for line in named:
+        file, _, test = line.partition("::")
+        function = test.partition("[")[0]
+        assert f"def {function}(" in (ROOT / file).read_text(encoding="utf-8"), line
