@@ -1,5 +1,6 @@
 """A crash leaves an unsigned tail; a cut of acknowledged commits is broken for ever."""
 
+import contextlib
 import shutil
 import signal
 import subprocess
@@ -15,10 +16,12 @@ from click.testing import CliRunner
 from standfast import Memory
 from standfast.cli import main
 from standfast.errors import CannotOpen, Corruption, ReadFailed
+from standfast.ledger import CheckpointFile, KeyFile
 from standfast.ledger.notary import Notary
 from standfast.ledger.witness import Verification
 from standfast.store.sqlite.file import translate
 from standfast.store.store import open_store
+from tests.ledger.builders import LOG_KEY
 from tests.ledger.kept import cut_after, tamper
 
 PROGRAM = """
@@ -111,6 +114,106 @@ def test_a_cut_of_acknowledged_commits_is_broken_before_and_after_further_writes
     for found in (before, after):
         assert "was acknowledged and is missing" in str(found) or "is another" in str(found)
     assert (told.exit_code, "Broken: 1 problem." in told.output) == (1, True)
+
+
+def _side_file(name: str) -> Path:
+    return [*Path().glob(f"*-files/{name}"), *Path().glob(f"standfast-files/*/{name}")][0]
+
+
+def _write(url: str, *numbers: int) -> None:
+    with Memory.open(url) as memory:
+        for number in numbers:
+            memory.remember(f"Gate {number} opens at noon.", subject=f"gate/{number}")
+
+
+@pytest.mark.parametrize("way", ["deleted", "emptied", "cut short"])
+def test_a_cut_shows_for_ever_also_without_head_and_checkpoints(url: str, way: str) -> None:
+    """The key is kept, so what is written next is signed by the same log."""
+    _write(url, 0, 1)
+    _write(url, 2, 3, 4)
+    _cut(url, 3)
+    _side_file("head").unlink()
+    checkpoints = _side_file("checkpoints")
+    first = checkpoints.read_text().splitlines(keepends=True)[0]
+    if way == "deleted":
+        checkpoints.unlink()
+    else:
+        checkpoints.write_text("" if way == "emptied" else first)
+    before = _found(url)
+    _write(url, *range(10, 16))
+    after = _found(url)
+
+    for found in (before, after):
+        assert isinstance(found, Verification)
+        assert found.state == "broken"
+        assert any("a signed checkpoint" in problem for problem in found.problems), found.problems
+
+
+@pytest.mark.parametrize("given", [True, False])
+def test_checkpoints_that_are_missing_are_told_whatever_is_signed_later(tmp_path: Path, given: bool) -> None:
+    """Nothing was cut, and the key is kept: among the side files, or by the caller."""
+
+    def write(number: int) -> Verification:
+        with closing(open_store("store.db", create=True)) as store:
+            files = Path("store.db-files")
+            key = LOG_KEY if given else KeyFile(files / "log.key", name="standfast/store")
+            checkpoints = CheckpointFile(files / "checkpoints")
+            notary = Notary(key, checkpoints, store.entries, store.branches, announce=store.announce_key)
+            memory = Memory(store, notary=notary)
+            memory.remember(f"Gate {number} opens at noon.")
+            memory.ledger.sign_at_close()
+            return memory.verification()
+
+    with contextlib.chdir(tmp_path):
+        Path("store.db-files").mkdir()
+        sound = write(1)
+        _side_file("checkpoints").rename("kept")
+        lost = [write(2), write(3)]
+        restored = Path("kept").read_text() + _side_file("checkpoints").read_text()
+        _side_file("checkpoints").write_text(restored)
+        back = write(4)
+
+    assert (sound.state, sound.problems) == ("sound", ())
+    for found in lost:
+        (problem,) = found.problems
+        assert problem.startswith("a checkpoint of 3 entries was signed by ")
+    assert (back.state, back.problems) == ("sound", ())
+
+
+def test_a_restore_accepts_that_checkpoints_are_missing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    _write("store.db", 1)
+    _side_file("checkpoints").unlink()
+    _write("store.db", 2)
+    told = CliRunner().invoke(main, ["verify", "--store", "store.db"])
+    done = CliRunner().invoke(main, ["restore", "--store", "store.db", "--reason", "a file is lost"])
+    _write("store.db", 3)
+    found = _found("store.db")
+
+    assert (told.exit_code, "run: standfast restore" in " ".join(told.output.split())) == (1, True)
+    assert done.exit_code == 0, done.output
+    assert isinstance(found, Verification)
+    assert (found.state, found.problems) == ("sound", ())
+
+
+def test_processes_that_sign_at_once_miss_no_checkpoint(url: str) -> None:
+    program = """
+import sys
+from standfast import Memory
+for number in range(6):
+    with Memory.open(sys.argv[1]) as memory:
+        memory.remember(f"Gate {number} of {sys.argv[2]} opens at noon.")
+"""
+    words = [sys.executable, "-c", program, url]
+    running = [subprocess.Popen([*words, str(number)], stderr=subprocess.PIPE) for number in range(3)]
+    told = [process.communicate(timeout=120)[1] for process in running]
+    found = _found(url)
+
+    assert told == [b""] * 3
+    assert isinstance(found, Verification)
+    assert (found.state, found.problems) == ("sound", ())
 
 
 def test_a_process_that_goes_on_does_not_write_behind_a_cut(url: str) -> None:

@@ -71,6 +71,10 @@ class Checkpoint(Value, frozen=True, kw_only=True):
         extensions = (f"{_BRANCH}{branch.branch_id}",) if branch is not None and branch.number else ()
         return cls(origin=origin, size=size, root_hash=root_hash, extensions=extensions)
 
+    def is_of(self, branch: Branch) -> bool:
+        """Whether it was signed on this branch."""
+        return self.branch_id == (branch.branch_id if branch.number else None)
+
     def is_left(self, branches: Sequence[Branch]) -> bool:
         """Whether it covers entries that a restore left behind.
 

@@ -22,7 +22,7 @@ from typing import Final, Self
 from standfast.errors import BrokenChain, InvalidValue, StandfastError
 from standfast.ledger.chain import Branch, Entry, Tip, walk
 from standfast.ledger.checkpoint import Checkpoint, CheckpointFile, InclusionReceipt, verify_receipt
-from standfast.ledger.note import KeyFile, SigningKey, VerifyingKey, log_name
+from standfast.ledger.note import KeyFile, SigningKey, VerifyingKey, log_name, unverified_text
 from standfast.ledger.tree import Tree, TreeEdge
 from standfast.ledger.witness import contradiction, has_signed, size_of
 from standfast.limits import (
@@ -155,6 +155,10 @@ class Notary:
         """Whether there is a file of checkpoints, even if it is empty."""
         return self._file.path.exists()
 
+    def has_note(self, note: str) -> bool:
+        """Whether a checkpoint is in the file. It is searched from its end on."""
+        return note in self._file.newest()
+
     def public_key(self) -> VerifyingKey | None:
         """The key that would sign now; None if there is none yet."""
         source = self._key_source
@@ -169,12 +173,15 @@ class Notary:
         """The public key, with which others verify what is signed here."""
         return self._key.verifying_key
 
-    def checkpoint(self) -> str:
+    def checkpoint(self, *, elsewhere: str | None = None) -> str:
         """Sign the present head and append it to the file; return the existing checkpoint if nothing was
         added.
+
+        Args:
+            elsewhere: The newest checkpoint of another machine. It is held against the ledger too.
         """
         with self._lock:
-            self._file.extend(self._following)
+            self._file.extend(lambda notes: self._following(notes, elsewhere))
             self._keep_edge()
             assert self._last is not None, "a checkpoint was found or made"
             return self._last
@@ -206,7 +213,7 @@ class Notary:
                     return note, checkpoint
         return None
 
-    def _following(self, notes: Iterator[str]) -> str | None:
+    def _following(self, notes: Iterator[str], elsewhere: str | None) -> str | None:
         """The checkpoint to add to the file; None if the present head has one."""
         # The entries are read only now: everything that another process signed before is in the ledger by
         # now.
@@ -218,6 +225,8 @@ class Notary:
         if newest is not None and newest[0] != self._last:
             self._hold_against(newest[1])
             self._last = newest[0]
+        if elsewhere is not None and size_of(elsewhere) > (0 if newest is None else newest[1].size):
+            self._hold_against(Checkpoint.parse(unverified_text(elsewhere)))
         self._catch_up()
         if newest is not None and newest[1].size == self._edge.size:
             return None

@@ -2,7 +2,8 @@
 
 A memory that writes signs the ledger's head when it is opened, while it is used and when it is closed. One
 process at a time does so: processes with one folder of side files lock its file of checkpoints, and those of
-other machines see a lease in the database, which also holds the newest checkpoint for them.
+other machines see a lease in the database. The database also holds the newest checkpoint: for them, and so
+that a file of checkpoints that was deleted or cut shows, whatever is signed afterwards.
 """
 
 import threading
@@ -33,10 +34,10 @@ from standfast.recall.index.upkeep import problems_of_index
 from standfast.store.protocol import Progress, TemporaryRow
 from standfast.store.store import Store
 
-_SHARED: Final = "ledger"
+_LEDGER: Final = "ledger"
 _NOTE: Final = "checkpoint"
 _SIGNER: Final = "signer"
-_TEN_YEARS_SECONDS: Final = 10 * 366 * 86_400.0
+_CENTURY_SECONDS: Final = 100 * 366 * 86_400.0
 
 
 class MemoryLedger:
@@ -137,12 +138,18 @@ class MemoryLedger:
             yield from (f"kept {problem}" for problem in found if problem.startswith("checkpoint"))
             findings.is_signed(kept.signed_seq, kept.signed_by)
         if self.notary is not None and not self._store.is_shared:
-            yield from self._missing_checkpoints(self.notary, findings, [*notes, *checkpoints])
+            yield from self._missing_checkpoints(self.notary, findings, checkpoints)
 
     def _missing_checkpoints(
-        self, notary: Notary, findings: LedgerFindings, notes: Sequence[str]
+        self, notary: Notary, findings: LedgerFindings, elsewhere: Sequence[str]
     ) -> Iterator[str]:
-        """Every key that the ledger names must have signed something, since the last restore."""
+        """Every key that the ledger names must have signed something, since the last restore, and the newest
+        checkpoint that the database holds must be in a file.
+
+        Args:
+            elsewhere: Checkpoints that somebody kept.
+        """
+        notes = [*notary.checkpoints()[0], *elsewhere]
         since = self._store.branches()[-1].ledger_seq
         named = list(dict.fromkeys(one.key for one in findings.keys if one.ledger_seq > since))
         # The newest key may not have signed yet: its file is created before it is named, and a crash may
@@ -150,13 +157,12 @@ class MemoryLedger:
         lost = [key for key in named[:-1] if not has_signed(notes, VerifyingKey.parse(key))]
         if named and not notes and not notary.has_file:
             lost = named[-1:]
+        published = self._published_note()
+        if not lost and published is not None and published not in notes:
+            origin = Checkpoint.parse(unverified_text(published)).origin
+            yield _missing(f"a checkpoint of {size_of(published)} entries was signed by {origin}, but it is")
         for key in lost:
-            yield (
-                f"the ledger names the key {key.rpartition('+')[0]}, but its checkpoints are missing, so a"
-                " rewritten end would not show. Bring the folder of side files along (agent.db-files for"
-                " agent.db), or run: standfast verify --checkpoints FILE --public-key FILE. To go on without"
-                " them, run: standfast restore"
-            )
+            yield _missing(f"the ledger names the key {key.rpartition('+')[0]}, but its checkpoints are")
 
     def _notices(self, findings: LedgerFindings) -> Iterator[str]:
         yield from findings.key_changes
@@ -204,17 +210,22 @@ class MemoryLedger:
         if self.notary is None:
             return (), (), ()
         notes, keys, torn = self.notary.checkpoints()
-        shared = self._shared_note()
-        return notes if shared is None or shared in notes else (*notes, shared), keys, torn
+        published = self._published_note()
+        return notes if published is None or published in notes else (*notes, published), keys, torn
 
-    def _shared_note(self) -> str | None:
-        """The newest checkpoint that a process of this or another machine has shared; None if there is none,
-        or if a restore left it behind.
+    def _published_note(self) -> str | None:
+        """The newest checkpoint by the database: that of a process of this or another machine. None if there
+        is none, or if a restore left it behind.
+
+        A restore into a file may leave all checkpoints behind, so those of earlier branches do not count.
         """
-        row = self._store.temporary.get(_SHARED, _NOTE) if self._store.is_shared else None
+        row = self._store.temporary.get(_LEDGER, _NOTE)
+        branches = self._store.branches()
         with suppress(StandfastError):
             note = "" if row is None else row.content.decode()
-            if not Checkpoint.parse(unverified_text(note)).is_left(self._store.branches()):
+            checkpoint = Checkpoint.parse(unverified_text(note))
+            is_of_branch = self._store.is_shared or checkpoint.is_of(branches[-1])
+            if is_of_branch and not checkpoint.is_left(branches):
                 return note
         return None
 
@@ -228,25 +239,35 @@ class MemoryLedger:
         if self.notary is None:
             return None
         with self._lock:
-            note = self.notary.checkpoint()
-        if self._store.is_shared:
-            self._share(note)
+            # What another machine has signed is not in the file of this one.
+            elsewhere = self._published_note() if self._store.is_shared else None
+            note = self.notary.checkpoint(elsewhere=elsewhere)
+        # It is signed already. The next signature is published again.
+        with suppress(StandfastError):
+            self._publish(note, self.notary)
         return note
 
-    def _share(self, note: str) -> None:
-        """Show the newest checkpoint to processes of other machines."""
-        row = self._store.temporary.get(_SHARED, _NOTE)
-        if size_of(self._shared_note()) < size_of(note):
-            version = 0 if row is None else row.version
-            new = TemporaryRow(
-                kind=_SHARED,
-                row_id=_NOTE,
-                content=note.encode(),
-                keep_seconds=_TEN_YEARS_SECONDS,
-                version=version + 1,
-            )
-            # Another process may have shared a newer one meanwhile.
-            self._store.temporary.put(new, replaces=None if row is None else version)
+    def _publish(self, note: str, notary: Notary) -> None:
+        """Keep the newest checkpoint in the database.
+
+        One that is missing in the file stays there, so that ``verify`` goes on reporting it. Every note is in
+        the file before it is in the database, so processes that sign at once miss nothing.
+        """
+        row, published = self._store.temporary.get(_LEDGER, _NOTE), self._published_note()
+        if published is not None:
+            is_kept = self._store.is_shared or notary.has_note(published)
+            if not is_kept or size_of(note) <= size_of(published):
+                return
+        version = 0 if row is None else row.version
+        new = TemporaryRow(
+            kind=_LEDGER,
+            row_id=_NOTE,
+            content=note.encode(),
+            keep_seconds=_CENTURY_SECONDS,
+            version=version + 1,
+        )
+        # Another process may have published a newer one meanwhile.
+        self._store.temporary.put(new, replaces=None if row is None else version)
 
     def receipt(self, ledger_seq: int) -> InclusionReceipt:
         """Return the proof that an entry is in the ledger. It can be checked with only the public key."""
@@ -268,7 +289,7 @@ class MemoryLedger:
         """Sign the head unless another process does, or has done so. Returns whether everything is signed."""
         assert self.notary is not None, "there is a signer only with a notary"
         # In this order, because both grow.
-        signed = max(self.notary.signed_size(), size_of(self._shared_note()))
+        signed = max(self.notary.signed_size(), size_of(self._published_note()))
         if signed == self._newest_seq():
             return True
         if self._store.is_shared and not self._take_lease():
@@ -278,20 +299,20 @@ class MemoryLedger:
 
     def _take_lease(self) -> bool:
         """Become the process that signs, for as long as a lease lasts. False if another one is."""
-        held = self._store.temporary.get(_SHARED, _SIGNER)
+        held = self._store.temporary.get(_LEDGER, _SIGNER)
         owner = self._store.worker_id.encode()
         if held is not None and held.content != owner:
             return False
         version = 0 if held is None else held.version
         row = TemporaryRow(
-            kind=_SHARED, row_id=_SIGNER, content=owner, keep_seconds=LEASE_SECONDS, version=version + 1
+            kind=_LEDGER, row_id=_SIGNER, content=owner, keep_seconds=LEASE_SECONDS, version=version + 1
         )
         return self._store.temporary.put(row, replaces=None if held is None else version)
 
     def _release_lease(self) -> None:
-        held = self._store.temporary.get(_SHARED, _SIGNER) if self._store.is_shared else None
+        held = self._store.temporary.get(_LEDGER, _SIGNER) if self._store.is_shared else None
         if held is not None and held.content == self._store.worker_id.encode():
-            self._store.temporary.remove(_SHARED, _SIGNER)
+            self._store.temporary.remove(_LEDGER, _SIGNER)
 
     def sign_at_close(self) -> None:
         """Sign the head if it moved, or if another process ended before it signed.
@@ -315,6 +336,14 @@ class MemoryLedger:
             # A caller that only read gets no warning about what others left unsigned; ``verify`` reports it.
             if has_written:
                 self._warn(f"Everything is stored, but the ledger's head could not be signed: {error}")
+
+
+def _missing(what: str) -> str:
+    return (
+        f"{what} missing, so a rewritten end would not show. Bring the folder of side files along"
+        " (agent.db-files for agent.db), or run: standfast verify --checkpoints FILE --public-key FILE. To go"
+        " on without them, run: standfast restore"
+    )
 
 
 def _signed(
