@@ -5,6 +5,7 @@ import shlex
 import subprocess
 from collections import Counter
 from fnmatch import fnmatch
+from functools import cache
 from pathlib import Path
 
 import msgspec
@@ -23,9 +24,14 @@ DOCS = ROOT / "docs"
 PAGES = [page for page in sorted([*ROOT.glob("*.md"), *DOCS.glob("**/*.md")]) if "_build" not in page.parts]
 
 
+@cache
+def _all_fences(page: Path) -> list[Token]:
+    tokens = MarkdownIt().disable("inline").parse(page.read_text(encoding="utf-8"))
+    return [token for token in tokens if token.type == "fence"]
+
+
 def _fences(page: Path, language: str) -> list[Token]:
-    tokens = MarkdownIt().parse(page.read_text(encoding="utf-8"))
-    return [token for token in tokens if token.type == "fence" and token.info.split()[:1] == [language]]
+    return [token for token in _all_fences(page) if token.info.split()[:1] == [language]]
 
 
 def _name(page: Path) -> str:
