@@ -67,6 +67,15 @@ def _print_remembered(remembered: Remembered, receipt: Receipt | None) -> None:
     click.echo(f"{label}: {remembered.memory_id}{where}")
     for reason in remembered.reasons:
         click.echo(f"  {sentence_of(reason)}")
+    for name, instant in (("from", remembered.valid_from), ("until", remembered.valid_until)):
+        if instant is not None:
+            click.echo(f"  holds {name} {instant[:10]} by its own words; --valid-{name} says otherwise")
+    for name, ids in (
+        ("says something else", remembered.earlier),
+        ("has nearly the same text", remembered.similar),
+    ):
+        if ids:
+            click.echo(f"  {name}: {', '.join(ids)}; if it is replaced, say so with --supersedes")
     if remembered.verdict is Verdict.VOID:
         click.echo(
             "  next: mend the text and remember it again; standfast judge TEXT shows every check without"

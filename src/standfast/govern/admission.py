@@ -36,6 +36,8 @@ from standfast.records.canon import fingerprint
 from standfast.records.origins import Origin, lowest
 from standfast.records.scopes import scoped_key
 from standfast.records.statements import statements_of
+from standfast.records.timestamps import MISSING, day_of, time_of
+from standfast.records.validity import validity_in_words
 from standfast.records.vocabulary import (
     Band,
     Evidence,
@@ -106,7 +108,15 @@ class JudgedRecord:
             bands=self.bands,
             reasons=self.judgement.reasons,
             proposal_id=None if self.proposal is None else self.proposal.proposal_id,
+            valid_from=self.read_validity[0],
+            valid_until=self.read_validity[1],
         )
+
+    @property
+    def read_validity(self) -> tuple[str | None, str | None]:
+        """From when and until when the record holds, if its own words say so."""
+        is_read = self.record.validity_words is not None
+        return (self.record.valid_from, self.record.valid_until) if is_read else (None, None)
 
     @computed_once
     def incidents(self) -> tuple[Incident, ...]:
@@ -188,7 +198,7 @@ def admit(
         judgement = lenient_judgement(judgement, claim)
     verdict = judgement.verdict
     has_secret = verdict is Verdict.VOID and _failed(judgement, SECRECY_FLOOR)
-    content = redacted_claim(claim) if has_secret else with_statements(claim.record, claim.is_message)
+    content = redacted_claim(claim) if has_secret else with_readings(claim.record, claim.is_message)
     digest = content_fingerprint(content)
     evidence, chain = build_judged_chain(digest, judgement.floor_checks, verdict, now)
     is_meant_as_law = claim.record.band in (Band.VAULT, Band.PHOENIX)
@@ -216,8 +226,8 @@ def admit(
     )
 
 
-def with_statements(record: Record, is_message: bool = False) -> Record:
-    """The record with the plain statements of its text.
+def with_readings(record: Record, is_message: bool = False) -> Record:
+    """The record with the plain statements of its text, and when it holds if the text says so.
 
     Nothing is read from what an assistant said in a conversation, which repeats and guesses, nor from what is
     untrusted, which says nothing about anybody else.
@@ -226,7 +236,21 @@ def with_statements(record: Record, is_message: bool = False) -> Record:
     if is_assistant or record.origin is Origin.UNTRUSTED:
         return record
     found = statements_of(record.text, speaker=record.speaker, scope=record.scope, is_message=is_message)
-    return record if not found else msgspec.structs.replace(record, statements=found)
+    record = record if not found else msgspec.structs.replace(record, statements=found)
+    said = MISSING if record.ts_utc is None else time_of(record.ts_utc)
+    # A caller's own dates hold. What was imported was said at another time than it has here.
+    is_known = (
+        record.valid_from is not None or record.valid_until is not None or "created_at" in record.metadata
+    )
+    validity = None if is_known or said == MISSING else validity_in_words(record.text, day_of(said))
+    if validity is None:
+        return record
+    return msgspec.structs.replace(
+        record,
+        valid_from=validity.valid_from,
+        valid_until=validity.valid_until,
+        validity_words=validity.words,
+    )
 
 
 def _kept_message(

@@ -58,6 +58,7 @@ _CONTENT: Final = (
     "supersedes",
     "pinned",
     "statements",
+    "validity_words",
 )
 assert {*_CONTENT, *_NOT_CONTENT} == set(Record.__struct_fields__), "each field is content, or is not"
 _CONTENT_TEXT: Final = '{"floor": "content", "passed": true, "reason": "sha256:%s", "score": 1.0}'

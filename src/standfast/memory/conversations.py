@@ -78,7 +78,7 @@ class AddedMessage(Value, frozen=True, kw_only=True):
 
     ``verdict`` is the strictest of its parts', and None if it says nothing or was forgotten. ``known`` means
     that the session had it already; then nothing was added. ``earlier`` and ``similar`` are as in
-    ``Remembered``.
+    ``Remembered``, and so are ``valid_from`` and ``valid_until``.
     """
 
     position: int
@@ -88,6 +88,8 @@ class AddedMessage(Value, frozen=True, kw_only=True):
     known: bool = False
     earlier: tuple[str, ...] = ()
     similar: tuple[str, ...] = ()
+    valid_from: str | None = None
+    valid_until: str | None = None
 
 
 class AddedMessages(Value, frozen=True, kw_only=True):
@@ -408,6 +410,8 @@ class Conversations:
             reasons=tuple(reasons),
             earlier=tuple(dict.fromkeys(name for one in related for name in one.earlier)),
             similar=tuple(dict.fromkeys(name for one in related for name in one.similar)),
+            valid_from=judged[0].read_validity[0] if len(judged) == 1 else None,
+            valid_until=judged[0].read_validity[1] if len(judged) == 1 else None,
         )
 
     def _context(self, scope: str, claims: Sequence[Claim], run: RunIdentity, today: str) -> JudgingContext:

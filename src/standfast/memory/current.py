@@ -153,6 +153,10 @@ class _Row(NamedTuple):
         is_waiting = self.record.verdict in UNREVIEWED_VERDICTS
         return not is_waiting and trust_of(self.record) != Origin.UNTRUSTED
 
+    def over_at(self, now: int) -> str:
+        """Why it does not hold at a time; empty if it does."""
+        return validity_at(self.record.valid_from, self.record.valid_until, now)
+
 
 class CurrentFacts:
     """What is current in the scopes of one namespace. ``memory.current`` is it.
@@ -224,12 +228,12 @@ class CurrentFacts:
     ) -> tuple[list[tuple[_Row, bool]], list[LeftOut]]:
         """The rows of a profile in order, each with whether it is pinned; and what is left out of it."""
         now = MISSING if instant is None else time_of(instant)
-        newest = _newest_by_matter(row for row in rows if row.counts)
+        newest = _newest_by_matter(row for row in rows if row.counts and not row.over_at(now))
         chosen, left_out = list[tuple[_Row, bool]](), list[LeftOut]()
         for row in sorted(rows, key=lambda row: row.newness, reverse=True):
             record = row.record
             told = _telling(record)
-            later = [newest[record.scope, one.matter][0] for one in told if row.counts]
+            later = [said[0] for one in told if (said := newest.get((record.scope, one.matter))) is not None]
             is_pinned = record.pinned is True and trust_of(record) in (LAW, Origin.TRUSTED)
             if not (record.subject or told or is_pinned):
                 continue
@@ -237,7 +241,7 @@ class CurrentFacts:
             if not row.counts:
                 is_untrusted = trust_of(record) == Origin.UNTRUSTED
                 reason = "it is untrusted" if is_untrusted else "it needs review"
-            elif (problem := validity_at(record.valid_from, record.valid_until, now)) != "":
+            elif problem := row.over_at(now):
                 reason = problem
             elif told and not (record.subject or is_pinned) and all(one is not row for one in later):
                 reason = f"said later: {later[0].record.memory_id}"
@@ -263,8 +267,7 @@ class CurrentFacts:
         groups: dict[tuple[str, str], list[tuple[_Row, str]]] = {}
         for row in self._rows(listed_scope(scope), snapshot):
             record = row.record
-            is_over = validity_at(record.valid_from, record.valid_until, now) != ""
-            if is_over or record.verdict in UNREVIEWED_VERDICTS:
+            if row.over_at(now) or record.verdict in UNREVIEWED_VERDICTS:
                 continue
             if record.subject is not None:
                 groups.setdefault((record.scope, record.subject), []).append((row, record.text))

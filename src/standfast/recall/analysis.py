@@ -21,14 +21,14 @@ from typing import Any, Final, NamedTuple
 import msgspec
 
 from standfast.errors import InvalidValue
-from standfast.recall.dates import SpokenDate, day_of, spoken_dates
+from standfast.recall.dates import SpokenDate, spoken_dates
 from standfast.recall.filters import EvidenceFacts, trust_code
 from standfast.recall.word_lists import word_lines, word_sections
 from standfast.records.canon import lowered
 from standfast.records.filters import LAW, RecordFacts, trust_of
 from standfast.records.origins import Origin
 from standfast.records.statements import PlainStatement
-from standfast.records.timestamps import MISSING, time_of
+from standfast.records.timestamps import MISSING, day_of, time_of
 
 ANALYSIS_VERSION: Final = "snowball-3.1, forms-1"
 """Part of every package: another stemmer, or another list of irregular forms, may give other terms."""

@@ -14,8 +14,6 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from standfast.records.timestamps import DAY_MICROSECONDS
-
 FULL_FIT: Final = 4
 PART_FIT: Final = 1
 DAYS_AFTER: Final = 7
@@ -117,12 +115,6 @@ class _Named:
 
 
 QueryDate = Span | YearlyDate
-
-
-def day_of(time: int) -> date:
-    """The day of a time in microseconds."""
-    # Both count from the first day of year 1, whose ordinal is 1.
-    return date.fromordinal(time // DAY_MICROSECONDS + 1)
 
 
 def dates_in(query: str, words: list[str], today: date | None = None) -> list[QueryDate]:

@@ -134,7 +134,7 @@ class Choice(Value, frozen=True, kw_only=True):
 
     Untrusted records are chosen only in the scopes that were named, not below them. Records that wait for a
     person are chosen only if they were asked for. Records that do not hold at the time ``now`` are not
-    chosen.
+    chosen, unless that was only read from their words.
     """
 
     scopes: tuple[str, ...] = (SHARED,)
@@ -157,7 +157,10 @@ class Choice(Value, frozen=True, kw_only=True):
         return (
             (self.include_unreviewed or facts.verdict not in UNREVIEWED_VERDICTS)
             and (facts.scope in self.scopes or trust_of(facts) != Origin.UNTRUSTED)
-            and not validity_at(facts.valid_from, facts.valid_until, self.now)
+            and (
+                facts.validity_words is not None
+                or not validity_at(facts.valid_from, facts.valid_until, self.now)
+            )
             and (not self.where or self.where.matches(facts))
         )
 

@@ -35,7 +35,6 @@ from standfast.recall.dates import (
     QueryDate,
     date_quarters,
     dates_in,
-    day_of,
     named_dates,
 )
 from standfast.recall.filters import (
@@ -55,7 +54,7 @@ from standfast.recall.rerankers import RERANKED, RERANKED_TEXT_TOKENS, RerankSco
 from standfast.recall.tokens import BYTES_PER_TOKEN, EstimatedCounter, TokenCounter
 from standfast.recall.word_lists import word_sections
 from standfast.records.requests import RecallRequest
-from standfast.records.timestamps import DAY_MICROSECONDS, MISSING
+from standfast.records.timestamps import DAY_MICROSECONDS, MISSING, day_of
 
 LEXICAL_VERSION: Final = "lexical-v1"
 BEST_SCORE: Final = 1 << 20

@@ -16,7 +16,7 @@ import msgspec
 from standfast.recall.analysis import Analyzer, IndexedRecord, sentences_of, words_of
 from standfast.recall.answers import Ceiling, ExplainedMatch, Explanation, reranking_of, vector_of
 from standfast.recall.candidates import Candidate
-from standfast.recall.dates import day_of, spoken_dates
+from standfast.recall.dates import spoken_dates
 from standfast.recall.filters import (
     TRUST_TENTHS,
     UNREVIEWED_VERDICTS,
@@ -41,7 +41,7 @@ from standfast.recall.tokens import BYTES_PER_TOKEN, EstimatedCounter, TokenCoun
 from standfast.records.filters import trust_of
 from standfast.records.origins import MAX_RECALL_CONFIDENCE, Doubt, Origin, ceiling_of
 from standfast.records.requests import RecallRequest
-from standfast.records.timestamps import MISSING
+from standfast.records.timestamps import MISSING, day_of
 
 SNAPSHOT_BITS: Final = 28
 """The lowest bits of a score say how new a record is: the snapshot that wrote it."""
@@ -211,7 +211,8 @@ class Packing:
             if not self._is_wanted(candidate.record):
                 continue
             self._candidates_read.append(candidate)
-            self._said_last.note(candidate.record, candidate.snapshot)
+            if not self._validity(candidate.record):
+                self._said_last.note(candidate.record, candidate.snapshot)
             if not self._offer(candidate) and candidate.is_untrusted:
                 waiting.append(candidate)
         self._untrusted_left = self._left
@@ -223,7 +224,9 @@ class Packing:
         """Whether a record matches the filter, and holds at the time that is asked about."""
         if self._request.where and not self._request.where.matches(record):
             return False
-        is_valid = self._asks_for_then or not self._validity(record)
+        # What was only read from words hides nothing; it is marked.
+        is_read = record.validity_words is not None
+        is_valid = self._asks_for_then or is_read or not self._validity(record)
         self._not_valid += not is_valid
         return is_valid
 
@@ -419,7 +422,7 @@ class Packing:
             session=record.session,
             position=record.position,
             speaker=record.speaker,
-            dates=_resolved_dates(record, candidate.excerpt),
+            dates=_resolved_dates(record, candidate.excerpt, is_valid=not self._validity(record)),
             pinned=candidate.is_pinned,
             said_later="" if later is None else later.text,
         )
@@ -514,12 +517,20 @@ def _ceiling_for(doubts: tuple[Doubt, ...]) -> Ceiling:
     return Ceiling(ceiling_of(doubts), reasons_of(doubts))
 
 
-def _resolved_dates(record: IndexedRecord, excerpt: str) -> tuple[str, ...]:
+def _resolved_dates(record: IndexedRecord, excerpt: str, *, is_valid: bool) -> tuple[str, ...]:
     """What words such as "yesterday" in an excerpt mean. The record's own day is shown already."""
     if record.time == MISSING:
         return ()
+    if record.validity_words is not None and is_valid:
+        return (f"holds {_span_shown(record)}",)
     found = spoken_dates(excerpt, day_of(record.time))
     return tuple(f"{one.words}: {one.shown}" for one in found if one.shown != record.date)
+
+
+def _span_shown(record: IndexedRecord) -> str:
+    """When a record holds, in days."""
+    ends = (("from", record.valid_from), ("until", record.valid_until))
+    return " ".join(f"{name} {instant[:10]}" for name, instant in ends if instant is not None)
 
 
 def _bytes_of(text: str) -> int:

@@ -35,6 +35,7 @@ class RecordFacts(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     verdict: str | None = None
     valid_from: str | None = None
     valid_until: str | None = None
+    validity_words: str | None = None
 
 
 def trust_of(record: RecordFacts | Record) -> str:

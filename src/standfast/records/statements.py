@@ -176,13 +176,13 @@ def statements_of(
     me = "" if speaker is None else speaker.casefold()
     reading = _StatementReader(SELF if me in _USER_NAMES or me == owner else me, owner, is_message)
     found: dict[PlainStatement, None] = {}
-    for sentence in _sentences(text[:_MAX_READ_CHARS]):
+    for sentence in plain_sentences(text[:_MAX_READ_CHARS]):
         for statement in reading.of_sentence(sentence):
             found.setdefault(statement)
     return tuple(found)[:MAX_STATEMENTS]
 
 
-def _sentences(text: str) -> Iterator[str]:
+def plain_sentences(text: str) -> Iterator[str]:
     """The sentences of a text that say something; questions do not."""
     start = 0
     for end in [*_END.finditer(text), None]:
@@ -211,6 +211,11 @@ def _is_in(word: str, section: str) -> bool:
 def _has(words: Iterable[str], section: str) -> bool:
     """Whether one of some words is in a section."""
     return not _words(section).isdisjoint(words)
+
+
+def has_word_of(sentence: str, section: str) -> bool:
+    """Whether a sentence has a word of a section of the data, such as "unsure"."""
+    return _has(tokens_of(sentence), section)
 
 
 class _StatementReader:

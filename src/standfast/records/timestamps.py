@@ -9,7 +9,7 @@ Python.
 """
 
 import re
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 from decimal import ROUND_HALF_EVEN, Context, Decimal
 from functools import lru_cache
 from typing import Final
@@ -84,6 +84,12 @@ def _offset(zone: str | None) -> timedelta:
         raise ValueError(zone)
     offset = timedelta(hours=hours, minutes=minutes)
     return offset if zone[0] == "+" else -offset
+
+
+def day_of(time: int) -> date:
+    """The day of a time in microseconds."""
+    # Both count from the first day of year 1, whose ordinal is 1.
+    return date.fromordinal(time // DAY_MICROSECONDS + 1)
 
 
 def normal_timestamp(text: str) -> str:

@@ -396,6 +396,8 @@ class Record(Value, frozen=True, kw_only=True, gc=False):
         session: The conversation that it is part of, with its ``position`` there and its ``speaker``.
         origin: How far its source is trusted.
         valid_from: When it begins to hold; with ``valid_until``, when it ends to hold.
+        validity_words: The words of its text that the two were read from, e.g. ``"until friday"``; None if
+            the caller gave them.
         supersedes: The ids of records of its scope that ended when it was accepted.
         pinned: True if recalls of its scope show it first; None for others.
         statements: What its text plainly says, by which later statements on the same matter are found.
@@ -424,6 +426,7 @@ class Record(Value, frozen=True, kw_only=True, gc=False):
     supersedes: tuple[str, ...] = ()
     pinned: bool | None = None
     statements: tuple[PlainStatement, ...] = ()
+    validity_words: str | None = None
 
     def __post_init__(self) -> None:
         self._require_name("memory_id", self.memory_id)
@@ -530,6 +533,7 @@ class Remembered(RememberOutcome, Value, frozen=True, kw_only=True):
     later. ``known`` is the id of the record that says the same already; then no record is stored, only a
     witness if the source is new. ``earlier`` are ids of records that say something else about the same
     matter, ``similar`` of those with nearly the same text; ``supersedes=`` says that one is replaced.
+    ``valid_from`` and ``valid_until`` are set if the text itself says when it holds ("until Friday").
     """
 
     memory_id: str
@@ -540,12 +544,16 @@ class Remembered(RememberOutcome, Value, frozen=True, kw_only=True):
     known: str | None = None
     earlier: tuple[str, ...] = ()
     similar: tuple[str, ...] = ()
+    valid_from: str | None = None
+    valid_until: str | None = None
     receipt: Receipt | None = None
 
     def as_json(self) -> dict[str, Any]:
-        """The result as plain JSON; without what is empty of ``receipt``, ``known`` and related records."""
+        """The result as plain JSON; without what is empty of ``receipt``, ``known``, related records and
+        validity.
+        """
         plain = super().as_json()
-        for name in ("receipt", "known", "earlier", "similar"):
+        for name in ("receipt", "known", "earlier", "similar", "valid_from", "valid_until"):
             if plain[name] in _NOT_SET:
                 del plain[name]
         return plain

@@ -212,6 +212,10 @@ class RememberResponse(RememberOutcome, Value, frozen=True, kw_only=True):
     """Ids of records that say something else about the same matter."""
     similar: list[str] = msgspec.field(default_factory=list)
     """Ids of records with nearly the same text."""
+    valid_from: str | None = None
+    """When it begins to hold, if its own words say so ("from May on")."""
+    valid_until: str | None = None
+    """When it ends to hold, if its own words say so ("until Friday")."""
     receipt: Receipt | None = None
 
     @classmethod
@@ -226,6 +230,8 @@ class RememberResponse(RememberOutcome, Value, frozen=True, kw_only=True):
             known=remembered.known,
             earlier=list(remembered.earlier),
             similar=list(remembered.similar),
+            valid_from=remembered.valid_from,
+            valid_until=remembered.valid_until,
         )
 
 
