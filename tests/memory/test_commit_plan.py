@@ -6,19 +6,22 @@ from typing import Any
 
 import msgspec
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from standfast.clock import CountedIds, ManualClock
-from standfast.errors import InvalidValue, NotAuthorised, NotGoverned
+from standfast.errors import InvalidValue, NotAuthorised, NotCanonical, NotGoverned
 from standfast.govern.admission import JudgedRecord, admit
 from standfast.govern.authority import Role
-from standfast.govern.evidence import content_fingerprint, is_bound
+from standfast.govern.evidence import compute_evidence_hash, content_fingerprint, is_bound
 from standfast.govern.judge.judge import Claim, FloorRegistry, Judge, JudgingContext
 from standfast.govern.patterns import Incident, detect_patterns, incidents_of
 from standfast.govern.policy import MemoryWritePolicy, decide_recall
 from standfast.memory import Memory
 from standfast.memory.band_budgets import BandBudgets
 from standfast.memory.commit_plan import governance_rows, incidents_in, plan_commit, rows_needed
-from standfast.records.canon import canonical_bytes
+from standfast.records.canon import canonical_bytes, fingerprint_of_bytes, parse
+from standfast.records.origins import Origin
 from standfast.records.vocabulary import Band, Record, RunIdentity, Verdict, VisibilityMode
 from standfast.store.commit import Commit
 from standfast.store.store import Store, open_store
@@ -68,6 +71,64 @@ def planned(*judged: JudgedRecord, store: Store | None = None) -> Commit | None:
     store = store or in_memory_store()
     run = msgspec.structs.replace(RUN, memory_snapshot_id=store.head())
     return plan_commit(judged, {}, run=run, namespace="default", store=store, budgets=BandBudgets())
+
+
+_TEXTS = st.one_of(
+    st.sampled_from(
+        [ATTACK, SECRET, "Ada lives in Berlin.", "EU refunds take 14 days.", 'a "quote" \\ and\ttab']
+    ),
+    st.text(min_size=1, max_size=60).filter(lambda text: canonical_or_none(text) is not None),
+)
+_FIELDS = st.fixed_dictionaries(
+    {"memory_id": st.sampled_from(["m1", "päper", "a/b"])},
+    optional={
+        "source": st.sampled_from([None, HANDBOOK, {"kind": "tool", "n": 1.50, "id": "crm"}]),
+        "scope": st.sampled_from(["shared", "user/ada"]),
+        "tags": st.sampled_from([("a", "ünï"), ("zz",)]),
+        "metadata": st.dictionaries(st.sampled_from("abc"), st.sampled_from([1, 2.5, 1e-07, True, "é", None])),
+        "session": st.just("s1"),
+        "position": st.integers(0, 9),
+        "origin": st.sampled_from(Origin),
+        "valid_from": st.just("2026-01-01T00:00:00.000000Z"),
+        "subject": st.sampled_from(["m1", None]),
+        "minimum": st.sampled_from([None, Verdict.SABAR, Verdict.HOLD]),
+        "band": st.sampled_from([Band.LEDGER, Band.PHOENIX]),
+    },
+)
+
+
+def canonical_or_none(value: object) -> bytes | None:
+    """The canonical bytes of a value, if it has any."""
+    try:
+        return canonical_bytes(value)
+    except NotCanonical:
+        return None
+
+
+@given(claims=st.lists(st.tuples(_TEXTS, _FIELDS), min_size=1, max_size=4))
+def test_planned_bytes_are_the_canonical_bytes_of_what_is_stored(
+    claims: list[tuple[str, dict[str, Any]]],
+) -> None:
+    every = [
+        judged(text, **{**fields, "memory_id": f"{fields['memory_id']}{number}"})
+        for number, (text, fields) in enumerate(claims)
+    ]
+    commit = planned(*every)
+    expected = {record.key: record for one in every for record in one.placed}
+
+    assert commit is not None
+    contents = {write.key: write.content for write in commit.writes if write.key in expected}
+    assert contents == {key: canonical_bytes(record.as_json()) for key, record in expected.items()}
+    for write in commit.writes:
+        assert write.content is not None
+        assert write.fingerprint == fingerprint_of_bytes(write.content)
+        assert canonical_bytes(parse(write.content)) == write.content
+    for record in expected.values():
+        evidence = record.evidence
+        assert evidence is not None
+        assert evidence.hash == compute_evidence_hash(
+            evidence.floor_checks, evidence.verdict, evidence.timestamp
+        )
 
 
 def test_a_record_without_evidence_is_refused() -> None:

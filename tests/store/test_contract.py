@@ -54,6 +54,17 @@ def test_snapshots_have_no_gaps_and_each_can_be_read_again(store: Store) -> None
     assert (contents(store, 5)["k1"], contents(store, 6)["k1"]) == ('"x"', '"changed"')
 
 
+def test_presence_tells_the_head_and_which_prefixes_any_key_ever_had(store: Store) -> None:
+    store.commit(commit("r1", write("a/b/1"), write("ab/2")))
+    store.commit(commit("r2", expire("ab/2"), at=1))
+
+    assert store.presence(NAMESPACE, ["a/", "a/b/1", "a/c", "ab/", "b", ""]) == (
+        2,
+        [True, True, False, True, False, True],
+    )
+    assert store.presence("elsewhere", ["a/"]) == (2, [False])
+
+
 def test_a_state_that_never_was_can_not_be_read(store: Store) -> None:
     for at in (-1, 1):
         with pytest.raises(NoSuchSnapshot):

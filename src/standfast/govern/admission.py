@@ -19,6 +19,7 @@ from standfast.govern.authority import Operation
 from standfast.govern.evidence import (
     build_evidence,
     build_judged_chain,
+    canonical_evidence,
     content_check,
     content_fingerprint,
     is_bound,
@@ -32,7 +33,7 @@ from standfast.govern.judge.text_reading import computed_once
 from standfast.govern.patterns import Incident, incidents_of
 from standfast.govern.policy import MemoryWritePolicy, WriteDecision
 from standfast.govern.refusals import Refusal, refusal_of_attack
-from standfast.records.canon import fingerprint
+from standfast.records.canon import canonical_bytes, fingerprint
 from standfast.records.origins import Origin, lowest
 from standfast.records.scopes import scoped_key
 from standfast.records.statements import statements_of
@@ -131,10 +132,22 @@ class JudgedRecord:
     @property
     def is_bound(self) -> bool:
         """Whether the record has complete evidence that was made for what it says now."""
-        is_built = self.record.evidence is not None and self.record.evidence is self.built_evidence
-        return is_bound(self.record, self.content_hash, is_built=is_built)
+        return is_bound(self.record, self.content_hash, is_built=self._is_evidence_built)
 
-    @cached_property
+    @property
+    def _is_evidence_built(self) -> bool:
+        return self.record.evidence is not None and self.record.evidence is self.built_evidence
+
+    @computed_once
+    def evidence_bytes(self) -> bytes:
+        """The canonical bytes of the record's evidence, which all of its bands share."""
+        evidence = self.record.evidence
+        assert evidence is not None, "every judged record has evidence"
+        if self._is_evidence_built:
+            return canonical_evidence(evidence, self.judgement.floor_checks)
+        return canonical_bytes(evidence.as_json())
+
+    @computed_once
     def content_hash(self) -> str:
         """The fingerprint of what the record says, the same in each of its bands."""
         return content_fingerprint(self.record)
@@ -212,7 +225,7 @@ def admit(
         and decision.allowed
         and (decision.requires_human_approval or Band.PHOENIX in decision.target_bands)
     )
-    return JudgedRecord(
+    judged = JudgedRecord(
         record=record,
         judgement=judgement,
         decision=decision,
@@ -224,6 +237,9 @@ def admit(
         witness=None if known is None else _witness(record, known, claim, context),
         built_evidence=evidence,
     )
+    # Neither band nor verdict nor evidence are content, so this is the record's fingerprint too.
+    judged.__dict__["content_hash"] = digest
+    return judged
 
 
 def with_readings(record: Record, is_message: bool = False) -> Record:

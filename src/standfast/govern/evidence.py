@@ -23,7 +23,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import lru_cache
-from operator import attrgetter
+from operator import attrgetter, is_
 from types import NoneType
 from typing import Any, Final, NamedTuple
 
@@ -32,7 +32,7 @@ import msgspec
 from standfast.errors import InvalidValue, NotCanonical, StandfastError, TooLarge
 from standfast.govern.authority import plain_text, read_word
 from standfast.limits import FLOAT_DECIMALS, MAX_EVIDENCE_BYTES, MAX_PROBLEM_CHARS
-from standfast.records.canon import CanonicalPart, canonical_bytes, fingerprint, normal_string, utc_text
+from standfast.records.canon import canonical_bytes, fingerprint, normal_string, utc_text
 from standfast.records.vocabulary import Band, Evidence, FloorCheck, Record, Verdict
 
 CONTENT_FLOOR: Final = "content"
@@ -159,30 +159,61 @@ def build_judged_chain(
 
     Most claims get the same findings, so all but the content's own check is looked up.
     """
-    stored, text, only_void = _stored_findings(findings)
-    if text is None or (only_void and verdict is not Verdict.VOID):
+    stored = _stored_findings(findings)
+    if stored.text is None or (stored.only_void and verdict is not Verdict.VOID):
         return build_chain([_content_check(digest), *findings], verdict, at)
     timestamp = utc_text(at)
     text = (
-        f'{{"floor_checks": [{_CONTENT_TEXT % digest}, {text}], "timestamp": "{timestamp}", "verdict":'
+        f'{{"floor_checks": [{_CONTENT_TEXT % digest}, {stored.text}], "timestamp": "{timestamp}", "verdict":'
         f' "{verdict.value}"}}'
     )
     if len(text) > MAX_EVIDENCE_BYTES:
         raise TooLarge(size_bytes=len(text), limit_bytes=MAX_EVIDENCE_BYTES)
-    checks = (_content_check(digest), *stored)
+    checks = (_content_check(digest), *stored.checks)
     evidence = Evidence(floor_checks=checks, verdict=verdict, timestamp=timestamp, hash=_sha256(text))
     return evidence, _intact(evidence, text)
 
 
-@lru_cache(maxsize=1 << 10)
-def _stored_findings(findings: tuple[FloorCheck, ...]) -> tuple[tuple[FloorCheck, ...], str | None, bool]:
-    """Findings as they are stored, their part of the hashed text (None if it is not plain ASCII), and whether
-    the verdict must be VOID.
+class _StoredFindings(NamedTuple):
+    """Findings of a judge as they are stored.
+
+    Attributes:
+        text: Their part of the hashed text; None if it is not plain ASCII.
+        canonical: Their part of the canonical bytes of the evidence.
+        only_void: Whether the verdict must be VOID.
     """
+
+    checks: tuple[FloorCheck, ...]
+    text: str | None
+    canonical: bytes
+    only_void: bool
+
+
+@lru_cache(maxsize=1 << 10)
+def _stored_findings(findings: tuple[FloorCheck, ...]) -> _StoredFindings:
     stored = tuple(map(_as_stored, findings))
     texts = [text for text in map(_text_of, stored) if text is not None]
     is_plain = texts and len(texts) == len(stored)
-    return stored, ", ".join(texts) if is_plain else None, _failed_hard_floor(stored) is not None
+    canonical = b",".join([canonical_bytes(check.as_json()) for check in stored])
+    text = ", ".join(texts) if is_plain else None
+    return _StoredFindings(stored, text, canonical, _failed_hard_floor(stored) is not None)
+
+
+def canonical_evidence(evidence: Evidence, findings: tuple[FloorCheck, ...]) -> bytes:
+    """The canonical bytes of evidence that ``build_judged_chain`` made of these findings."""
+    content, *checks = evidence.floor_checks
+    stored = _stored_findings(findings)
+    digest = _content_digest(content)
+    if digest is None or len(checks) != len(stored.checks) or not all(map(is_, checks, stored.checks)):
+        return canonical_bytes(evidence.as_json())
+    return (
+        f'{{"floor_checks":[{{"floor":"content","passed":true,"reason":"sha256:{digest}","score":1}},'
+    ).encode() + b'%b],"hash":"%b","timestamp":"%b","verdict":"%b"}' % (
+        stored.canonical,
+        evidence.hash.encode(),
+        evidence.timestamp.encode(),
+        evidence.verdict.value.encode(),
+    )
 
 
 def content_fingerprint(record: Record) -> str:
@@ -448,22 +479,6 @@ def _plain_text_of(checks: object, verdict: Verdict, timestamp: object) -> str |
     when = json.dumps(timestamp)
     joined = f'{{"floor_checks": [{", ".join(texts)}], "timestamp": {when}, "verdict": "{verdict.value}"}}'
     return None if "\\" in when or len(joined) > MAX_EVIDENCE_BYTES else joined
-
-
-def canonical_check(check: FloorCheck) -> CanonicalPart:
-    """A floor check as part of a record's canonical bytes."""
-    if type(check) is FloorCheck and check.floor != CONTENT_FLOOR:
-        try:
-            return _canonical_check(*msgspec.structs.astuple(check))
-        except TypeError:  # As in ``_text_of``.
-            pass
-    return CanonicalPart(canonical_bytes(check.as_json()))
-
-
-@lru_cache(maxsize=1 << 10, typed=True)
-def _canonical_check(*fields: Any) -> CanonicalPart:
-    check = FloorCheck(**dict(zip(FloorCheck.__struct_fields__, fields, strict=True)))
-    return CanonicalPart(canonical_bytes(check.as_json()))
 
 
 def _text_of(check: object) -> str | None:

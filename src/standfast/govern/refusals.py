@@ -94,15 +94,18 @@ def refusal_by_human(record: Record, day: str) -> Refusal:
 
 
 class RefusalLookup:
-    """The refusals of one scope as of a snapshot."""
+    """The refusals of one scope as of a snapshot.
 
-    def __init__(self, store: Store, namespace: str, scope: str, at: int) -> None:
+    Args:
+        has_any: Whether anything was ever refused in the scope, as ``Store.presence`` tells.
+    """
+
+    def __init__(self, store: Store, namespace: str, scope: str, at: int, *, has_any: bool) -> None:
         self._store = store
         self._namespace = namespace
         self._scope = scope
         self._at = at
-        rows = store.newest_versions(namespace, prefix=refused_key(scope, ""), at=at)
-        self._has_any = next(rows, None) is not None
+        self._has_any = has_any
 
     def binding(self, claim: Claim, today: str) -> frozenset[str]:
         """Those of the claim's ``binding_refusals`` that apply on this day (``YYYY-MM-DD``)."""

@@ -8,26 +8,27 @@ everything becomes rows, then writes, one commit 999_SEAL
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import count
-from typing import Any, Final
+from typing import Any
 
 import msgspec
 from msgspec.structs import replace
 
-from standfast.errors import CommitAborted, InvalidValue, NotGoverned
+from standfast.errors import CommitAborted, InvalidValue, NotGoverned, TooLarge
 from standfast.govern.admission import JudgedRecord
 from standfast.govern.approvals.queue import waiting_key
 from standfast.govern.authority import Role, require_write
-from standfast.govern.evidence import canonical_check, content_fingerprint
+from standfast.govern.evidence import content_fingerprint
 from standfast.govern.patterns import Incident, detect_patterns, earlier_counts
 from standfast.limits import (
     FACT_PAGE_WRITES,
     MAX_COMMIT_WRITES,
     MAX_REBASES,
+    MAX_VALUE_BYTES,
 )
 from standfast.memory.band_budgets import BandBudgets, Spending, budget_key
 from standfast.memory.erasure_targets import pending_erasures
 from standfast.memory.run_dependencies import RunServices
-from standfast.records.canon import CanonicalPart, canonical_bytes
+from standfast.records.canon import canonical_bytes
 from standfast.records.rows import APPEND_ONLY, RowKind
 from standfast.records.scopes import prefix_of, said_key
 from standfast.records.vocabulary import (
@@ -42,9 +43,6 @@ from standfast.store.commit import Commit, Fact, Write
 from standfast.store.compression import borrowed_by
 from standfast.store.protocol import Version, verified
 from standfast.store.store import Store
-
-_OTHER_FIELDS: Final = tuple(name for name in Record.__struct_fields__ if name != "band")
-
 
 def plan_commit(
     judged: Sequence[JudgedRecord],
@@ -73,6 +71,7 @@ def plan_commit(
     allowed = [one for one in judged if one.decision.allowed]
     incidents = incidents_in(allowed)
     patterns = _patterns_in(store, namespace, at, incidents) if incidents else ()
+    governance = governance_rows(allowed, patterns, incidents)
     placed = [record for one in allowed for record in one.placed]
     if budgets.budgets or forgotten:
         spending = budgets.spend(store, namespace, at, placed, forgotten)
@@ -80,8 +79,8 @@ def plan_commit(
         spending = Spending(records=tuple(placed))
     rows: dict[str, dict[str, Any] | bytes] = {
         **spending.rows,
-        **_contents_of(spending.records),
-        **governance_rows(allowed, patterns, incidents),
+        **_contents_of(allowed, spending.records),
+        **governance,
     }
     expired = [*spending.expired, *(key for one in allowed for key in one.superseded if key not in rows)]
     keys = {key for key in rows if not key.startswith(APPEND_ONLY)} | {*forgotten, *expired}
@@ -119,50 +118,42 @@ def _present(store: Store, namespace: str, keys: Sequence[str], at: int) -> dict
     return {one.key: one for one in versions if one.action is not ActionType.EXPIRE}
 
 
-def _contents_of(records: Iterable[Record]) -> dict[str, bytes]:
-    """The contents of records by key. A record that is in two bands is written as canonical bytes once."""
+def _contents_of(judged: Iterable[JudgedRecord], records: Iterable[Record]) -> dict[str, bytes]:
+    """The canonical bytes of records by key.
+
+    Evidence is most of a record, and most of it is the same in most records: its bytes are spliced in. The
+    second band has the bytes of the first but for its name.
+    """
+    judged_by_evidence = {id(one.record.evidence): one for one in judged}
     contents: dict[str, bytes] = {}
-    # Most records of a commit share most floor checks, which are the same objects then.
-    checks: dict[int, CanonicalPart] = {}
     base: tuple[Record, bytes] | None = None
     for record in records:
         content = None
-        if base is not None and record.band is Band.ACTIVE and _differ_only_in_band(record, base[0]):
+        if base is not None and record.band is Band.ACTIVE and _is_same_but_for_band(record, base[0]):
             content = borrowed_by(base[1])
         if content is None:
-            content = _content_of(record, checks)
+            content = _content_of(record, judged_by_evidence[id(record.evidence)].evidence_bytes)
         if record.band is Band.LEDGER:
             base = record, content
         contents[record.key] = content
     return contents
 
 
-def _content_of(record: Record, checks: dict[int, CanonicalPart]) -> bytes:
-    """The canonical bytes of a record.
-
-    ``checks`` holds the parts for floor checks by their identity, and is filled.
-    """
-    evidence = record.evidence
-    if evidence is None:
-        return canonical_bytes(record.as_json())
-    parts = []
-    for check in evidence.floor_checks:
-        if (part := checks.get(id(check))) is None:
-            part = checks[id(check)] = canonical_check(check)
-        parts.append(part)
+def _content_of(record: Record, evidence: bytes) -> bytes:
+    """The canonical bytes of a record, with those of its evidence. Only the band sorts before evidence."""
     plain = record.without_evidence()
-    plain["evidence"] = {
-        "floor_checks": parts,
-        "verdict": evidence.verdict.value,
-        "timestamp": evidence.timestamp,
-        "hash": evidence.hash,
-    }
-    return canonical_bytes(plain)
+    band: str = plain.pop("band")
+    content = b'{"band":"%b","evidence":%b,%b' % (band.encode(), evidence, canonical_bytes(plain)[1:])
+    if len(content) > MAX_VALUE_BYTES:
+        raise TooLarge(size_bytes=len(content), limit_bytes=MAX_VALUE_BYTES)
+    return content
 
 
-def _differ_only_in_band(one: Record, other: Record) -> bool:
-    """Whether they are copies of each other. Their fields are the same objects then."""
-    return all(getattr(one, name) is getattr(other, name) for name in _OTHER_FIELDS)
+def _is_same_but_for_band(one: Record, other: Record) -> bool:
+    """Whether ``JudgedRecord.placed`` made both of one record. They have no two texts or ids then."""
+    return (
+        one.evidence is other.evidence and one.text is other.text and one.memory_id is other.memory_id
+    )
 
 
 def rows_needed(one: JudgedRecord, budgeted: Collection[Band]) -> int:
@@ -171,9 +162,11 @@ def rows_needed(one: JudgedRecord, budgeted: Collection[Band]) -> int:
 
     A record in a budgeted band may expire others; one is counted.
     """
-    in_bands = sum(3 if record.band in budgeted else 1 for record in one.placed)
-    notes = sum(map(bool, (one.proposal, one.reading, one.witness, one.refusal)))
-    return in_bands + notes + 2 * len(one.incidents) + len(one.superseded)
+    in_bands = len(one.placed)
+    if budgeted:
+        in_bands += 2 * sum(record.band in budgeted for record in one.placed)
+    notes = (one.proposal is not None) + bool(one.reading) + (one.witness is not None)
+    return in_bands + notes + (one.refusal is not None) + 2 * len(one.incidents) + len(one.superseded)
 
 
 def incidents_in(judged: Iterable[JudgedRecord]) -> list[tuple[Incident, str]]:

@@ -53,7 +53,7 @@ from standfast.records.canon import fingerprint, normal_string, utc_text
 from standfast.records.origins import Origin, checked_origin, lowest, origin_of
 from standfast.records.requests import AddRequest
 from standfast.records.rows import RowKind
-from standfast.records.scopes import is_within, scoped_key
+from standfast.records.scopes import is_within, refused_key, scoped_key
 from standfast.records.vocabulary import (
     ActionType,
     Receipt,
@@ -416,7 +416,8 @@ class Conversations:
 
     def _context(self, scope: str, claims: Sequence[Claim], run: RunIdentity, today: str) -> JudgingContext:
         at = run.memory_snapshot_id
-        lookup = RefusalLookup(self._store, self._services.namespace, scope, at)
+        _, (has_refusals,) = self._store.presence(self._services.namespace, [refused_key(scope, "")])
+        lookup = RefusalLookup(self._store, self._services.namespace, scope, at, has_any=has_refusals)
         refused = frozenset[str]().union(*(lookup.binding(claim, today) for claim in claims))
         return self._services.judging_cache.at(at, scope).updated(refused=refused, recalled=(), today=today)
 

@@ -15,7 +15,14 @@ from standfast.govern.refusals import RefusalLookup
 from standfast.policies.band_budget import OBSERVATION
 from standfast.records.origins import CITING_KINDS, Origin, kind_of, lowest, origin_of
 from standfast.records.requests import RememberRequest
-from standfast.records.scopes import SHARED, checked_scope, prefix_of, said_key, scoped_key
+from standfast.records.scopes import (
+    SHARED,
+    checked_scope,
+    prefix_of,
+    refused_key,
+    said_key,
+    scoped_key,
+)
 from standfast.records.vocabulary import Band, Receipt, Record
 from standfast.store.commit import Commit
 from standfast.store.protocol import RecordKey
@@ -140,7 +147,7 @@ class RunJudgingContext:
         self._context = cache.at(at, scope)
         self._looked_up: set[str] = set()
         self._accepted: list[Claim] = []
-        self._refusals = RefusalLookup(store, namespace, scope, at)
+        self._refusals: RefusalLookup | None = None
 
     def for_claim(
         self, claim: Claim, *, recalled: Sequence[tuple[str, str]], forgotten: frozenset[str], today: str
@@ -165,10 +172,13 @@ class RunJudgingContext:
             self._looked_up.add(own)
         if own in found:
             self._add_known(record_of(found[own]))
-        for record in self._equal_records(claim):
+        said = said_key(self._scope, claim.reading.fingerprint)
+        # Nearly every text is new, and nearly no scope has refusals.
+        is_said, refusals = self._looked_at(said)
+        for record in self._equal_records(said) if is_said else ():
             self._add_known(record)
         return self._context.updated(
-            refused=self._refusals.binding(claim, today),
+            refused=refusals.binding(claim, today),
             recalled=tuple(excerpt for _, excerpt in recalled),
             recalled_ids=tuple(memory_id for memory_id, _ in recalled),
             forgotten=forgotten,
@@ -186,9 +196,18 @@ class RunJudgingContext:
         for known in (record, *islice(witnesses, _MAX_WITNESSES)):
             self._context = self._context.with_accepted(Claim(record=known))
 
-    def _equal_records(self, claim: Claim) -> Iterator[Record]:
-        """Yield records that say the same word for word, for the floor against duplicates."""
-        prefix = said_key(self._scope, claim.reading.fingerprint)
+    def _looked_at(self, said: str) -> tuple[bool, RefusalLookup]:
+        """Whether the notes that begin so may be there, and the refusals of the scope."""
+        refused = [refused_key(self._scope, "")] if self._refusals is None else []
+        _, (is_said, *has_refusals) = self._store.presence(self._namespace, [said, *refused])
+        if self._refusals is None:
+            self._refusals = RefusalLookup(
+                self._store, self._namespace, self._scope, self._at, has_any=has_refusals[0]
+            )
+        return is_said, self._refusals
+
+    def _equal_records(self, prefix: str) -> Iterator[Record]:
+        """Yield the records that notes with this prefix are about, for the floor against duplicates."""
         notes = self._store.scan(self._namespace, prefix=prefix, at=self._at)
         for note in islice(notes, _MAX_EQUAL_RECORDS):
             key = scoped_key(Band.LEDGER, self._scope, note.key.removeprefix(prefix))

@@ -1,7 +1,7 @@
 """The limits of a request's fields, checked for callers who build a request instead of sending one."""
 
 from functools import cache
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from msgspec import inspect as types
 
@@ -12,13 +12,34 @@ from standfast.records.vocabulary import Value
 _LISTS: Final = (list, tuple, set, frozenset)
 
 
+class _Limits(NamedTuple):
+    """The limits of one field: of a number, of the length of a text, or of a list and of its texts."""
+
+    name: str
+    is_number: bool
+    is_text: bool
+    least: int
+    most: int
+    item_most: int
+
+
 @cache
-def _limits_of(request: type[Value]) -> tuple[tuple[str, Any], ...]:
-    """The fields of a request that have a limit, each with its type."""
+def _limits_of(request: type[Value]) -> tuple[_Limits, ...]:
+    """The limits of those fields of a request that have any."""
     info = types.type_info(request)
     assert isinstance(info, types.StructType)
     kinds = ((field.name, _limited(field.type)) for field in info.fields)
-    return tuple((name, kind) for name, kind in kinds if kind is not None)
+    return tuple(_limits(name, kind) for name, kind in kinds if kind is not None)
+
+
+def _limits(name: str, kind: Any) -> _Limits:
+    is_number, is_text = isinstance(kind, types.IntType), isinstance(kind, types.StrType)
+    least, most = (kind.ge, kind.le) if is_number else (kind.min_length, kind.max_length)
+    item = getattr(kind, "item_type", None)
+    item = item.type if isinstance(item, types.Metadata) else item
+    of_item = getattr(item, "max_length", None)
+    bounds = (0 if least is None else least, *(SAFE_INTEGER if one is None else one for one in (most, of_item)))
+    return _Limits(name, is_number, is_text, *bounds)
 
 
 def _limited(kind: types.Type) -> Any:
@@ -35,34 +56,26 @@ def _limited(kind: types.Type) -> Any:
 
 def check_limits(request: Value) -> None:
     """Refuse what is beyond a limit of its field, in the caller's words."""
-    for name, kind in _limits_of(type(request)):
+    for name, is_number, is_text, least, most, item_most in _limits_of(type(request)):
         given = getattr(request, name)
         if given is None:
             continue
-        if isinstance(kind, types.IntType):
-            least, most = 0 if kind.ge is None else kind.ge, SAFE_INTEGER if kind.le is None else kind.le
+        if is_number:
             if type(given) is not int or not least <= given <= most:
                 problem = f"it must be a whole number from {least:,} to {most:,}, not {given!r:.40}"
                 raise InvalidValue(what=name, problem=problem)
-        elif isinstance(kind, types.StrType):
-            _check_length(name, given, kind)
+        elif is_text:
+            _check_length(name, given, most)
         elif isinstance(given, _LISTS):
-            if not (kind.min_length or 0) <= len(given) <= (kind.max_length or SAFE_INTEGER):
-                least, most = kind.min_length or 0, kind.max_length or SAFE_INTEGER
+            if not least <= len(given) <= most:
                 problem = f"it must have {least:,} to {most:,} items, not {len(given):,}"
                 raise InvalidValue(what=name, problem=problem)
             for one in given:
-                _check_length(name, one, _plain_item(kind))
+                _check_length(name, one, item_most)
 
 
-def _plain_item(kind: Any) -> Any:
-    item = getattr(kind, "item_type", None)
-    return item.type if isinstance(item, types.Metadata) else item
-
-
-def _check_length(name: str, given: object, kind: Any) -> None:
+def _check_length(name: str, given: object, most: int) -> None:
     """Refuse a text that is too long. What is no text is refused elsewhere, with an example."""
-    most = getattr(kind, "max_length", None)
-    if isinstance(given, str) and most is not None and len(given) > most:
+    if isinstance(given, str) and len(given) > most:
         problem = f"it has {len(given):,} characters; give at most {most:,}"
         raise InvalidValue(what=name, problem=problem)

@@ -16,9 +16,11 @@ caller may give; a method takes it over as ``**fields: Unpack[RememberFields]``.
 import inspect
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from copy import copy
 from datetime import datetime
 from functools import cache
-from typing import Annotated, Any, Final, Self, TypedDict, TypeVar, Unpack
+from operator import attrgetter
+from typing import Annotated, Any, Final, NoReturn, Self, TypedDict, TypeVar, Unpack
 
 import msgspec
 from msgspec import Meta
@@ -165,25 +167,29 @@ class RememberRequest(Value, frozen=True, kw_only=True, omit_defaults=True):
         # A caller without types may have given anything.
         tags: Any = self.tags
         superseded: Any = self.supersedes
-        _refuse_unless(isinstance(text, str) and text.strip(), "text must be a non-empty string", text)
+        if not (isinstance(text, str) and text.strip()):
+            _refuse("text must be a non-empty string", text)
+        if not (isinstance(role, str) and role):
+            _refuse("role must be a non-empty string", role)
+        if type(self.propose) is not bool:
+            _refuse("propose must be True or False", self.propose)
+        if type(self.pin) is not bool:
+            _refuse("pin must be True or False", self.pin)
+        if hold is not None and not (isinstance(hold, str) and hold.strip()):
+            _refuse("hold must be a reason", hold)
+        if self.source is not None and not isinstance(self.source, Mapping):
+            _refuse('source must be a mapping such as {"kind": "doc", "id": "x#4"}', self.source)
+        if self.metadata is not None and not isinstance(self.metadata, Mapping):
+            _refuse('metadata must be a mapping such as {"plan": "gold"}', self.metadata)
         if isinstance(tags, str):
-            _refuse_unless(False, f"tags must be a list of strings: pass [{tags!r:.80}]", tags)
-        _refuse_unless(_is_list_of(tags, str), "tags must be a list of strings", tags)
-        is_source = self.source is None or isinstance(self.source, Mapping)
-        _refuse_unless(
-            is_source, 'source must be a mapping such as {"kind": "doc", "id": "x#4"}', self.source
-        )
-        _refuse_unless(_is_list_of(self.refs, Mapping), "refs must be a list of mappings", self.refs)
-        _refuse_unless(isinstance(self.propose, bool), "propose must be True or False", self.propose)
-        _refuse_unless(isinstance(self.pin, bool), "pin must be True or False", self.pin)
-        _refuse_unless(isinstance(role, str) and role, "role must be a non-empty string", role)
-        is_reason = hold is None or (isinstance(hold, str) and hold.strip())
-        _refuse_unless(is_reason, "hold must be a reason", hold)
-        is_metadata = self.metadata is None or isinstance(self.metadata, Mapping)
-        _refuse_unless(is_metadata, 'metadata must be a mapping such as {"plan": "gold"}', self.metadata)
+            _refuse(f"tags must be a list of strings: pass [{tags!r:.80}]", tags)
+        if not _is_list_of(tags, str):
+            _refuse("tags must be a list of strings", tags)
+        if not _is_list_of(self.refs, Mapping):
+            _refuse("refs must be a list of mappings", self.refs)
         superseded = [superseded] if isinstance(superseded, str) else superseded
-        is_ids = _is_list_of(superseded, str)
-        _refuse_unless(is_ids, "supersedes must be an id, or a list of ids", superseded)
+        if not _is_list_of(superseded, str):
+            _refuse("supersedes must be an id, or a list of ids", superseded)
         if self.subject is not None:
             self._require_name("subject", self.subject)
             if _MESSAGE_ID.fullmatch(self.subject):
@@ -192,19 +198,21 @@ class RememberRequest(Value, frozen=True, kw_only=True, omit_defaults=True):
         if self.scope is not None:
             checked_scope(self.scope)
         force_setattr(self, "source", dict(self.source) if self.source else None)
-        force_setattr(self, "tags", tuple(sorted(set(tags))))
-        force_setattr(self, "refs", tuple([dict(ref) for ref in self.refs]))
-        force_setattr(self, "role", str(role))
         force_setattr(self, "metadata", dict(self.metadata or {}))
-        force_setattr(
-            self, "supersedes", tuple([one for one in dict.fromkeys(superseded) if one != self.subject])
-        )
+        force_setattr(self, "role", str(role))
+        if tags != ():
+            force_setattr(self, "tags", tuple(sorted(set(tags))))
+        if self.refs != ():
+            force_setattr(self, "refs", tuple([dict(ref) for ref in self.refs]))
+        if superseded != ():
+            others = tuple([one for one in dict.fromkeys(superseded) if one != self.subject])
+            force_setattr(self, "supersedes", others)
         for field in ("valid_from", "valid_until", "time"):
             if (instant := getattr(self, field)) is not None:
                 force_setattr(self, field, instant_text(instant, what=field))
         check_limits(self)
-        # The record checks the fields that it takes over.
-        self.record("-", None)
+        if _checked_by_record(self) != _NONE_OF_THEM:
+            self.record("-", None)
 
     @property
     def place(self) -> str:
@@ -213,7 +221,12 @@ class RememberRequest(Value, frozen=True, kw_only=True, omit_defaults=True):
 
     def within(self, scope: str) -> Self:
         """The same request, in this scope if it names none."""
-        return self if self.scope is not None else msgspec.structs.replace(self, scope=scope)
+        if self.scope is not None:
+            return self
+        # A copy of what was checked before needs no second check.
+        placed = copy(self)
+        force_setattr(placed, "scope", checked_scope(scope))
+        return placed
 
     def record(
         self,
@@ -257,6 +270,13 @@ class RememberRequest(Value, frozen=True, kw_only=True, omit_defaults=True):
         if self.scope == SHARED:
             del plain["scope"]
         return plain
+
+
+# A record checks these fields when it takes them over.
+_checked_by_record: Final = attrgetter(
+    "tags", "metadata", "session", "position", "speaker", "valid_from", "valid_until", "supersedes"
+)
+_NONE_OF_THEM: Final[tuple[object, ...]] = ((), {}, None, None, None, None, None, ())
 
 
 class AddFields(TypedDict, total=False):
@@ -594,8 +614,7 @@ def _is_list_of(given: object, kind: type[Any]) -> bool:
     return isinstance(given, _LISTS) and (not given or all(isinstance(one, kind) for one in given))
 
 
-def _refuse_unless(condition: object, problem: str, given: object) -> None:
+def _refuse(problem: str, given: object) -> NoReturn:
     """``problem`` begins with the name of the field."""
-    if not condition:
-        field, _, wrong = problem.partition(" ")
-        raise InvalidValue(what=field, problem=f"it {wrong}, not {shown(given)}")
+    field, _, wrong = problem.partition(" ")
+    raise InvalidValue(what=field, problem=f"it {wrong}, not {shown(given)}")

@@ -16,6 +16,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from datetime import datetime
 from enum import StrEnum
+from operator import attrgetter
 from typing import Annotated, Any, Final, NoReturn, Self, TypeAlias, TypeVar
 
 import msgspec
@@ -429,23 +430,31 @@ class Record(Value, frozen=True, kw_only=True, gc=False):
     validity_words: str | None = None
 
     def __post_init__(self) -> None:
+        # Several are built for every fact, so what is not set costs no call.
         self._require_name("memory_id", self.memory_id)
-        self._require(isinstance(self.text, str), "text must be a string")
+        if not isinstance(self.text, str):
+            self._refuse("text must be a string")
         if self.scope != SHARED:
             checked_scope(self.scope)
-        self._coerce("origin", Origin)
-        self._coerce("band", Band)
-        for field, kind in (("tier", Tier), ("verdict", Verdict)):
-            if getattr(self, field) is not None:
-                self._coerce(field, kind)
+        if type(self.origin) is not Origin:
+            self._coerce("origin", Origin)
+        if type(self.band) is not Band:
+            self._coerce("band", Band)
+        if self.tier is not None:
+            self._coerce("tier", Tier)
+        if self.verdict is not None and type(self.verdict) is not Verdict:
+            self._coerce("verdict", Verdict)
         if self.tags != ():
             self._require(len(self.tags) <= MAX_TAGS, f"at most {MAX_TAGS} tags")
             self._require(self.tags == normal_tags(self.tags), "tags must be sorted, unique, in lower case")
         if self.metadata:
             self._require_metadata(self.metadata)
-        for field in ("subject", "session", "speaker"):
-            if (name := getattr(self, field)) is not None:
-                self._require_name(field, name)
+        if self.subject is not None:
+            self._require_name("subject", self.subject)
+        if self.session is not None:
+            self._require_name("session", self.session)
+        if self.speaker is not None:
+            self._require_name("speaker", self.speaker)
         if self.position is not None:
             self._require_whole("position", self.position, least=0)
             self._require(self.position <= SAFE_INTEGER, f"position must be at most {SAFE_INTEGER}")
@@ -497,7 +506,8 @@ class Record(Value, frozen=True, kw_only=True, gc=False):
 
     def without_evidence(self) -> dict[str, Any]:
         """The same without the evidence, which is by far the largest field."""
-        fields = {name: one for name in _FIELDS_BUT_EVIDENCE if (one := getattr(self, name)) not in _NOT_SET}
+        every = zip(_FIELDS_BUT_EVIDENCE, _values_but_evidence(self), strict=True)
+        fields = {name: one for name, one in every if one is not None and one not in _EMPTY}
         if self.scope == SHARED:
             del fields["scope"]
         if self.origin is Origin.ORDINARY:
@@ -506,8 +516,10 @@ class Record(Value, frozen=True, kw_only=True, gc=False):
         return plain
 
 
-_NOT_SET: Final[tuple[object, ...]] = (None, (), {})
+_EMPTY: Final[tuple[object, ...]] = ((), {})
+_NOT_SET: Final[tuple[object, ...]] = (None, *_EMPTY)
 _FIELDS_BUT_EVIDENCE: Final = tuple(name for name in Record.__struct_fields__ if name != "evidence")
+_values_but_evidence: Final = attrgetter(*_FIELDS_BUT_EVIDENCE)
 
 
 class Receipt(Value, frozen=True, kw_only=True):

@@ -108,10 +108,8 @@ class Write(Value, frozen=True, kw_only=True, gc=False):
         self._require_name("key", self.key, MAX_KEY_CHARS)
         if self.action not in _WRITE_ACTIONS:
             self._refuse(f"action is {self.action!r}; a write is one of {', '.join(_WRITE_ACTIONS)}")
-        self._require(
-            (self.content is None) == (self.fingerprint is None) == (self.action == ActionType.EXPIRE),
-            "EXPIRE has no content, WRITE and MERGE have one",
-        )
+        if not (self.content is None) == (self.fingerprint is None) == (self.action == ActionType.EXPIRE):
+            self._refuse("EXPIRE has no content, WRITE and MERGE have one")
         if self.erases is not None:
             self._require_name("erases", self.erases)
         if self.until is not None:

@@ -143,6 +143,12 @@ class InMemoryStorage:
         with self._lock:
             return len(self._applied)
 
+    def presence(self, namespace: str, prefixes: Sequence[str]) -> tuple[int, list[bool]]:
+        """The newest snapshot, and whether there are keys with these prefixes."""
+        with self._lock:
+            queries = [VersionQuery(namespace=namespace, prefix=one) for one in prefixes]
+            return len(self._applied), [bool(self._record_keys(one)) for one in queries]
+
     def size_bytes(self) -> int:
         """The bytes of the records' contents and of the ledger."""
         with self._lock:

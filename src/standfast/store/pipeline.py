@@ -61,7 +61,7 @@ def query_for(commits: Sequence[Commit]) -> StateQuery:
             key
             for commit in commits
             for key in (
-                *(write.record_key for write in commit.writes),
+                *((write.namespace, write.key) for write in commit.writes),
                 *((one.namespace, one.key) for one in commit.vectors if one.of_snapshot is not None),
             )
         ],
@@ -129,18 +129,17 @@ def _apply(view: StateView, changes: Changes, commit: Commit, at: str) -> Commit
         ledger_hash=entry.hash,
     )
     for write in commit.writes:
+        place = namespace, key = write.namespace, write.key
         if write.erases is not None:
             until = snapshot - 1 if write.until is None else write.until
-            changes.erasures.append(Erasure(write.namespace, write.key, snapshot, until))
-        if _newer_than_erased(view, write) is not None:
-            continue
-        version = Version(
-            write.namespace, write.key, snapshot, write.action, write.fingerprint, write.content
-        )
+            changes.erasures.append(Erasure(namespace, key, snapshot, until))
+            if _newer_than_erased(view, write) is not None:
+                continue
+        version = Version(namespace, key, snapshot, write.action, write.fingerprint, write.content)
         changes.versions.append(version)
-        if write.record_key in view.latest:
-            changes.vector_ends.append(VectorEnd(write.namespace, write.key, snapshot))
-        view.latest[write.record_key] = version
+        if place in view.latest:
+            changes.vector_ends.append(VectorEnd(namespace, key, snapshot))
+        view.latest[place] = version
     changes.vectors += [
         Vector(one.namespace, one.key, one.of_snapshot or snapshot, one.embedder, snapshot, one.content)
         for one in commit.vectors
@@ -254,7 +253,9 @@ def _conflict(view: StateView, commit: Commit) -> str | None:
     for write in commit.writes:
         if write.until is not None:
             continue
-        latest = view.latest.get(write.record_key)
+        latest = view.latest.get((write.namespace, write.key))
+        if latest is None and write.action is ActionType.WRITE:
+            continue
         if problem := _conflict_with(write, latest, commit.memory_snapshot_id):
             other = "" if latest is None else f" (commit {_commit_of(view, latest.memory_snapshot_id)})"
             return f"{write.action} of {write.namespace}/{write.key}: {problem}{other}"

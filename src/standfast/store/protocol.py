@@ -468,7 +468,7 @@ class Transaction(Protocol):
 
 
 class Storage(Protocol):
-    """A backend: ten methods over append-only rows (versions, vectors, commits, ledger entries) and buffers,
+    """A backend: eleven methods over append-only rows (versions, vectors, commits, ledger entries) and buffers,
     and temporary rows.
 
     Reads see committed states only, never wait for a writer, and return rows in a total order. Any method may
@@ -503,6 +503,13 @@ class Storage(Protocol):
 
     def head(self) -> int:
         """The newest snapshot; 0 if nothing was ever committed. Snapshots have no gaps."""
+        ...
+
+    def presence(self, namespace: str, prefixes: Sequence[str]) -> tuple[int, list[bool]]:
+        """The newest snapshot, and for each prefix whether any version of it has a key that begins so.
+
+        It is one look at the database, whatever the number of prefixes.
+        """
         ...
 
     def size_bytes(self) -> int:

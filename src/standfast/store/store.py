@@ -137,6 +137,14 @@ class Store:
         self._known_head = self._storage.head()
         return self._known_head
 
+    def presence(self, namespace: str, prefixes: Sequence[str]) -> tuple[int, list[bool]]:
+        """The newest snapshot, and for each prefix whether any key ever began with it, in one look.
+
+        What was never there, no snapshot shows.
+        """
+        self._known_head, found = self._storage.presence(namespace, prefixes)
+        return self._known_head, found
+
     def read(self, namespace: str, keys: Sequence[str], *, at: int | None = None) -> dict[str, Version]:
         """The records that a snapshot shows under these keys, verified; expired and unknown ones are left
         out.

@@ -45,6 +45,7 @@ from standfast.store.postgres.server import (
 )
 from standfast.store.postgres.unversioned import PostgresSegments, PostgresTemporaryRows
 from standfast.store.protocol import (
+    BEHIND_ALL_KEYS,
     AppliedCommit,
     Buffer,
     Changes,
@@ -130,6 +131,7 @@ _ENDS: Final = (
     " commits), 0), (SELECT seq FROM ledger ORDER BY seq DESC LIMIT 1), (SELECT hash FROM ledger ORDER BY seq"
     " DESC LIMIT 1), (SELECT hash FROM ledger WHERE seq = %s)"
 )
+_IS_UNDER: Final = "EXISTS (SELECT 1 FROM versions WHERE namespace = %s AND key >= %s AND key < %s)"
 _INSERT_ENTRIES: Final = _insert("ledger", Entry, "bigint bytea bytea")
 _INSERT_APPLIED: Final = _insert("commits", AppliedCommit, "bigint bytea text bytea text bigint bytea")
 _INSERT_VERSIONS: Final = _insert("versions", Version, "text text bigint smallint bytea bytea bigint")
@@ -263,6 +265,13 @@ class PostgresStorage:
         """The newest snapshot."""
         head: int = self._rows("SELECT coalesce(max(memory_snapshot_id), 0) FROM commits")[0][0]
         return head
+
+    def presence(self, namespace: str, prefixes: Sequence[str]) -> tuple[int, list[bool]]:
+        """The newest snapshot, and whether there are keys with these prefixes."""
+        columns = ["coalesce((SELECT max(memory_snapshot_id) FROM commits), 0)", *[_IS_UNDER] * len(prefixes)]
+        places = [bound for one in prefixes for bound in (namespace, one, one + BEHIND_ALL_KEYS)]
+        head, *found = self._rows(f"SELECT {', '.join(columns)}", *places)[0]
+        return head, found
 
     def size_bytes(self) -> int:
         """The size of the schema's tables with their indexes."""

@@ -21,7 +21,15 @@ from standfast.store.compression import (
     second_key,
     unpacked,
 )
-from standfast.store.protocol import AppliedCommit, Buffer, Vector, VectorQuery, Version, VersionQuery
+from standfast.store.protocol import (
+    BEHIND_ALL_KEYS,
+    AppliedCommit,
+    Buffer,
+    Vector,
+    VectorQuery,
+    Version,
+    VersionQuery,
+)
 
 # Step n leads to version n. A step that was released never changes.
 MIGRATIONS: Final = (
@@ -204,6 +212,8 @@ ENDED: Final = (
     " commit_id LIMIT ?"
 )
 HEAD: Final = "SELECT coalesce(max(memory_snapshot_id), 0) FROM commits"
+HEAD_COLUMN: Final = f"({HEAD})"
+_IS_UNDER: Final = "EXISTS (SELECT 1 FROM versions WHERE namespace = ? AND key >= ? AND key < ?)"
 ENDS: Final = (
     "SELECT coalesce((SELECT max(memory_snapshot_id) FROM commits), 0), coalesce((SELECT max(seq) FROM"
     " ledger), 0), (SELECT hash FROM ledger ORDER BY seq DESC LIMIT 1), EXISTS (SELECT 1 FROM buffers)"
@@ -236,6 +246,16 @@ def versions_of_keys(connection: apsw.Connection, query: VersionQuery, keys: Seq
     before = ids_of(_LAST_SNAPSHOT if query.at is None else query.at)[1] + 1
     places = [(query.namespace, key, before) for key in sorted(set(keys))]
     return [version_of(row) for row in connection.executemany(sql, places)]
+
+
+def presence(
+    connection: apsw.Connection, namespace: str, prefixes: Sequence[str]
+) -> tuple[int, list[bool]]:
+    """The newest snapshot, and whether there are keys with these prefixes."""
+    sql = ", ".join([HEAD_COLUMN, *[_IS_UNDER] * len(prefixes)])
+    places = [bound for one in prefixes for bound in (namespace, one, one + BEHIND_ALL_KEYS)]
+    head, *found = connection.execute(f"SELECT {sql}", places).get
+    return head, list(map(bool, found))
 
 
 def versions_of_snapshot(connection: apsw.Connection, snapshot: int) -> list[Version]:

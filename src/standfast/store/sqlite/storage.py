@@ -271,6 +271,11 @@ class SQLiteStorage:
             head: int = connection.execute(schema.HEAD).get
             return head
 
+    def presence(self, namespace: str, prefixes: Sequence[str]) -> tuple[int, list[bool]]:
+        """The newest snapshot, and whether there are keys with these prefixes."""
+        with _Reading(self) as connection:
+            return schema.presence(connection, namespace, prefixes)
+
     def size_bytes(self) -> int:
         """The size of the file, without its write-ahead log."""
         with _Reading(self) as connection:
