@@ -1,4 +1,4 @@
-"""The storage backend: the rows it keeps, the ten methods it implements, and what they promise.
+"""The storage backend: the rows it keeps, the eleven methods it implements, and what they promise.
 
 A backend knows nothing of commits, conflicts or leases. It loads the state that a decision needs, and appends
 the rows that ``pipeline.py`` decided on, in one transaction. So every rule is in one place, and a new backend
