@@ -85,7 +85,9 @@ _FIELDS = st.fixed_dictionaries(
         "source": st.sampled_from([None, HANDBOOK, {"kind": "tool", "n": 1.50, "id": "crm"}]),
         "scope": st.sampled_from(["shared", "user/ada"]),
         "tags": st.sampled_from([("a", "ünï"), ("zz",)]),
-        "metadata": st.dictionaries(st.sampled_from("abc"), st.sampled_from([1, 2.5, 1e-07, True, "é", None])),
+        "metadata": st.dictionaries(
+            st.sampled_from("abc"), st.sampled_from([1, 2.5, 1e-07, True, "é", None])
+        ),
         "session": st.just("s1"),
         "position": st.integers(0, 9),
         "origin": st.sampled_from(Origin),

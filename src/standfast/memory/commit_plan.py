@@ -44,6 +44,7 @@ from standfast.store.compression import borrowed_by
 from standfast.store.protocol import Version, verified
 from standfast.store.store import Store
 
+
 def plan_commit(
     judged: Sequence[JudgedRecord],
     forgotten: Mapping[str, str],
@@ -151,9 +152,7 @@ def _content_of(record: Record, evidence: bytes) -> bytes:
 
 def _is_same_but_for_band(one: Record, other: Record) -> bool:
     """Whether ``JudgedRecord.placed`` made both of one record. They have no two texts or ids then."""
-    return (
-        one.evidence is other.evidence and one.text is other.text and one.memory_id is other.memory_id
-    )
+    return one.evidence is other.evidence and one.text is other.text and one.memory_id is other.memory_id
 
 
 def rows_needed(one: JudgedRecord, budgeted: Collection[Band]) -> int:

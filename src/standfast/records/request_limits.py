@@ -38,7 +38,10 @@ def _limits(name: str, kind: Any) -> _Limits:
     item = getattr(kind, "item_type", None)
     item = item.type if isinstance(item, types.Metadata) else item
     of_item = getattr(item, "max_length", None)
-    bounds = (0 if least is None else least, *(SAFE_INTEGER if one is None else one for one in (most, of_item)))
+    bounds = (
+        0 if least is None else least,
+        *(SAFE_INTEGER if one is None else one for one in (most, of_item)),
+    )
     return _Limits(name, is_number, is_text, *bounds)
 
 

@@ -248,9 +248,7 @@ def versions_of_keys(connection: apsw.Connection, query: VersionQuery, keys: Seq
     return [version_of(row) for row in connection.executemany(sql, places)]
 
 
-def presence(
-    connection: apsw.Connection, namespace: str, prefixes: Sequence[str]
-) -> tuple[int, list[bool]]:
+def presence(connection: apsw.Connection, namespace: str, prefixes: Sequence[str]) -> tuple[int, list[bool]]:
     """The newest snapshot, and whether there are keys with these prefixes."""
     sql = ", ".join([HEAD_COLUMN, *[_IS_UNDER] * len(prefixes)])
     places = [bound for one in prefixes for bound in (namespace, one, one + BEHIND_ALL_KEYS)]
