@@ -468,7 +468,7 @@ class Transaction(Protocol):
 
 
 class Storage(Protocol):
-    """A backend: eleven methods over append-only rows (versions, vectors, commits, ledger entries) and buffers,
+    """A backend: eleven methods over append-only rows (versions, vectors, commits, ledger entries), buffers
     and temporary rows.
 
     Reads see committed states only, never wait for a writer, and return rows in a total order. Any method may
