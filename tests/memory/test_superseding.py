@@ -10,6 +10,7 @@ from standfast.errors import InvalidValue, NotAuthorised
 from standfast.govern.approvals.approvals import Decision
 from standfast.govern.approvals.queue import WaitingProposal
 from standfast.memory import Memory
+from standfast.recall import RecallItem
 from standfast.records.vocabulary import ActionType, Verdict
 from tests.memory.conftest import HANDBOOK, SECRET, SIGNERS, decision
 
@@ -158,3 +159,106 @@ def test_what_does_not_hold_is_not_recalled_and_two_that_disagree_stand_together
 def test_what_is_not_there_can_t_be_superseded(memory: Memory) -> None:
     with pytest.raises(InvalidValue, match="there is no record 'm-1' now"):
         memory.remember(NEW, supersedes="m-1")
+
+
+USER = {"kind": "user", "id": "ada"}
+DOCUMENT = {"kind": "doc", "id": "letter"}
+
+
+@pytest.mark.parametrize("source", [None, DOCUMENT])
+def test_an_ordinary_text_of_a_subject_stands_next_to_what_the_user_said_about_it(
+    memory: Memory, source: dict[str, Any] | None
+) -> None:
+    memory.remember(OLD, subject="home", scope="user/ada", source=USER)
+    made = memory.remember(NEW, subject="home", scope="user/ada", source=source)
+    again = memory.remember("Ada's home is in Derry.", subject="home", scope="user/ada", source=source)
+    shown = recalled(memory)
+
+    assert made.accepted
+    assert made.reasons == ("kept next to 'home', which a trusted user said: only the user can replace it",)
+    assert again.memory_id == made.memory_id, "one source has one text next to the user's"
+    assert "DISAGREE on home" in shown
+    assert ", trusted]\n" in shown
+    assert [text in shown for text in ("Bergen", "Cork", "Derry")] == [True, False, True]
+    assert [one.about for one in memory.conflicts(scope="user/ada")] == ["home"]
+    assert list(memory.verify()) == []
+
+
+def test_what_the_user_says_next_replaces_both(memory: Memory) -> None:
+    memory.remember(OLD, subject="home", scope="user/ada", source=USER)
+    beside = memory.remember(NEW, subject="home", scope="user/ada")
+    said = memory.remember(NEW, subject="home", scope="user/ada", source=USER)
+    (current,) = [one for one in memory.records(scope="user/ada") if one.band == "LEDGER"]
+
+    assert (said.memory_id, current.supersedes) == ("home", (beside.memory_id,))
+    assert "DISAGREE" not in recalled(memory)
+    assert "Cork" in recalled(memory)
+    assert "Bergen" not in recalled(memory)
+    assert list(memory.verify()) == []
+
+
+def test_a_draft_of_a_subject_is_not_ended_by_what_the_user_says(memory: Memory) -> None:
+    held = memory.remember(NEW, subject="home", scope="user/ada", hold="not sure")
+    memory.remember(OLD, subject="home", scope="user/ada", source=USER)
+
+    assert [one.proposal.proposal_id for one in memory.approvals.waiting()] == [held.proposal_id]
+    assert len([one for one in memory.records(scope="user/ada") if one.band == "LEDGER"]) == 2
+
+
+def test_what_the_user_said_can_be_repeated_and_replaced_by_the_user_and_forgotten(memory: Memory) -> None:
+    memory.remember(OLD, subject="home", scope="user/ada", source=USER)
+    assert memory.remember(OLD, subject="home", scope="user/ada").known == "home"
+    assert memory.remember(NEW, subject="home", scope="user/ada", source=USER).memory_id == "home"
+    with memory.run(workflow="w", mode="buffered_write", scope="user/ada") as run:
+        run.forget("home", reason="wrong")
+        assert run.remember("Ada's home is in Derry.", subject="home").memory_id == "home"
+
+    assert "Derry" in recalled(memory)
+
+
+def test_within_a_run_an_ordinary_text_stands_next_to_the_users_too(memory: Memory) -> None:
+    with memory.run(workflow="w", mode="buffered_write", scope="user/ada") as run:
+        run.remember(OLD, subject="home", source=USER)
+        run.remember(NEW, subject="home")
+
+    assert "Bergen" in recalled(memory)
+    assert "DISAGREE on home" in recalled(memory)
+
+
+def test_an_ordinary_text_does_not_end_what_the_user_said_and_says_so(memory: Memory) -> None:
+    first = memory.remember(OLD, scope="user/ada", source=USER).memory_id
+    other = memory.remember("Ada's home has a garden.", scope="user/ada").memory_id
+    made = memory.remember(NEW, scope="user/ada", supersedes=[first, other])
+    stored = {one.memory_id: one for one in memory.records(scope="user/ada")}
+    package = memory.recall(QUERY, scope="user/ada", tokens=500)
+
+    assert made.accepted
+    assert [first in reason for reason in made.reasons] == [True]
+    assert set(stored) == {first, made.memory_id}
+    assert stored[made.memory_id].supersedes == (other,)
+    assert "Ada lives in Bergen." in package.text
+    assert f"{NEW} (a trusted user said otherwise)" in package.text
+    (item,) = [one for one in package.items if one.memory_id == made.memory_id]
+    assert isinstance(item, RecallItem)
+    assert item.disputes == (first,)
+    assert list(memory.verify()) == []
+
+
+def test_an_assistants_message_ends_nothing_that_the_user_said(memory: Memory) -> None:
+    first = memory.remember(OLD, scope="user/ada", source=USER).memory_id
+    memory.add(
+        [{"role": "assistant", "content": NEW}], scope="user/ada", session="s", supersedes=first, position=0
+    )
+
+    assert "Bergen" in recalled(memory)
+    assert "(a trusted user said otherwise)" in recalled(memory)
+
+
+def test_a_person_who_accepts_an_ordinary_text_on_hold_ends_what_the_user_said(memory: Memory) -> None:
+    first = memory.remember(OLD, scope="user/ada", source=USER).memory_id
+    memory.remember(NEW, scope="user/ada", supersedes=first, hold="ask Ada", source=DOCUMENT)
+    (waiting,) = memory.approvals.waiting()
+    memory.approvals.decide(decision(memory, waiting, Decision.ACCEPT), signers=SIGNERS)
+
+    assert "Bergen" not in recalled(memory)
+    assert "Cork" in recalled(memory)

@@ -122,7 +122,7 @@ def test_a_damaged_segment_is_reported_and_the_records_answer(
     if harmed is not None:
         parts[victim, name] = harmed
 
-    assert len(list(memory.verify())) == 1
+    assert len(list(problems_of_index(memory.store))) == 1
     if name == "crc":
         # Checksums of keys are only read when an older row ends.
         rewrite_fact(memory, "n0")
@@ -142,11 +142,11 @@ def test_an_index_that_disagrees_with_the_records_is_found() -> None:
     forged, parts = upkeep._sealed(head.band, head.first, head.last, rows)
     assert memory.store.segments.put(forged, parts, replaces=[head.segment_id], at=memory.store.head())
 
-    (problem,) = memory.verify()
+    (problem,) = problems_of_index(memory.store)
     assert "does not agree with the records" in problem
     assert "standfast index rebuild" in problem
     upkeep.rebuild()
-    assert list(memory.verify()) == []
+    assert list(problems_of_index(memory.store)) == []
 
 
 def test_what_another_version_of_the_analysis_made_is_never_used() -> None:

@@ -136,7 +136,7 @@ def test_what_waits_for_a_person_stays_out_unless_asked_for(memory: Memory, cont
     if isinstance(asked, RecallPackage):
         held = next(item for item in asked.items if "EU" in item.excerpt)
         assert (held.verdict, held.ceiling) == ("888_HOLD", 0.5)
-        assert ", on hold]" in asked.text
+        assert ", on hold, confidence 0.5]" in asked.text
         assert memory.at(2).explain("refunds").explanation.counts["unreviewed"] == 1
     with pytest.raises(InvalidValue, match="include_unreviewed"):
         memory.recall("refunds", include_unreviewed="yes")  # type: ignore[arg-type]  # It is wrong.

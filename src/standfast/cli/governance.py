@@ -5,7 +5,7 @@ import os
 from datetime import timedelta
 from difflib import unified_diff
 from pathlib import Path
-from typing import Final
+from typing import Final, Self
 
 import click
 import msgspec
@@ -97,23 +97,33 @@ def show_proposal(proposal_id: str, target: MemoryTarget) -> None:
     """
     with target.opened() as memory:
         found = memory.approvals.find(proposal_id)
-        replaced = _replaced(memory, found)
+        replaced = _Replaced.of(memory, found)
     if target.as_json:
-        law, ordinary = (replaced.get(decision) for decision in (Decision.APPROVE, Decision.ACCEPT))
-        print_json({**found.as_json(), "replaces": law, "replaces_memory": ordinary})
+        law, ordinary = (replaced.texts.get(decision) for decision in (Decision.APPROVE, Decision.ACCEPT))
+        shown = {"replaces": law, "replaces_memory": ordinary, "ends_law": replaced.ended_law}
+        print_json({**found.as_json(), **shown})
     else:
         _print_proposal(found, replaced)
 
 
-def _replaced(memory: Memory, found: WaitingProposal | DecidedProposal) -> dict[Decision, str]:
-    """The texts that a waiting proposal would replace, by the decision that replaces them."""
-    if isinstance(found, DecidedProposal):
-        return {}
-    records = {decision: memory.approvals.replaced(found.proposal, decision) for decision in Decision}
-    return {decision: record.text for decision, record in records.items() if record is not None}
+class _Replaced(msgspec.Struct, frozen=True):
+    """What a waiting proposal would change: the texts that it replaces, by the decision that replaces them,
+    and the texts of law that ends if it is approved.
+    """
+
+    texts: dict[Decision, str] = {}
+    ended_law: list[str] = []
+
+    @classmethod
+    def of(cls, memory: Memory, found: WaitingProposal | DecidedProposal) -> Self:
+        if isinstance(found, DecidedProposal):
+            return cls()
+        records = {decision: memory.approvals.replaced(found.proposal, decision) for decision in Decision}
+        texts = {decision: record.text for decision, record in records.items() if record is not None}
+        return cls(texts, [law.text for law in memory.approvals.ended_law(found)])
 
 
-def _print_proposal(found: WaitingProposal | DecidedProposal, replaced: dict[Decision, str]) -> None:
+def _print_proposal(found: WaitingProposal | DecidedProposal, replaced: _Replaced) -> None:
     """Print why it waits first, then all of what a signature covers."""
     proposal: Proposal = found.proposal
     where = f"{proposal.namespace}/{proposal.key}"
@@ -144,7 +154,7 @@ def _print_findings(record: Record) -> None:
         click.echo(f"  {'✓' if check.passed else '✗'} {check.floor} {check.score:g}{reason}")
 
 
-def _print_content(record: Record, replaced: dict[Decision, str]) -> None:
+def _print_content(record: Record, replaced: _Replaced) -> None:
     """Print the whole content of a record, and how it differs from what it would replace."""
     text = whole_visible_text(record.text)
     click.echo(f"\n{text}\n")
@@ -167,7 +177,9 @@ def _print_content(record: Record, replaced: dict[Decision, str]) -> None:
         if value not in (None, (), {}):
             plain = value if isinstance(value, str) else canonical_bytes(msgspec.to_builtins(value)).decode()
             click.echo(f"  {name}: {whole_visible_text(plain)}")
-    for decision, was in replaced.items():
+    for law in replaced.ended_law:
+        click.echo(f"\nApproved, it would end this law:\n\n{whole_visible_text(law)}")
+    for decision, was in replaced.texts.items():
         old, name = whole_visible_text(was), "law" if decision is Decision.APPROVE else "memory"
         how = "Approved" if decision is Decision.APPROVE else "Accepted as ordinary memory"
         click.echo(f"\n{how}, it would replace this {name}:\n\n{old}\n")
@@ -253,7 +265,7 @@ def _to_decide(
                 "not_pending", proposal_id=found.proposal.proposal_id, state=found.proposal.state.value
             )
         if found.proposal.proposal_id not in waiting and not options.as_json:
-            _print_proposal(found, _replaced(memory, found))
+            _print_proposal(found, _Replaced.of(memory, found))
         waiting[found.proposal.proposal_id] = found
     return list(waiting.values())
 

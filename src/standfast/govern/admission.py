@@ -350,13 +350,17 @@ def _is_untrusted(known: str, claim: Claim, context: JudgingContext) -> bool:
     return lowest(origins) is Origin.UNTRUSTED
 
 
-def own_id_if_untrusted(record: Record) -> Record:
-    """The record under an id of its own if it is untrusted, so that it never replaces the current text of its
-    subject.
+def with_own_id(record: Record, current: Record | None) -> Record:
+    """The record under an id of its own if it must not replace the current text of its subject: if it is
+    untrusted, or ordinary next to what a trusted user said.
 
     All that one site says about a subject has one id, so what it says later replaces only its own words.
+
+    Args:
+        current: The current record of the subject.
     """
-    if record.subject is None or record.origin is not Origin.UNTRUSTED:
+    is_below = current is not None and record.origin.rank < current.origin.rank
+    if record.subject is None or not (is_below or record.origin is Origin.UNTRUSTED):
         return record
     site = fingerprint(["beside/v1", sorted({*sites_of(record)})])[:12]
     return msgspec.structs.replace(record, memory_id=f"{record.subject}~{site}")
@@ -380,10 +384,10 @@ def _proposal(
     *,
     law: Iterable[Record],
 ) -> Proposal:
-    """The proposal of a record. What would replace sealed law is a modification of the constitution."""
+    """The proposal of a record. What would replace or end sealed law modifies the constitution."""
     assert record.verdict is not None, "only judged records are proposed"
-    place = record.scope, record.memory_id
-    replaces_law = any((sealed.scope, sealed.memory_id) == place for sealed in law)
+    changed = {record.memory_id, *record.supersedes}
+    replaces_law = any(sealed.scope == record.scope and sealed.memory_id in changed for sealed in law)
     operation = _OPERATION_OF_VERDICT[record.verdict]
     return Proposal.of(
         namespace=namespace,

@@ -21,6 +21,7 @@ from standfast.govern.approvals.queue import (
     DecidedProposal,
     WaitingProposal,
     decision_key,
+    law_fingerprint,
     nonce_key,
     signers_key,
 )
@@ -35,7 +36,7 @@ from standfast.govern.evidence import (
 from standfast.govern.policy import BANDS_OF_VERDICT
 from standfast.records.canon import parse
 from standfast.records.rows import SYSTEM_NAMESPACE, RowKind, kind_of_row
-from standfast.records.scopes import prefix_in, prefix_of
+from standfast.records.scopes import name_in, prefix_in, prefix_of, scope_in
 from standfast.records.vocabulary import ActionType, Band, Record, Verdict
 from standfast.store.protocol import BEHIND_ALL_KEYS, Version, verified
 from standfast.store.store import Store
@@ -96,22 +97,38 @@ class _Audit:
         """Checks that a record is in a band that its evidence allows."""
         band = Band(prefix_in(version.key))
         if version.content is None:
-            _require(band is not Band.VAULT, "Record", "law was ended without a human's decision")
+            is_ended_law = band is Band.VAULT and not self._was_ended_by_law(version)
+            _require(not is_ended_law, "Record", "law was ended without a human's decision")
             return
         record = record_of(version)
         _require(record.key == version.key, "Record", f"its content belongs to the key {record.key}")
         if band is Band.VAULT:
             self._check_seal(version, record)
-        elif record.evidence is not None:
-            _require(is_bound(record), "Evidence", "it is incomplete, or was made for other content")
-            reached = BANDS_OF_VERDICT[record.evidence.verdict]
-            if record.evidence.verdict in (Verdict.SEAL, Verdict.SABAR):
-                # A source that confirms what is known is noted as a witness.
-                reached = (*reached, Band.WITNESS)
-            self._check_acceptance(record)
-            _require(
-                band in reached, "Record", f"a verdict of {record.evidence.verdict} does not allow this band"
-            )
+            return
+        if record.evidence is None:
+            raise InvalidValue(what="Evidence", problem="there is none; whatever is remembered has some")
+        _require(is_bound(record), "Evidence", "it is incomplete, or was made for other content")
+        reached = BANDS_OF_VERDICT[record.evidence.verdict]
+        if record.evidence.verdict in (Verdict.SEAL, Verdict.SABAR):
+            # Patterns of attacks are witnesses, and so is a source that confirms what is known.
+            reached = (*reached, Band.WITNESS)
+        self._check_acceptance(record)
+        _require(
+            band in reached, "Record", f"a verdict of {record.evidence.verdict} does not allow this band"
+        )
+
+    def _was_ended_by_law(self, version: Version) -> bool:
+        """Whether a human sealed a law that supersedes this one in the commit that ended it."""
+        scope, memory_id = scope_in(version.key), name_in(version.key)
+        for snapshot, decided in self._decisions.values():
+            is_seal = decided.approval.statement.decision is Decision.APPROVE
+            if snapshot != version.memory_snapshot_id or not is_seal:
+                continue
+            key = decided.proposal.key
+            sealed = self._store.read(self._namespace, [key], at=snapshot).get(key)
+            if sealed is not None and (record := record_of(sealed)).scope == scope:
+                return memory_id in record.supersedes
+        return False
 
     def _check_acceptance(self, record: Record) -> None:
         """Checks that a record that says that a human accepted it was accepted by a signature over this
@@ -234,9 +251,11 @@ class _Audit:
         """
         if decided.approval.statement.decision is not Decision.APPROVE:
             return decided.approval.statement.replaces
-        key = decided.proposal.key
-        found = self._store.read(self._namespace, [key], at=version.memory_snapshot_id - 1)
-        return content_fingerprint(record_of(found[key])) if key in found else None
+        key, before = decided.proposal.key, version.memory_snapshot_id - 1
+        sealed = self._store.read(self._namespace, [key], at=version.memory_snapshot_id).get(key)
+        return law_fingerprint(
+            self._store, self._namespace, key, None if sealed is None else record_of(sealed), at=before
+        )
 
     def _listed(self, fingerprint: str) -> Signers:
         """The stored list of signers with this fingerprint."""

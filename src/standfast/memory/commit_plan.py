@@ -109,7 +109,7 @@ def plan_commit(
         memory_snapshot_id=at,
         policy_set_id=run.policy_set_id,
         writes=[*writes, *extra_writes],
-        facts=[*audit_facts(allowed), *spending.facts],
+        facts=[*audit_facts(allowed, patterns), *spending.facts],
     )
 
 
@@ -261,9 +261,12 @@ def writes_of(
     return writes
 
 
-def audit_facts(judged: Sequence[JudgedRecord]) -> list[Fact]:
-    """Return what the ledger records of these judgements, in the document's form, in pages."""
+def audit_facts(judged: Sequence[JudgedRecord], patterns: Sequence[Record] = ()) -> list[Fact]:
+    """Return what the ledger records of these judgements, and of the patterns that they make, in the
+    document's form, in pages.
+    """
     entries = [entry for one in judged for entry in _audit_entries_of_rows(one)]
+    entries += map(_audit_entry_of_pattern, patterns)
     entries += [
         _audit_entry(one, Band.PHOENIX, one.proposal.proposal_id, one.proposal.payload_fingerprint)
         for one in judged
@@ -290,6 +293,19 @@ def _audit_entry(one: JudgedRecord, band: Band, entry_id: str, entry_hash: str) 
         "reasons": list(one.judgement.reasons),
         "verdict": one.verdict.value,
         "writer_id": (Role.FORGE if band is Band.WITNESS else Role.JUDGE).value,
+    }
+
+
+def _audit_entry_of_pattern(pattern: Record) -> dict[str, Any]:
+    assert pattern.evidence is not None, "a pattern has evidence"
+    return {
+        "band": pattern.band.value,
+        "entry_hash": content_fingerprint(pattern),
+        "entry_id": pattern.memory_id,
+        "evidence_hash": pattern.evidence.hash,
+        "reasons": [check.reason for check in pattern.evidence.floor_checks[1:]],
+        "verdict": pattern.evidence.verdict.value,
+        "writer_id": Role.FORGE.value,
     }
 
 

@@ -30,7 +30,7 @@ from standfast.limits import (
 )
 from standfast.memory.commit_plan import JudgedCommit
 from standfast.memory.idempotency import CallLog, IdempotencyRecord, StoredAnswer, fingerprint_of_call
-from standfast.memory.judging_cache import require_superseded
+from standfast.memory.judging_cache import Superseded, superseded_by
 from standfast.memory.messages import (
     ACCEPTED_VERDICTS,
     OPERATOR,
@@ -431,16 +431,13 @@ class Conversations:
             is_claimed = passage.kind == OPERATOR and not request.is_operator
             highest = Origin.ORDINARY if is_claimed else request.max_origin
             origin = lowest([highest, request.max_origin, origin_of(source, services.origin_of_kind)])
-            if request.asked.supersedes:
-                require_superseded(
-                    services.store,
-                    services.namespace,
-                    request.asked.supersedes,
-                    scope=request.scope,
-                    origin=origin,
-                    at=at,
+            named = request.asked.supersedes
+            superseded = Superseded()
+            if named:
+                superseded = superseded_by(
+                    services.store, services.namespace, named, scope=request.scope, origin=origin, at=at
                 )
-            yield Record(
+            record = Record(
                 memory_id=message_id(request.session, position, part),
                 text=passage.text,
                 ts_utc=message.time or now,
@@ -452,8 +449,9 @@ class Conversations:
                 position=position,
                 speaker=passage.speaker,
                 origin=origin,
-                supersedes=request.asked.supersedes,
+                supersedes=named,
             )
+            yield superseded.applied_to(record)
 
     def _known(
         self, request: Addition, position: int, stored: Sequence[Record], message: ReadMessage

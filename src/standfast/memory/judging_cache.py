@@ -6,14 +6,17 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Any, Final, NamedTuple, TypeAlias
 
+from msgspec.structs import replace
+
 from standfast.errors import InvalidValue, NotAuthorised
-from standfast.govern.admission import witness_prefix
+from standfast.govern.admission import CANONICAL_VERDICTS, with_own_id, witness_prefix
 from standfast.govern.authority import Role
 from standfast.govern.judge.judge import Claim, JudgingContext
 from standfast.govern.patterns import is_pattern_key, pattern_prefix
 from standfast.govern.refusals import RefusalLookup
+from standfast.limits import MAX_SUPERSEDED
 from standfast.policies.band_budget import OBSERVATION
-from standfast.records.origins import CITING_KINDS, Origin, kind_of, lowest, origin_of
+from standfast.records.origins import CITING_KINDS, DISPUTES, Origin, kind_of, lowest, origin_of
 from standfast.records.requests import RememberRequest
 from standfast.records.scopes import (
     SHARED,
@@ -147,6 +150,7 @@ class RunJudgingContext:
         self._context = cache.at(at, scope)
         self._looked_up: set[str] = set()
         self._accepted: list[Claim] = []
+        self._current: dict[str, Record | None] = {}
         self._refusals: RefusalLookup | None = None
 
     def for_claim(
@@ -165,13 +169,10 @@ class RunJudgingContext:
             self._context = self._context.with_accepted(accepted)
         self._accepted.clear()
         subject = claim.record.subject
-        own = None if subject is None else scoped_key(Band.LEDGER, self._scope, subject)
-        keys = [own] if own is not None and own not in self._looked_up else []
-        found = self._store.read(self._namespace, keys, at=self._at) if keys else {}
-        if own in keys:
+        if subject is not None and (own := self._ledger_key(subject)) not in self._looked_up:
             self._looked_up.add(own)
-        if own in found:
-            self._add_known(record_of(found[own]))
+            if (current := self._current_of(subject)) is not None:
+                self._add_known(current)
         said = said_key(self._scope, claim.reading.fingerprint)
         # Nearly every text is new, and nearly no scope has refusals.
         is_said, refusals = self._looked_at(said)
@@ -188,6 +189,51 @@ class RunJudgingContext:
     def accept(self, claim: Claim) -> None:
         """Make an accepted claim known to the judgements after it."""
         self._accepted.append(claim)
+        record = claim.record
+        if record.subject is not None and record.memory_id == record.subject:
+            self._current[record.subject] = record
+
+    def placed(self, record: Record, forgotten: Collection[str]) -> Record:
+        """The record under an id of its own if it must not replace the current text of its subject.
+
+        What a trusted user says ends what ordinary sources said next to it.
+
+        Args:
+            forgotten: The keys of what the run forgets.
+        """
+        subject = record.subject
+        if subject is None:
+            return record
+        if record.origin is Origin.TRUSTED:
+            beside = [one for one in self._ordinary_beside(subject) if one not in record.supersedes]
+            ended = (*record.supersedes, *beside)[:MAX_SUPERSEDED]
+            return replace(record, supersedes=ended) if beside else record
+        current = None if record.origin is Origin.UNTRUSTED else self._current_of(subject)
+        is_forgotten = current is not None and current.key in forgotten
+        return with_own_id(record, None if is_forgotten else current)
+
+    def _current_of(self, subject: str) -> Record | None:
+        """The accepted record of a subject, as of the snapshot and of what the run accepted since."""
+        if subject not in self._current:
+            key = self._ledger_key(subject)
+            found = self._store.read(self._namespace, [key], at=self._at)
+            self._current[subject] = record_of(found[key]) if key in found else None
+        return self._current[subject]
+
+    def _ordinary_beside(self, subject: str) -> list[str]:
+        """The ids of what ordinary sources say about a subject that a trusted user spoke of, in order."""
+        rows = self._store.scan(self._namespace, prefix=self._ledger_key(f"{subject}~"), at=self._at)
+        found = [record_of(row) for row in rows]
+        return [
+            record.memory_id
+            for record in found
+            if record.subject == subject
+            and record.origin is Origin.ORDINARY
+            and record.verdict in CANONICAL_VERDICTS
+        ]
+
+    def _ledger_key(self, memory_id: str) -> str:
+        return scoped_key(Band.LEDGER, self._scope, memory_id)
 
     def _add_known(self, record: Record) -> None:
         """Add a record and its witnesses to what is known."""
@@ -268,7 +314,31 @@ class OriginLookup:
         return lowest(record_of(row).origin for row in found.values()) if found else Origin.UNTRUSTED
 
 
-def require_superseded(
+class Superseded(NamedTuple):
+    """What a new record ends of what it was meant to replace, and what it does not end."""
+
+    ended: tuple[str, ...] = ()
+    disputed: tuple[str, ...] = ()
+    """What a trusted user said. A record of an ordinary source is kept next to it."""
+
+    def applied_to(self, record: Record) -> Record:
+        """The record with what it ends, and with a ref to each record that it disputes."""
+        if not self.disputed:
+            return record
+        refs = [{"kind": "memory", "id": one, "relation": DISPUTES} for one in self.disputed]
+        return replace(record, supersedes=self.ended, refs=(*record.refs, *refs))
+
+    def reasons(self, record: Record) -> tuple[str, ...]:
+        """What the answer says about each that the record did not end, its own subject included."""
+        is_beside = record.origin is Origin.ORDINARY and record.subject not in (None, record.memory_id)
+        kept = dict.fromkeys([*self.disputed, *([record.subject] if is_beside else [])])
+        return tuple(
+            f"kept next to {one!r:.80}, which a trusted user said: only the user can replace it"
+            for one in kept
+        )
+
+
+def superseded_by(
     store: Store,
     namespace: str,
     memory_ids: Sequence[str],
@@ -277,16 +347,19 @@ def require_superseded(
     origin: Origin,
     at: int,
     buffered: Collection[str] = (),
-) -> None:
-    """Raise an error unless a record of this origin may supersede all of these records of its scope.
+    is_proposed: bool = False,
+) -> Superseded:
+    """Tell which of these records of its scope a record of this origin ends.
 
     Args:
         buffered: The ids of records that the same commit writes.
+        is_proposed: Whether a human's signature will decide what ends.
 
     Raises:
         InvalidValue: One of them is not there, or an untrusted record would end one that is not.
         NotAuthorised: One of them is law, which only a human's signature ends.
     """
+    disputed = []
     for memory_id in memory_ids:
         if memory_id in buffered:
             problem = (
@@ -297,7 +370,7 @@ def require_superseded(
         law = scoped_key(Band.VAULT, scope, memory_id)
         keys = [scoped_key(band, scope, memory_id) for band in (Band.LEDGER, Band.ACTIVE)]
         found = store.read(namespace, [law, *keys], at=at)
-        if law in found:
+        if law in found and not is_proposed:
             raise NotAuthorised(role=Role.AGENT.value, act="supersede what is sealed", who=Role.HUMAN.value)
         if not found:
             place = "" if scope == SHARED else f" in scope {scope}"
@@ -306,10 +379,13 @@ def require_superseded(
                 " returned"
             )
             raise InvalidValue(what="supersedes", problem=problem)
-        is_untrusted = origin is Origin.UNTRUSTED
-        if is_untrusted and any(record_of(row).origin is not Origin.UNTRUSTED for row in found.values()):
+        origins = {record_of(row).origin for row in found.values()}
+        if origin is Origin.UNTRUSTED and origins != {Origin.UNTRUSTED}:
             problem = (
                 f"the text is untrusted, and {memory_id!r:.80} is not; only a source that is trusted as far"
                 " can replace it"
             )
             raise InvalidValue(what="supersedes", problem=problem)
+        if origin is Origin.ORDINARY and Origin.TRUSTED in origins and not is_proposed:
+            disputed.append(memory_id)
+    return Superseded(tuple(one for one in memory_ids if one not in disputed), tuple(disputed))

@@ -19,7 +19,7 @@ from standfast.errors import (
     RunOver,
     TraceError,
 )
-from standfast.govern.admission import JudgedRecord, admit, own_id_if_untrusted, without_built_evidence
+from standfast.govern.admission import JudgedRecord, admit, without_built_evidence
 from standfast.govern.authority import Role, checked_role
 from standfast.govern.judge.judge import Claim
 from standfast.govern.judge.secrecy import (
@@ -35,7 +35,7 @@ from standfast.memory.commit_plan import JudgedCommit, rows_needed
 from standfast.memory.erasing import rows_about
 from standfast.memory.erasure_targets import pending_erasures
 from standfast.memory.idempotency import CallLog, ErasedRows
-from standfast.memory.judging_cache import OriginLookup, RunJudgingContext, require_superseded
+from standfast.memory.judging_cache import OriginLookup, RunJudgingContext, Superseded, superseded_by
 from standfast.memory.related import related_records
 from standfast.memory.run_dependencies import RunServices
 from standfast.memory.run_step import FORGET, RECORD, REMEMBER, Recalled, RunStep, recalled_from
@@ -321,16 +321,7 @@ class Run(RecordingRun):
         if request.pin and origin is not Origin.TRUSTED:
             problem = 'only what a person or an operator said can be pinned; give source={"kind": "user", …}'
             raise InvalidValue(what="pin", problem=problem)
-        if request.supersedes:
-            require_superseded(
-                services.store,
-                services.namespace,
-                request.supersedes,
-                scope=request.place,
-                origin=origin,
-                at=self._snapshot,
-                buffered=[name for scope, name in self._own_origins if scope == request.place],
-            )
+        superseded = self._superseded(request, origin) if request.supersedes else Superseded()
         record = request.record(
             "" if request.subject else self._next_id(),
             utc_text(now),
@@ -338,14 +329,31 @@ class Run(RecordingRun):
             origin=origin,
             band=Band.PHOENIX if request.propose else Band.LEDGER,
         )
-        record = record if request.propose else own_id_if_untrusted(record)
+        record = superseded.applied_to(record)
+        if not request.propose:
+            record = context.placed(record, self._forgotten)
         claim = screened.of_record(record, request.role)
         judged = self._admitted(claim, context, request, now)
         self._note_judged(judged, claim, context)
         if not judged.is_accepted:
             return judged.answer
         related = related_records(services.reader, judged.record, at=self._snapshot)
-        return replace(judged.answer, **related._asdict()) if any(related) else judged.answer
+        reasons = superseded.reasons(judged.record)
+        answer = replace(judged.answer, **related._asdict()) if any(related) else judged.answer
+        return replace(answer, reasons=(*answer.reasons, *reasons)) if reasons else answer
+
+    def _superseded(self, request: RememberRequest, origin: Origin) -> Superseded:
+        """What a request may end of what it names."""
+        return superseded_by(
+            self._services.store,
+            self._services.namespace,
+            request.supersedes,
+            scope=request.place,
+            origin=origin,
+            at=self._snapshot,
+            buffered=[name for scope, name in self._own_origins if scope == request.place],
+            is_proposed=request.propose or request.hold is not None,
+        )
 
     def _admitted(
         self, claim: Claim, context: RunJudgingContext, request: RememberRequest, now: datetime

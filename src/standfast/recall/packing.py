@@ -39,7 +39,7 @@ from standfast.recall.package import (
 from standfast.recall.said_later import SaidLast
 from standfast.recall.tokens import BYTES_PER_TOKEN, EstimatedCounter, TokenCounter
 from standfast.records.filters import trust_of
-from standfast.records.origins import MAX_RECALL_CONFIDENCE, Doubt, Origin, ceiling_of
+from standfast.records.origins import MAX_RECALL_CONFIDENCE, Doubt, Origin, ceiling_of, disputed_in
 from standfast.records.requests import RecallRequest
 from standfast.records.timestamps import MISSING, day_of
 
@@ -328,18 +328,22 @@ class Packing:
     def _cost_of(self, candidate: PackedCandidate, item: RecallItem) -> int:
         """What a candidate adds to the text: its excerpt, its frame, and the lines that it brings with it."""
         cost = self._cost(excerpt_line(self._mark, item))
+        first = self._taken[0].item if self._taken else None
+        # The heading names the ceiling of the first item, so the first one pays for that.
+        ceiling = item.ceiling if first is None else first.ceiling
+        if first is None and ceiling != MAX_RECALL_CONFIDENCE:
+            cost += self._cost(heading(self._mark, ceiling)) - self._cost(heading(self._mark))
+        own_line = self._cost(group_line(self._mark, item, ceiling))
         if item.group not in self._groups:
-            cost += self._cost(group_line(self._mark, item))
+            cost += own_line
         if candidate.is_untrusted and not any(one.is_untrusted for one in self._taken):
             cost += self._cost(untrusted_line(self._mark))
         if item.said_later:
             # The two stand together, so the groups of both may be named twice.
-            cost += 2 * self._cost(group_line(self._mark, item))
+            cost += 2 * own_line
         if any(map(candidate.disagrees_with, self._taken)):
             # The line that says so, and a line of its own for each of the two.
-            cost += self._cost(disagreement_line(self._mark, item)) + 2 * self._cost(
-                group_line(self._mark, item)
-            )
+            cost += self._cost(disagreement_line(self._mark, item)) + 2 * own_line
         return cost
 
     def _duplicate_key(self, candidate: PackedCandidate) -> tuple[object, ...]:
@@ -425,6 +429,7 @@ class Packing:
             dates=_resolved_dates(record, candidate.excerpt, is_valid=not self._validity(record)),
             pinned=candidate.is_pinned,
             said_later="" if later is None else later.text,
+            disputes=disputed_in(record.refs) if record.refs else (),
         )
 
     def explanation(

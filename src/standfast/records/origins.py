@@ -55,6 +55,15 @@ CITING_KINDS: Final = frozenset({"memory", "message", "recall", "recalled"})
 What cites a record is trusted no more than it.
 """
 
+DISPUTES: Final = "disputes"
+"""The relation in a ref to what a trusted user said and an ordinary record was meant to replace."""
+
+
+def disputed_in(refs: Iterable[Mapping[str, Any]]) -> tuple[str, ...]:
+    """The ids that refs name as disputed."""
+    named = [ref.get("id") for ref in refs if ref.get("relation") == DISPUTES]
+    return tuple(one for one in named if isinstance(one, str))
+
 
 def origin_table(changes: Mapping[str, Origin | str]) -> Mapping[str, Origin]:
     """The table from kinds to origins, with some kinds added or changed, as settings describe them.

@@ -68,9 +68,11 @@ def record_of(version: Version) -> Record:
         raise Corruption(what=f"{version.namespace}/{version.key}", problem=str(error)) from None
 
 
-def superseded_keys(record: Record) -> tuple[str, ...]:
-    """The keys that end when a record is accepted: of what it supersedes, in the bands that it may be in."""
-    bands = (Band.LEDGER, Band.ACTIVE)
+def superseded_keys(record: Record, bands: Sequence[Band] = (Band.LEDGER, Band.ACTIVE)) -> tuple[str, ...]:
+    """The keys that end when a record is accepted: of what it supersedes, in the bands that it may be in.
+
+    Law ends only with a human's seal.
+    """
     return tuple(scoped_key(band, record.scope, one) for one in record.supersedes for band in bands)
 
 

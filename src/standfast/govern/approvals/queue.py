@@ -32,7 +32,7 @@ from standfast.govern.evidence import (
 from standfast.govern.judge.text_reading import TextReading
 from standfast.govern.refusals import refusal_by_human
 from standfast.limits import MIN_PROPOSAL_PREFIX_CHARS
-from standfast.records.canon import parse, utc_text
+from standfast.records.canon import fingerprint, parse, utc_text
 from standfast.records.rows import SYSTEM_NAMESPACE, RowKind
 from standfast.records.scopes import (
     name_in,
@@ -184,10 +184,18 @@ class ApprovalQueue:
         found = self._store.read(self._namespace, [key])
         return record_of(found[key]) if key in found else None
 
+    def ended_law(self, waiting: WaitingProposal) -> list[Record]:
+        """The law that a proposal supersedes: it would end if the proposal were approved."""
+        return _superseded_law(self._store, self._namespace, waiting.record, at=self._store.head())
+
     def replaces(self, proposal: Proposal, decision: Decision) -> str | None:
-        """The content fingerprint of that record, as a statement names it."""
-        record = self.replaced(proposal, decision)
-        return None if record is None else content_fingerprint(record)
+        """The content fingerprint of what a decision would replace or end, as a statement names it."""
+        if decision is Decision.APPROVE:
+            found = self.find(proposal.proposal_id)
+            record = found.record if isinstance(found, WaitingProposal) else None
+            return law_fingerprint(self._store, self._namespace, proposal.key, record, at=self._store.head())
+        replaced = self.replaced(proposal, decision)
+        return None if replaced is None else content_fingerprint(replaced)
 
     def decide(
         self, approval: Approval, *, signers: Signers, agents: AbstractSet[str] = frozenset()
@@ -299,7 +307,9 @@ class _DecisionCommit(msgspec.Struct, frozen=True, kw_only=True):
         match state:
             case ProposalState.APPROVED:
                 writes += [self._sealed(now), self._moved_to_ledger(now)]
-                writes += self._ended(superseded_keys(self.found.record), keeping=[one.key for one in writes])
+                bands = (Band.VAULT, Band.LEDGER, Band.ACTIVE)
+                superseded = superseded_keys(self.found.record, bands)
+                writes += self._ended(superseded, keeping=[one.key for one in writes])
             case ProposalState.ACCEPTED:
                 accepted, facts = self._accepted(now)
                 writes += accepted
@@ -398,6 +408,27 @@ class _DecisionCommit(msgspec.Struct, frozen=True, kw_only=True):
         refusal = refusal_by_human(self.found.record, utc_text(now)[:10])
         noted = Write.of(self.namespace, refusal.key, ActionType.WRITE, refusal.row)
         return [*erased, moved, noted, *self.extra_writes(self.head, keys)]
+
+
+def law_fingerprint(store: Store, namespace: str, key: str, record: Record | None, *, at: int) -> str | None:
+    """What a signature says about the law that it changes; None if it changes none.
+
+    The content fingerprint of the law under the key. If the record supersedes other law as well, a
+    fingerprint over those of all of it.
+    """
+    found = store.read(namespace, [key], at=at)
+    own = content_fingerprint(record_of(found[key])) if key in found else None
+    ended = [] if record is None else _superseded_law(store, namespace, record, at=at)
+    if not ended:
+        return own
+    return fingerprint(["law/v1", own, [[law.memory_id, content_fingerprint(law)] for law in ended]])
+
+
+def _superseded_law(store: Store, namespace: str, record: Record, *, at: int) -> list[Record]:
+    """The law that a record supersedes, ordered by key."""
+    keys = superseded_keys(record, [Band.VAULT])
+    found = store.read(namespace, keys, at=at) if keys else {}
+    return [record_of(found[key]) for key in sorted(found)]
 
 
 def waiting_key(proposal_id: str) -> str:

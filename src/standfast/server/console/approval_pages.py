@@ -43,13 +43,16 @@ assert set(_LABELS) == set(Decision)
 
 @dataclass(frozen=True, slots=True)
 class ProposalCard:
-    """A proposal with the reasons why it waits, and what it would replace: law, or ordinary memory."""
+    """A proposal with the reasons why it waits, and what it would replace: law, or ordinary memory; and what
+    other law would end.
+    """
 
     proposal: Proposal
     record: Record | None
     reasons: tuple[JudgeReason, ...] = ()
     law: Record | None = None
     memory: Record | None = None
+    ended_law: tuple[Record, ...] = ()
 
     @property
     def replaced(self) -> Record | None:
@@ -132,6 +135,7 @@ def _card(request: PageRequest, proposal_id: str) -> ProposalCard:
         reasons=notes.reasons_of(key),
         law=current.get(Band.VAULT),
         memory=current.get(Band.LEDGER),
+        ended_law=tuple(memory.approvals.ended_law(found)),
     )
 
 

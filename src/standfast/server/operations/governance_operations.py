@@ -62,6 +62,7 @@ def get_proposal(
         proposal=found.proposal,
         record=found.record,
         replaces=memory.approvals.replaced(found.proposal, Decision.APPROVE),
+        ends_law=tuple(memory.approvals.ended_law(found)),
         replaces_memory=memory.approvals.replaced(found.proposal, Decision.ACCEPT),
         to_sign=tuple(
             _to_sign(gateway, memory, found.proposal, decision, query.minutes) for decision in Decision

@@ -139,13 +139,14 @@ class StatementToSign(Value, frozen=True, kw_only=True):
 class ProposalResponse(Value, frozen=True, kw_only=True):
     """One proposal: its content, what it would replace and the statements to sign; or how it was decided.
 
-    ``replaces`` is the law that ends if it is approved, ``replaces_memory`` the ordinary record that ends if
-    it is accepted.
+    ``replaces`` is the law that it replaces if it is approved, ``ends_law`` the other law that ends then, and
+    ``replaces_memory`` the ordinary record that ends if it is accepted.
     """
 
     proposal: Proposal
     record: Record | None = None
     replaces: Record | None = None
+    ends_law: tuple[Record, ...] = ()
     replaces_memory: Record | None = None
     to_sign: tuple[StatementToSign, ...] = ()
     decided: DecidedProposal | None = None
