@@ -132,7 +132,7 @@ class RememberRequest(Value, frozen=True, kw_only=True, omit_defaults=True):
         valid_from: When it begins to hold, in ISO 8601.
         valid_until: When it ends to hold, in ISO 8601.
         supersedes: The ids or subjects of records of the scope that it replaces; they end when it is
-            accepted.
+            accepted. What a trusted user said is ended by the user only.
         pin: Show it first in every recall of its scope, within a fifth of the budget. Only what a person or
             an operator said can be pinned.
         time: When it was said, in ISO 8601; by default now.
