@@ -43,6 +43,7 @@ class ConsolePage:
         at: Where the function is, ``"module:attribute"``, that makes the template's variables from the
             settings, the query of a request, and the folder of traces or None.
         under: The path of the menu item it belongs to, if it has none of its own.
+        group: The group of the menu that lists it, if it has an item of its own.
         form_at: Where the function is that takes the page's form, for operators only: the settings, the
             fields, the folder of traces or None, and the name of the operator's key. It returns the query of
             the page that is shown next.
@@ -52,6 +53,7 @@ class ConsolePage:
     title: str
     at: str
     under: str = ""
+    group: str = "Playground"
     form_at: str = ""
 
 

@@ -401,14 +401,15 @@ def test_no_page_of_the_console_shows_a_byte_of_another_scope(planted: Planted) 
 
     assert shown == []
     assert own >= {
-        "memory",
+        "activity",
+        "playground",
+        "known",
         "search",
         "scope",
         "export",
         "write",
         "record",
-        "snapshots",
-        "diff",
+        "changes",
         "approvals",
         "proposal",
     }
@@ -416,24 +417,28 @@ def test_no_page_of_the_console_shows_a_byte_of_another_scope(planted: Planted) 
 
 def _page_queries(planted: Planted, path: str) -> Iterator[dict[str, str]]:
     match path:
-        case "memory":
+        case "":
+            yield from ({"period": one} for one in ("day", "week", "month"))
+        case "playground":
+            yield from ({"q": "green parrot", "scopes": one} for one in ("", "*", "user", SCOPES["bob"]))
+            yield {"q": "green parrot", "day": "2030-01-01"}
+        case "known":
             yield from ({"scope": one} for one in ("", "*", "user", SCOPES["bob"]))
-            yield from ({"q": "green parrot", "scope": one} for one in ("", SCOPES["bob"]))
-            yield from ({"band": band.value} for band in (Band.VOID, Band.LEDGER))
+            yield {"day": "2030-01-01"}
         case "scopes":
-            yield from ({}, {"start": "user"}, {"start": "user/ada"})
+            yield from ({}, {"all": "1"}, {"start": "user/", "all": "1"}, {"start": "ada"}, {"start": "bob"})
         case "scope" | "export" | "write" | "forget":
             yield from ({"scope": one} for one in ("user", SCOPES["ada"], SCOPES["bob"]))
             yield from ({"id": SUBJECT, "scope": one} for one in (SCOPES["ada"], SCOPES["bob"]))
         case "search":
             yield from ({"q": one} for one in ("parrot", "refunds", ""))
+            yield from ({"band": band.value} for band in (Band.VOID, Band.LEDGER))
             yield from ({"scope": one} for one in ("*", "user", SCOPES["ada"], SCOPES["bob"]))
         case "record":
             yield from ({"id": SUBJECT, **({"scope": one} if one else {})} for one in NAMED)
-        case "snapshots":
+        case "changes":
             yield from ({"at": f"{at}"} for at in range(0, planted.harness.gateway.store.head(), 4))
-        case "diff":
-            yield {"old": "0"}
+            yield from ({"since": "2020-01-01", "scope": one} for one in ("", "user", SCOPES["bob"]))
         case "approvals":
             yield from ({"decided": one} for one in ("", "1"))
         case "proposal":

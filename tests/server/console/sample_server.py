@@ -55,6 +55,8 @@ FACTS = (
     ("Parcels to Bergen leave at noon.", None, ("parcels",)),
     ("The warehouse in Cork is closed on Mondays.", "place/cork", ("places",)),
 )
+THEN = "2026-01-01T04:30"
+"""A time after the first four facts were remembered, and before the fifth."""
 SECRET = "The deploy key is " + "AKIA" + "Q3EGR7ZP2MX5TN4B and it works."
 
 
@@ -85,16 +87,21 @@ class SampleServer:
         left, right, other = self.run_ids
         subject = f"payload{self.payload}"
         pages: dict[str, tuple[str, dict[str, Any]]] = {
-            "overview": ("", {}),
+            "home": ("", {}),
+            "home month": ("", {"period": "month"}),
             "activity": ("activity", {}),
             "search": ("search", {}),
             "found": ("search", {"q": f"refunds {self.payload}"}),
-            "memory": ("memory", {}),
-            "recall": ("memory", {"q": f"refunds {self.payload}"}),
-            "past": ("memory", {"at": 5}),
-            "void": ("memory", {"band": "VOID"}),
+            "playground": ("playground", {}),
+            "asked": (
+                "playground",
+                {"q": f"When do refunds come? {self.payload}", "scopes": f"shared, user/ada{self.payload}"},
+            ),
+            "asked then": ("playground", {"q": f"refunds {self.payload}", "day": THEN, "tokens": 40}),
+            "known": ("known", {"day": THEN}),
             "refused": ("refused", {}),
-            "scopes": ("scopes", {}),
+            "people": ("scopes", {}),
+            "scopes": ("scopes", {"all": 1}),
             "scope": ("scope", {"scope": f"user/ada{self.payload}"}),
             "write": ("write", {"scope": f"user/ada{self.payload}"}),
             "correct": ("write", {"id": "preference/payment", "scope": f"user/ada{self.payload}"}),
@@ -103,8 +110,8 @@ class SampleServer:
             "record": ("record", {"id": "policy/eu-refunds"}),
             "subject": ("record", {"id": subject}),
             "forgotten": ("record", {"id": "customer/ada"}),
-            "snapshots": ("snapshots", {"at": 4}),
-            "diff": ("diff", {"old": 1}),
+            "changes": ("changes", {}),
+            "change": ("changes", {"at": 8}),
             "approvals": ("approvals", {}),
             "decided": ("approvals", {"decided": 1}),
             "proposal": ("proposal", {"id": self.proposal_id}),

@@ -16,8 +16,8 @@ from tests.server.console.sample_server import SampleServer, sample_server
 WIDTHS = (390, 1024, 1600)
 SCHEMES = ("light", "dark")
 DOCS = {
-    "console": "overview",
-    "console-search": "search",
+    "console": "home",
+    "console-playground": "asked",
     "console-user": "scope",
     "console-record": "record",
     "console-approvals": "approvals",

@@ -47,7 +47,7 @@ def test_the_shown_command_makes_the_signature_that_decides(tmp_path: Path, deci
         )
         after = client.get(answer.headers["location"])
         listed = client.get("/console/approvals?decided=1")
-        sealed = words_of(client.get("/console/memory?band=VAULT"))
+        sealed = words_of(client.get("/console/search?band=VAULT"))
         verified = words_of(client.post("/console/ledger"))
 
     assert shown
@@ -129,7 +129,7 @@ def test_what_is_ticked_is_shown_in_full_and_decided_by_one_signature(tmp_path: 
         refused = client.post("/console/sign", statements=listed, signature="not one")
         signature = sign(openssh.private_key("alice"), text, "standfast-seal")
         answer = client.post("/console/sign", statements=listed, signature=signature)
-        sealed = words_of(client.get("/console/memory?band=VAULT"))
+        sealed = words_of(client.get("/console/search?band=VAULT"))
 
     assert sorted(boxes) == sorted(f"p-{one}" for one in ids)
     assert text.decode() in words_of(page)

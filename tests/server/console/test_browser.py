@@ -28,7 +28,7 @@ FIND_PAYLOAD = """() => ({
 })"""  # noqa: E501  # A text as a whole.
 CLEAN = {"planted": "undefined", "scripts": 1, "foreign": 0, "handlers": 0, "links": 0, "computed": False}
 # Pages that show no stored text, or only erased content.
-WITHOUT_STORED_TEXT = {"overview", "decided", "forgotten", "void", "refused", "words"}
+WITHOUT_STORED_TEXT = {"decided", "forgotten", "refused", "words", "playground"}
 
 
 if chromium() is None:
@@ -98,8 +98,8 @@ else:
             hole = "<script>planted=1</script><img src=x onerror=planted=1><p style='color:red'>"
             route.fulfill(response=answer, body=answer.text().replace("<h1>", hole + "<h1>", 1))
 
-        page.route("**/console/memory", with_a_hole)
-        page.goto(f"{address}/console/memory")
+        page.route("**/console/search", with_a_hole)
+        page.goto(f"{address}/console/search")
         page.wait_for_load_state("networkidle")
         planted, holes = page.evaluate("typeof planted"), page.locator("img[onerror]").count()
         page.unroute_all()
@@ -117,9 +117,9 @@ else:
         first = _focused(page)
         page.keyboard.press("Enter")
         after_skip = page.evaluate("document.activeElement.id")
-        _tab_to(page, "Memory", page.reload)
+        _tab_to(page, "Playground", page.reload)
         page.keyboard.press("Enter")
-        page.wait_for_url("**/console/memory?**")
+        page.wait_for_url("**/console/playground?**")
         page.focus("body")
         _tab_to(page, "q")
         page.keyboard.type("refunds")
@@ -139,17 +139,39 @@ else:
         assert outline == "solid"
         assert floors
 
-    def test_the_slider_chooses_a_snapshot(address: str, page: Page) -> None:
-        page.goto(f"{address}/console/snapshots?at=5")
-        page.focus("#at")
-        page.keyboard.press("ArrowLeft")
-        said = page.inner_text("#at-shown")
-        page.get_by_role("button", name="Go").click()
-        page.wait_for_url("**at=4**")
-        shown = page.inner_text("main")
+    def test_times_are_those_of_the_reader_and_utc_is_a_tooltip(
+        address: str, chrome: Browser, harness: SampleServer
+    ) -> None:
+        """A day that is chosen is one of the reader's own, too."""
+        context = chrome.new_context(timezone_id="Asia/Tokyo")
+        page = context.new_page()
+        sign_in(page, address, harness.operator)
+        page.goto(address + harness.pages()["record"])
+        time = page.locator("time").first
+        shown, title = time.inner_text(), time.get_attribute("title")
+        page.goto(f"{address}/console/known")
+        page.fill("#day", "2026-01-01T13:30")
+        page.get_by_role("button", name="Show").click()
+        page.wait_for_url("**zone=540**")
+        known = page.inner_text("main")
+        context.close()
 
-        assert said == "4"
-        assert "EU refunds take 14 days." in shown
+        assert (shown, title) == ("1 Jan 2026, 14:00", "2026-01-01 05:00:00 UTC")
+        assert "EU refunds take 14 days." in known
+        assert "3 memories as of" in known
+
+    def test_every_button_of_a_table_is_inside_it(address: str, chrome: Browser, harness: SampleServer) -> None:
+        page = chrome.new_page(viewport={"width": 1024, "height": 800})
+        sign_in(page, address, harness.operator)
+        page.goto(address + harness.pages()["keys"])
+        inside = page.evaluate(
+            """() => [...document.querySelectorAll('.scroll')].every((table) =>
+                [...table.querySelectorAll('summary, a')].every((one) =>
+                    one.getBoundingClientRect().right <= table.getBoundingClientRect().right))"""
+        )
+        page.close()
+
+        assert inside
 
     def test_every_page_fits_a_phone(address: str, chrome: Browser, harness: SampleServer) -> None:
         context = chrome.new_context(viewport={"width": 360, "height": 740}, is_mobile=True, has_touch=True)
@@ -157,7 +179,10 @@ else:
         sign_in(page, address, harness.operator)
         widths = dict[str, int]()
         for name in (
-            "memory",
+            "asked",
+            "scope",
+            "changes",
+            "keys",
             "record",
             "proposal",
             "trace",
@@ -165,13 +190,13 @@ else:
             "ledger",
             "entry",
             "bench",
-            "overview",
+            "home",
         ):
             page.goto(address + harness.pages()[name])
             widths[name] = page.evaluate("document.documentElement.scrollWidth")
-        hidden = page.get_by_role("link", name="Ledger", exact=True).is_visible()
+        hidden = page.get_by_role("link", name="Decide", exact=True).is_visible()
         page.get_by_label("Show menu").check(force=True)
-        menu = page.get_by_role("link", name="Ledger", exact=True).is_visible()
+        menu = page.get_by_role("link", name="Decide", exact=True).is_visible()
         context.close()
 
         assert set(widths.values()) == {360}
@@ -193,31 +218,36 @@ else:
 
     def test_a_link_from_another_site_keeps_the_session(address: str, page: Page) -> None:
         page.goto("about:blank")
-        page.set_content(f'<a href="{address}/console/memory">look</a>')
+        page.set_content(f'<a href="{address}/console/search">look</a>')
         page.get_by_text("look").click()
-        page.get_by_role("heading", name="Memory", exact=True).wait_for()
+        page.get_by_role("heading", name="Search", exact=True).wait_for()
 
     def test_what_happens_elsewhere_appears_by_itself(tmp_path: Path, chrome: Browser) -> None:
-        """On the list of activity as a line, on other pages as a notice; texts from events never become
-        markup.
+        """Without loading the page again; but where somebody is at work, as a notice. Stored text never
+        becomes markup.
         """
         hostile = "<img src=x onerror=planted=1>"
         with sample_server(tmp_path, memory_only=True) as harness, serving(harness) as served:
             page = chrome.new_page()
             sign_in(page, served, harness.operator)
-            page.goto(f"{served}/console/activity")
-            page.get_by_text("New lines appear by themselves.").wait_for()
-            harness.gateway.home.remember("The gate is shut.", subject=f"gate{hostile}")
-            page.locator("#activity li", has_text=f"gate{hostile}").wait_for()
-            found = page.evaluate(FIND_PAYLOAD)
-            page.goto(f"{served}/console/memory")
+            page.goto(f"{served}/console/activity", wait_until="networkidle")
+            page.evaluate("still = 1")
+            harness.gateway.home.remember(f"The gate is shut.{hostile}", subject="gate")
+            page.locator("#live-activity li", has_text=f"The gate is shut.{hostile}").wait_for()
+            found, kept = page.evaluate(FIND_PAYLOAD), page.evaluate("still")
+            page.goto(f"{served}/console/search", wait_until="networkidle")
             harness.gateway.home.remember("The gate is open.", subject="gate")
-            page.get_by_text("1 commit since this page was loaded.").wait_for()
+            page.get_by_text("1 change since this page was loaded.").wait_for()
             page.get_by_role("link", name="Load again").click()
             page.get_by_text("The gate is open.").first.wait_for()
+            page.goto(f"{served}/console/approvals", wait_until="networkidle")
+            page.get_by_role("checkbox").first.check()
+            harness.gateway.home.remember("The gate is wide.", subject="gate")
+            page.get_by_text("1 change since this page was loaded.").wait_for()
+            ticked = page.get_by_role("checkbox").first.is_checked()
             page.close()
 
-        assert found == CLEAN
+        assert (found, kept, ticked) == (CLEAN, 1, True)
 
     def test_pages_work_without_scripts(address: str, chrome: Browser, harness: SampleServer) -> None:
         context = chrome.new_context(java_script_enabled=False)
@@ -235,7 +265,7 @@ else:
         sign_page = page.inner_text("main")
         context.close()
 
-        assert "Snapshot 4: policy/eu-refunds" in activity
+        assert "EU refunds take 14 days." in activity
         assert "EU refunds take 30 days" in found
         assert "Accept as memory: 2 proposals, one signature" in sign_page
 

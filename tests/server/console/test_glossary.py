@@ -15,7 +15,7 @@ from tests.server.console.sample_server import SampleServer
 
 EXPLAINED = {term.word.lower() for terms in SECTIONS.values() for term in terms}
 # Headings that everybody knows.
-EVERYDAY = {"from", "to", "valid until"}
+EVERYDAY = {"from", "to", "valid until", "memories"}
 
 
 def _is_explained(heading: str) -> bool:
@@ -62,7 +62,7 @@ def test_the_page_shows_words_and_the_contracts_words(operator: BrowserClient) -
 
 def test_sizes_have_one_unit_on_all_pages(harness: SampleServer, operator: BrowserClient) -> None:
     """KiB is 1,024 bytes; no page says kB or KB for it."""
-    for name in ("overview", "bench"):
+    for name in ("home", "bench"):
         text = words_of(operator.get(harness.pages()[name]))
 
         assert not re.search(r"\b[kKMG]B\b", text)

@@ -6,7 +6,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from standfast.server.console.memory_pages import line_of
+from standfast.server.console.home_pages import line_of
 from standfast.server.operations.event_operations import events_after, last_entry
 from tests.server.console.browser import serving
 from tests.server.console.conftest import BrowserClient, browser_client, elements_of, words_of
@@ -20,8 +20,9 @@ def test_the_activity_page_lists_the_newest_first_without_scripts(
     text = words_of(answer)
     body = next(attributes for tag, attributes in elements_of(answer) if tag == "body")
 
-    assert text.index("A proposal waits for a decision.") < text.index("Snapshot 4: policy/eu-refunds")
-    assert "Rejected: secret/deploy 2026" in text
+    proposed = text.index("proposed Refunds over 500 euros take two signatures. 2026")
+    assert proposed < text.index("remembered EU refunds take 14 days. 2026")
+    assert "rejected The deploy key is [redacted: AWS access key id] and it works. 2026" in text
     assert "@1." not in text
     assert body["data-events"] == "/console/events"
     assert body["data-namespace"] == harness.namespace
@@ -34,8 +35,8 @@ def test_the_activity_page_lists_the_newest_first_without_scripts(
 def test_agents_are_not_told_of_what_was_rejected(agent: BrowserClient) -> None:
     text = words_of(agent.get("/console/activity"))
 
-    assert "Snapshot 4" in text
-    assert "secret/deploy" not in text
+    assert "EU refunds take 14 days." in text
+    assert "The deploy key is" not in text
 
 
 def test_a_page_starts_its_stream_behind_everything_that_it_shows(tmp_path: Path) -> None:
@@ -44,21 +45,21 @@ def test_a_page_starts_its_stream_behind_everything_that_it_shows(tmp_path: Path
         sample_server(tmp_path, memory_only=True) as server,
         browser_client(server, server.operator) as client,
     ):
-        client.get("/console/memory?in=standfast")
+        client.get("/console/search?in=standfast")
         server.gateway.access_log.flush()
         caller = server.gateway.keyring.authenticate(server.operator)
         after = last_entry(server.gateway, caller)
         shown = words_of(client.get("/console/activity"))
         events, _ = events_after(server.gateway, caller, after)
 
-    assert "A call was refused." in shown
+    assert "A call was refused: search, forbidden." in shown
     assert events == []
 
 
 def test_every_event_has_a_line_and_a_page(harness: SampleServer, operator: BrowserClient) -> None:
     caller = harness.gateway.keyring.authenticate(harness.operator)
     events, _ = events_after(harness.gateway, caller, 0)
-    lines = {line_of(event, "default").to for event in events}
+    lines = {line_of(harness.gateway.home, event).to for event in events}
 
     assert {operator.get(address).status_code for address in sorted(lines)} == {200}
 

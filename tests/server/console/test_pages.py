@@ -25,15 +25,17 @@ from tests.server.harness import make_gateway
 CHANGING = {"write", "correct", "forget", "forget one"}
 WHOLE_STORE = {"runs", "trace", "same", "compare", "entry", "bench", "prompts", "grades", "report"}
 PAGES = [
-    "overview",
+    "home",
+    "home month",
     "activity",
     "search",
     "found",
     "refused",
-    "memory",
-    "recall",
-    "past",
-    "void",
+    "playground",
+    "asked",
+    "asked then",
+    "known",
+    "people",
     "scopes",
     "scope",
     "write",
@@ -43,8 +45,8 @@ PAGES = [
     "record",
     "subject",
     "forgotten",
-    "snapshots",
-    "diff",
+    "changes",
+    "change",
     "approvals",
     "decided",
     "proposal",
@@ -63,24 +65,26 @@ PAGES = [
     "words",
 ]
 SAYS = {
-    "overview": "Growth by snapshot",
-    "memory": "Parcels to Bergen leave at noon.",
+    "home": "13 remembered in 7 days",
+    "home month": "13 remembered in 30 days",
     "search": "Somebody should look at this.",
     "found": "Refunds over 500 euros take two signatures.",
-    "recall": "match",
-    "activity": "Snapshot 4: policy/eu-refunds",
+    "asked": "It shares words with the question",
+    "asked then": "EU refunds take 14 days.",
+    "known": "3 memories as of",
+    "activity": "remembered EU refunds take 30 days, and nobody need ask.",
     "refused": "The deploy key is [redacted: AWS access key id] and it works.",
-    "scopes": "user/ada",
-    "scope": "monday",
+    "people": "user/ada",
+    "scopes": "shared by all",
+    "scope": "replaced Ada pays by card.",
     "write": "Add a fact",
     "correct": "Ada pays by bank transfer.",
     "forget": "Rehearsal: what would be erased",
     "forget one": "Forget payload",
-    "past": "as of snapshot 5",
-    "void": "secret/deploy",
     "record": "EU refunds take 14 30 days , and nobody need ask .",
     "forgotten": "No longer in memory",
-    "snapshots": "Nearby snapshots",
+    "changes": "new policy/eu-refunds · from doc:handbook",
+    "change": "EU refunds take 14 30 days",
     "approvals": "Refunds over 500 euros take two signatures.",
     "decided": "No proposal has been decided yet",
     "proposal": "Approve as law",
@@ -174,14 +178,14 @@ def test_an_agent_can_not_see_another_namespace(agent: BrowserClient) -> None:
         for address in ROUTES
         if address.path not in ("ledger", "entry", "receipt", "keys")
     }
-    own_frame = agent.get("/console/memory?in=elsewhere")
+    own_frame = agent.get("/console/search?in=elsewhere")
 
     assert set(found.values()) == {403}
     assert "elsewhere" not in [dict(element[1]).get("value") for element in elements_of(own_frame)]
 
 
 def test_the_system_namespace_is_refused(operator: BrowserClient) -> None:
-    assert operator.get("/console/memory?in=standfast").status_code == 403
+    assert operator.get("/console/search?in=standfast").status_code == 403
 
 
 def test_the_menu_lists_only_permitted_pages(agent: BrowserClient) -> None:
@@ -189,7 +193,7 @@ def test_the_menu_lists_only_permitted_pages(agent: BrowserClient) -> None:
         attributes.get("href", "") for tag, attributes in elements_of(agent.get("/console/")) if tag == "a"
     ]
 
-    assert any("/console/memory" in str(one) for one in links)
+    assert any("/console/playground" in str(one) for one in links)
     assert not [
         one
         for one in links
@@ -204,13 +208,18 @@ def test_the_menu_lists_only_permitted_pages(agent: BrowserClient) -> None:
         ("/console/static/none.css", 404),
         ("/console/record?id=none", 404),
         ("/console/record", 422),
-        ("/console/memory?at=999", 404),
-        ("/console/memory?at=many", 422),
-        ("/console/memory?cursor=none", 422),
-        ("/console/memory?band=NONE", 422),
-        ("/console/snapshots?at=-1", 404),
-        ("/console/diff?old=9&new=3", 422),
-        ("/console/diff?old=0&new=999", 404),
+        ("/console/changes?at=999", 404),
+        ("/console/changes?at=many", 422),
+        ("/console/changes?at=-1", 404),
+        ("/console/changes?since=yesterday", 422),
+        ("/console/search?cursor=none", 400),
+        ("/console/search?band=NONE", 422),
+        ("/console/known?day=2026-13-01", 422),
+        ("/console/known?day=2026-01-01&zone=9999", 422),
+        ("/console/playground?q=x&tokens=0", 422),
+        ("/console/playground?q=x&controller=none", 422),
+        ("/console/playground?q=x&scopes=a//b", 422),
+        ("/console/?period=year", 422),
         ("/console/proposal?id=none", 404),
         ("/console/trace?run=none", 404),
         ("/console/trace?run=run-z", 422),
@@ -220,7 +229,7 @@ def test_the_menu_lists_only_permitted_pages(agent: BrowserClient) -> None:
         ("/console/entry?seq=99999", 404),
         ("/console/report?file=..%2F..%2Fetc%2Fpasswd", 422),
         ("/console/report?file=optimization-torn.json", 422),
-        ("/console/memory?in=" + "x" * 300, 422),
+        ("/console/search?in=" + "x" * 300, 422),
     ],
 )
 def test_an_error_is_an_html_page(operator: BrowserClient, address: str, status: int) -> None:
@@ -240,8 +249,14 @@ def test_an_error_is_an_html_page(operator: BrowserClient, address: str, status:
                 "q",
                 "band",
                 "cursor",
-                "old",
-                "new",
+                "day",
+                "since",
+                "until",
+                "zone",
+                "scopes",
+                "tokens",
+                "controller",
+                "period",
                 "run",
                 "left",
                 "right",
@@ -281,13 +296,15 @@ def test_an_empty_store_has_a_hint_on_every_page(tmp_path: Path) -> None:
         texts = {
             address.path: words_of(client.get(f"/console/{address.path}"))
             for address in ROUTES
-            if address.in_menu
+            if address.group
         }
     gateway.close()
 
     assert "This namespace is empty" in texts[""]
-    assert "No records" in texts["memory"]
-    assert "No difference" in texts["diff"]
+    assert "Ask something" in texts["playground"]
+    assert "Nobody is known here" in texts["scopes"]
+    assert "No change" in texts["changes"]
+    assert "Nothing was known" in texts["known"]
     assert "No proposal is waiting" in texts["approvals"]
     assert "Traces are not stored" in texts["runs"]
     assert "No results" in texts["bench"]
@@ -357,21 +374,13 @@ def test_static_files_have_their_type_and_may_be_cached(operator: BrowserClient)
 
 
 def test_verdicts_and_bands_are_plain_words(operator: BrowserClient, harness: SampleServer) -> None:
-    overview = words_of(operator.get(harness.pages()["overview"]))
-    rejected = words_of(operator.get(harness.pages()["void"]))
+    home = words_of(operator.get(harness.pages()["home"]))
+    rejected = words_of(operator.get(harness.pages()["refused"]))
 
-    for word in (
-        "law",
-        "long-term memory",
-        "working memory",
-        "observations",
-        "rejected",
-        "accepted",
-        "on hold",
-    ):
-        assert word in overview
+    for word in ("law", "long-term memory", "working memory", "observations", "rejected"):
+        assert word in home
     for word in ("SEAL", "VOID", "888_HOLD", "VAULT", "LEDGER", "ACTIVE"):
-        assert word not in overview
+        assert word not in home
         assert word not in rejected
 
 
@@ -384,11 +393,36 @@ def test_rejected_content_has_its_reason_and_filters(operator: BrowserClient, ha
     assert "Nothing was rejected" in filtered
 
 
-def test_a_search_explains_scores_and_trust(operator: BrowserClient, harness: SampleServer) -> None:
-    text = words_of(operator.get(harness.pages()["recall"]))
+def test_the_playground_shows_the_text_of_recall_and_why(
+    operator: BrowserClient, harness: SampleServer
+) -> None:
+    """The same bytes that an agent gets, and a reason for each memory that is in it or is not."""
+    asked = operator.get(harness.pages()["asked"])
+    recalled = harness.gateway.home.recall("When do refunds come?", scopes=["shared", "user/ada"])
+    words = words_of(asked)
 
-    assert "score 1.000 · matches refund " in text
-    assert "trust at most 0.85" in text
+    assert " ".join(recalled.text.split()) in words
+    assert "1. It shares words with the question, and it means something similar (refund)" in words
+    assert "score 1.000 · trust at most 0.85" in words
+    assert "1 waits for a decision" in words
+
+
+def test_the_playground_says_what_did_not_fit(operator: BrowserClient) -> None:
+    words = words_of(operator.get("/console/playground?q=gates&tokens=30"))
+
+    assert "did not fit the token budget" in words
+
+
+def test_memory_of_a_day_is_what_was_known_then(operator: BrowserClient, harness: SampleServer) -> None:
+    """In the reader's own time: the same minute two hours further east is two hours earlier."""
+    then = words_of(operator.get(harness.pages()["known"]))
+    east = words_of(operator.get("/console/known?day=2026-01-01T04:30&zone=120"))
+    asked = words_of(operator.get(harness.pages()["asked then"]))
+
+    assert "EU refunds take 14 days." in then
+    assert "30 days" not in then
+    assert "1 memory as of" in east
+    assert "EU refunds take 14 days." in asked
 
 
 def test_a_refused_call_is_summarised_in_the_ledger(tmp_path: Path) -> None:
@@ -396,11 +430,11 @@ def test_a_refused_call_is_summarised_in_the_ledger(tmp_path: Path) -> None:
         sample_server(tmp_path, memory_only=True) as server,
         browser_client(server, server.operator) as client,
     ):
-        client.get("/console/memory?in=standfast")
+        client.get("/console/search?in=standfast")
         server.gateway.access_log.flush()
         entries = words_of(client.get("/console/ledger"))
 
-    assert "console, memory: forbidden" in entries
+    assert "console, search: forbidden" in entries
 
 
 def test_every_page_about_memory_opens_on_postgresql(tmp_path: Path, postgres_store_url: str) -> None:

@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 
 from standfast.memory import Memory
 from standfast.records.vocabulary import Band
-from standfast.server.console.charts import HEIGHT, WIDTH, StatsCache, line_chart, nice, shares
+from standfast.server.console.charts import HEIGHT, WIDTH, line_chart, nice
+from standfast.server.console.namespace_stats import StatsCache, What
 from standfast.server.console.rendering import bytes_text, link, render, timestamp_text, visible, word_pieces
 
 TEMPLATES = Path(__file__).parents[3] / "src" / "standfast" / "server" / "console" / "templates"
@@ -48,15 +49,6 @@ def test_an_axis_ends_at_a_near_round_number(value: float) -> None:
     assert value * (1 - 1e-9) <= nice(value) <= value * 2.000001
 
 
-@given(st.lists(st.integers(0, 10_000), max_size=8))
-@few
-def test_shares_fill_the_bar(values: list[int]) -> None:
-    drawn = shares([(str(number), value) for number, value in enumerate(values)])
-
-    assert not drawn or abs(sum(one.width for one in drawn) - 1000) < 0.1
-    assert [one.value for one in drawn] == [value for value in values if value]
-
-
 def test_sizes_and_timestamps_are_readable() -> None:
     assert [bytes_text(size) for size in (0, 1_023, 1_024, 5 << 20, 3 << 30)] == [
         "0 B",
@@ -79,7 +71,7 @@ def test_invisible_characters_are_spelled_out(text: str) -> None:
 
 
 def test_an_address_contains_the_given_fields_escaped() -> None:
-    assert link("memory", "a b&c", q="<x>", at=None) == "/console/memory?in=a+b%26c&q=%3Cx%3E"
+    assert link("search", "a b&c", q="<x>", at=None) == "/console/search?in=a+b%26c&q=%3Cx%3E"
 
 
 def test_no_template_turns_escaping_off() -> None:
@@ -93,7 +85,7 @@ def test_no_template_turns_escaping_off() -> None:
 @given(st.text(alphabet="<>&\"'{}%$`/ a", max_size=30))
 @few
 def test_the_text_of_an_error_is_escaped(text: str) -> None:
-    layout = {"caller": None, "title": None, "current": None, "version": "1", "namespace": None}
+    layout = {"caller": None, "title": None, "current": None, "group": None, "version": "1", "namespace": None}
     problem = {"title": text, "status": 400, "detail": text, "code": "x"}
     page = render("error.html", {**layout, "problem": problem})
     plain = render("error.html", {**layout, "problem": {**problem, "title": "", "detail": ""}})
@@ -124,10 +116,10 @@ def test_incremental_statistics_equal_a_full_count(changes: list[tuple[str, str,
             stats.of(memory)
         counted, anew = stats.of(memory), StatsCache().of(memory)
 
-        assert counted.verdicts == anew.verdicts
         assert [(one.records, one.size_bytes) for one in counted.bands.values()] == [
             (one.records, one.size_bytes) for one in anew.bands.values()
         ]
-        assert counted.growth == anew.growth
-        assert counted.growth[0].records == 0
-        assert counted.records == sum(1 for band in Band for _ in memory.records(band=band))
+        assert counted.memories == anew.memories == sum(1 for _ in memory.records(band=Band.LEDGER))
+        assert sum(one.what is What.STORED for one in counted.recent) == sum(
+            what == "write" for _, what, _ in changes
+        )

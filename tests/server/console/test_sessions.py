@@ -226,23 +226,23 @@ def test_a_link_from_another_site_reloads_once_to_send_the_strict_cookie(harness
     with browser_client(harness, harness.operator) as client:
         cookies = dict(client.client.cookies)
         client.client.cookies.clear()
-        answer = client.get("/console/memory", headers={"sec-fetch-site": "cross-site"})
+        answer = client.get("/console/search", headers={"sec-fetch-site": "cross-site"})
         client.client.cookies.update(cookies)
 
         assert answer.status_code == 200
         assert 'http-equiv="refresh"' in answer.text
         assert "set-cookie" not in answer.headers
-        assert client.get("/console/memory").status_code == 200
+        assert client.get("/console/search").status_code == 200
 
 
 def test_a_request_without_a_session_goes_to_the_login_page_and_back(harness: SampleServer) -> None:
     with browser_client(harness) as client:
-        led = client.get("/console/memory?q=refunds").headers["location"]
+        led = client.get("/console/search?q=refunds").headers["location"]
         page = client.get(led)
-        back = client.post("/console/login", key=harness.operator, to="/console/memory?q=refunds")
+        back = client.post("/console/login", key=harness.operator, to="/console/search?q=refunds")
 
-    assert 'value="/console/memory?q=refunds"' in page.text
-    assert back.headers["location"] == "/console/memory?q=refunds"
+    assert 'value="/console/search?q=refunds"' in page.text
+    assert back.headers["location"] == "/console/search?q=refunds"
 
 
 def test_too_many_wrong_keys_are_rate_limited(own_server: SampleServer) -> None:

@@ -92,7 +92,11 @@ SECTIONS: Final = {
         Term("judged", "When the checks were made."),
     ),
     "Memory": (
-        Term("record", "One remembered text with its subject, source, tags and evidence."),
+        Term("memory", "One remembered text that holds: law, or accepted. It counts once."),
+        Term("remembered", "Accepted by the judge and stored."),
+        Term("record", "One stored text with its subject, source, tags and evidence."),
+        Term("user", "Somebody whose memory is in a scope of their own, such as user/ada."),
+        Term("id", "The name of a record that has no subject; with one, the subject is its id."),
         Term("fact", "A record that is no message of a conversation."),
         Term("subject", "What a record is about. It has one current text in its scope, and a history."),
         Term("supersede", "A later text of a subject supersedes the one before, which stays in the history."),
@@ -114,7 +118,7 @@ SECTIONS: Final = {
         Term("metadata", "The caller's own fields of a record."),
         Term("reference", "What a record points to."),
         Term("valid", "From when and until when a fact holds."),
-        Term("time", "When something was said or done, in UTC."),
+        Term("time", "When something was said or done: in your own time, with UTC as a tooltip."),
         Term(
             "kind",
             "What sort of thing it is: a record, fact, message or proposal; a user or another scope; an"

@@ -183,7 +183,7 @@ def record(request: PageRequest) -> Page:
     context = {
         "subject": subject,
         "scope": scope,
-        "current_records": [one for one in found if memory_operations.may_read(request.caller, one.key)],
+        "current_records": _current([one for one in found if memory_operations.may_read(request.caller, one.key)]),
         "steps": steps[::-1],
         "next": history.next,
         "done": request.query.get("done"),
@@ -191,6 +191,14 @@ def record(request: PageRequest) -> Page:
         "may_forget": request.may(Permission.FORGET),
     }
     return Page(template="record.html", context=context)
+
+
+def _current(found: Sequence[Record]) -> list[tuple[Record, list[str]]]:
+    """Each text of a record once, with the bands that hold it."""
+    texts = dict[str, tuple[Record, list[str]]]()
+    for one in found:
+        texts.setdefault(one.text, (one, []))[1].append(str(one.band))
+    return list(texts.values())
 
 
 def _annotate(request: PageRequest, memory: Memory, step: TimelineStep, names: dict[str, str]) -> None:

@@ -33,7 +33,8 @@ from standfast.records.scopes import name_in, prefix_in, scope_in
 from standfast.records.vocabulary import Band, Evidence, Value, Verdict
 from standfast.server.access.permissions import Caller, Permission, is_allowed
 from standfast.server.access.scope_limits import own_scope
-from standfast.server.console.charts import UNJUDGED, StatsCache, line_chart
+from standfast.server.console.charts import line_chart
+from standfast.server.console.namespace_stats import StatsCache
 from standfast.server.operations.gateway import Gateway
 from standfast.server.operations.telemetry import VERSION
 from standfast.settings import Settings
@@ -102,10 +103,10 @@ def html(template: str, context: Mapping[str, Any], status: int = 200) -> Respon
         "caller": None,
         "title": None,
         "current": None,
+        "group": None,
         "version": VERSION,
         "namespace": None,
         "events_from": None,
-        "live": "notice",
     }
     return Response(render(template, {**layout, **context}), status, media_type="text/html", headers=HEADERS)
 
@@ -147,11 +148,12 @@ def _environment() -> Environment:
         "visible": visible,
         "short_id": short_id,
         "short_name": short_name,
+        "subject_name": subject_name,
         "json_text": json_text,
         "json_line": json_line,
         "source_text": source_text,
         "floors_passed": floors_passed,
-        "verdict_label": verdict_label,
+        "verdict_label": lambda name: Verdict(name).label,
         "operation_label": lambda name: OPERATION_LABELS.get(name, name.replace("_", " ")),
         "operation_reason": lambda name: OPERATION_REASONS.get(name, "It needs a person's decision."),
         "floor_label": lambda name: FLOOR_LABELS.get(name, name),
@@ -182,11 +184,6 @@ def bytes_text(count: float) -> str:
     return f"{count:.0f} B"
 
 
-def verdict_label(name: str) -> str:
-    """The plain word for a verdict; a record that was not judged has none."""
-    return Verdict(name).label if name != UNJUDGED else "not judged"
-
-
 def timestamp_text(text: str | None) -> str:
     """A UTC timestamp without fractions of seconds; other text stays as it is."""
     if text and re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z", text):
@@ -207,6 +204,11 @@ def short_id(text: str) -> str:
 def short_name(name: str) -> str:
     """The name of a record: a subject as it is, an id that was made for it shortened."""
     return short_id(name) if _MADE_ID.fullmatch(name) else name
+
+
+def subject_name(name: str) -> str:
+    """What a link to a record says: its subject, or "details" if it has only an id that was made for it."""
+    return "details" if _MADE_ID.fullmatch(name) else name
 
 
 def json_text(value: object) -> str:

@@ -20,14 +20,16 @@ from standfast.server.console import (
     approval_pages,
     audit_pages,
     glossary,
-    memory_pages,
+    home_pages,
+    playground_page,
     record_pages,
     scope_pages,
     search,
+    time_pages,
     trace_pages,
 )
-from standfast.server.console.charts import StatsCache
 from standfast.server.console.login import ConsoleSession, Login
+from standfast.server.console.namespace_stats import StatsCache
 from standfast.server.console.rendering import (
     HEADERS,
     ROOT,
@@ -50,6 +52,8 @@ from standfast.settings import Settings
 
 log: Final = logging.getLogger("standfast.server.http")
 _MAX_FORM_FIELDS: Final = 20
+GROUPS: Final = ("Home", "Playground", "People", "Decide", "Investigate")
+"""The menu. Each leads to the first page of its group; the others are listed below it while one is open."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,15 +61,15 @@ class PageRoute:
     """A page: its path, title and handlers, and where it stands in the menu.
 
     ``whole_store`` marks pages that belong to no namespace; callers with a key for one namespace do not see
-    them. ``for_people`` marks those that agents do not see. ``under`` is the menu item of a page that is not
-    in the menu itself.
+    them. ``for_people`` marks those that agents do not see. ``group`` is the group of the menu that lists it;
+    a page that no group lists names the one that it is ``under``.
     """
 
     path: str
     title: str
     get: PageHandler
     post: PageHandler | None = None
-    in_menu: bool = False
+    group: str = ""
     whole_store: bool = False
     for_people: bool = False
     under: str = ""
@@ -73,7 +77,7 @@ class PageRoute:
     def is_shown_to(self, request: PageRequest) -> bool:
         """Whether the menu lists the page for a caller. The page itself checks permissions."""
         return (
-            self.in_menu
+            bool(self.group)
             and (not self.whole_store or request.sees_whole_store)
             and (not self.for_people or request.caller.role is not KeyRole.AGENT)
         )
@@ -95,42 +99,44 @@ def _extension_route(page: ConsolePage) -> PageRoute:
         page.title,
         get,
         post if page.form_at else None,
-        in_menu=not page.under,
+        group="" if page.under else page.group,
         whole_store=True,
         under=page.under,
     )
 
 
 PAGES: Final = (
-    PageRoute("", "Overview", memory_pages.overview, in_menu=True),
-    PageRoute("activity", "Activity", memory_pages.activity, in_menu=True),
-    PageRoute("search", "Search", search.search, in_menu=True),
-    PageRoute("scopes", "Users and scopes", scope_pages.scopes, in_menu=True),
+    PageRoute("", "Home", home_pages.home, group="Home"),
+    PageRoute("activity", "Activity", home_pages.activity, group="Home"),
+    PageRoute("keys", "Keys", audit_pages.keys, audit_pages.change, group="Home", for_people=True),
+    PageRoute("words", "Words", glossary.words, group="Home"),
+    PageRoute("playground", "Playground", playground_page.playground, group="Playground"),
+    PageRoute("scopes", "People", scope_pages.scopes, group="People"),
+    PageRoute("search", "Search", search.search, group="People"),
     PageRoute("scope", "Scope", scope_pages.scope, under="scopes"),
     PageRoute("export", "Export", scope_pages.export, under="scopes"),
-    PageRoute("write", "Write", scope_pages.write, scope_pages.remember, under="memory"),
-    PageRoute("forget", "Forget", scope_pages.rehearse, scope_pages.forget, under="memory"),
-    PageRoute("memory", "Memory", memory_pages.memory, in_menu=True),
-    PageRoute("record", "Record", record_pages.record, under="memory"),
-    PageRoute("snapshots", "Time travel", memory_pages.snapshots, in_menu=True),
-    PageRoute("diff", "Differences", memory_pages.diff, in_menu=True),
-    PageRoute("approvals", "Approvals", approval_pages.approvals, in_menu=True),
+    PageRoute("write", "Write", scope_pages.write, scope_pages.remember, under="scopes"),
+    PageRoute("forget", "Forget", scope_pages.rehearse, scope_pages.forget, under="scopes"),
+    PageRoute("record", "Record", record_pages.record, under="scopes"),
+    PageRoute("approvals", "Waiting", approval_pages.approvals, group="Decide"),
     PageRoute("proposal", "Proposal", approval_pages.proposal, approval_pages.decide, under="approvals"),
     PageRoute(
         "sign", "Sign together", approval_pages.sign, approval_pages.decide_together, under="approvals"
     ),
-    PageRoute("refused", "Rejected", search.refused, in_menu=True, for_people=True),
-    PageRoute("runs", "Runs", trace_pages.runs, in_menu=True, whole_store=True),
+    PageRoute("refused", "Rejected", search.refused, group="Decide", for_people=True),
+    PageRoute("changes", "What changed", time_pages.changes, group="Investigate"),
+    PageRoute("known", "What it knew on …", time_pages.known, group="Investigate"),
+    PageRoute("runs", "Runs", trace_pages.runs, group="Investigate", whole_store=True),
     PageRoute("trace", "Trace", trace_pages.trace, whole_store=True, under="runs"),
     PageRoute("compare", "Compare runs", trace_pages.compare, whole_store=True, under="runs"),
-    PageRoute("ledger", "Ledger", audit_pages.ledger, audit_pages.verify, in_menu=True),
+    PageRoute("ledger", "Ledger", audit_pages.ledger, audit_pages.verify, group="Investigate"),
     PageRoute("entry", "Ledger entry", audit_pages.entry, under="ledger"),
     PageRoute("receipt", "Receipt", audit_pages.receipt_file, under="ledger"),
-    PageRoute("keys", "Keys", audit_pages.keys, audit_pages.change, in_menu=True, for_people=True),
     *(_extension_route(page) for one in extensions() for page in one.pages),
-    PageRoute("words", "Words", glossary.words, in_menu=True),
 )
-assert all(page.in_menu != bool(page.under) for page in PAGES)
+_GROUP_OF: Final = {page.path: page.group for page in PAGES if page.group}
+assert all(bool(page.group) != bool(page.under) for page in PAGES)
+assert all((page.group or _GROUP_OF[page.under]) in GROUPS for page in PAGES)
 
 
 class Console:
@@ -209,7 +215,7 @@ class Console:
             handler = route.post if request.method == "POST" and route.post else route.get
             return self._response(handler(page_request), route, session, page_request)
         except StandfastError as error:
-            return self._error_page(error, request, route.path or "overview", session, page_request)
+            return self._error_page(error, request, route.path or "home", session, page_request)
 
     def _page_request(self, request: Request, form: Mapping[str, str], caller: Caller) -> PageRequest:
         query = _normal(request.query_params.multi_items())
@@ -237,7 +243,8 @@ class Console:
             return Response(page.context["text"], media_type="application/octet-stream", headers=headers)
         layout = self._layout(session, page_request)
         current = route.under or route.path
-        context = {**layout, "title": route.title, "current": current, **page.context}
+        here = {"title": route.title, "current": current, "group": _GROUP_OF[current]}
+        context = {**layout, **here, **page.context}
         return html(page.template, context, page.status)
 
     def _layout(self, session: ConsoleSession, page_request: PageRequest) -> dict[str, Any]:
@@ -246,7 +253,10 @@ class Console:
             "caller": page_request.caller,
             "namespace": page_request.namespace,
             "namespaces": page_request.namespaces(),
-            "menu": [page for page in PAGES if page.is_shown_to(page_request)],
+            "menu": [
+                (group, [one for one in PAGES if one.group == group and one.is_shown_to(page_request)])
+                for group in GROUPS
+            ],
             "form_token": session.form_token,
             "events_from": last_entry(self._gateway, page_request.caller),
         }
@@ -273,7 +283,7 @@ class Console:
             log.error("console: %s [%s]", error, error.code)
         layout: dict[str, Any] = {}
         if session is not None and page_request is not None:
-            layout = {**self._layout(session, page_request), "title": "Refused", "current": None}
+            layout = {**self._layout(session, page_request), "title": "Refused", "current": None, "group": None}
             if not page_request.caller.covers(page_request.namespace):
                 layout["namespace"] = None
         response = html("error.html", {**layout, "problem": problem_of(error)}, status)

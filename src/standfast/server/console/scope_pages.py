@@ -2,22 +2,24 @@
 correct and forget.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any, Final
 
 from standfast.clock import fresh_secret
 from standfast.errors import InvalidValue, NotFound, StandfastError
-from standfast.limits import CONSOLE_PAGE_ITEMS, MAX_CONSOLE_COUNTED, MAX_NAME_CHARS
+from standfast.limits import CONSOLE_PAGE_ITEMS, MAX_CONSOLE_COUNTED, MAX_NAME_CHARS, MAX_RECALL_TOKENS
 from standfast.memory import Memory
 from standfast.records.canon import canonical_bytes
 from standfast.records.requests import ForgetRequest, RememberRequest
 from standfast.records.scopes import SHARED, checked_scope, is_within, outer_scopes, prefix_of, scope_in
 from standfast.records.vocabulary import Band, Record, Value
 from standfast.server.access.permissions import KeyRole, Permission
+from standfast.server.console.namespace_stats import HELD_BANDS, UNDECIDED, USER_SCOPE
+from standfast.server.console.record_pages import timeline_of
 from standfast.server.console.rendering import Page, PageRequest, link, listed
-from standfast.server.console.search import USER_SCOPE, Search, SearchKind, SearchQuery, SearchResults
+from standfast.server.console.search import Search, SearchHit, SearchKind, SearchQuery, SearchResults
 from standfast.server.edge.problems import status_of
 from standfast.server.operations import memory_operations
 from standfast.server.operations.schemas import ForgetResponse
@@ -26,6 +28,7 @@ from standfast.store.stored_records import record_of
 # Sorts behind every name in a scope, so that a scan continues with the next scope.
 _LAST: Final = "\U0010ffff"
 _COUNTED_BAND: Final = Band.LEDGER
+_MOST_REPLACED: Final = 3
 _CHUNK_BYTES: Final = 64 << 10
 WORKFLOW: Final = "console"
 REASON: Final = "reason"
@@ -48,10 +51,19 @@ class ScopeLine:
 
 
 class ScopesPageQuery(Value, frozen=True, kw_only=True):
-    """The query of the list: only scopes that begin with ``start``, behind ``after``."""
+    """The query of the list: only scopes that begin with ``start``, behind ``after``; users, unless ``all``.
+
+    A name without a slash is looked for among the users.
+    """
 
     start: str = ""
     after: str = ""
+    all: str = ""
+
+    @property
+    def prefix(self) -> str:
+        """What the scopes begin with."""
+        return self.start if self.all or "/" in self.start else f"{USER_SCOPE}/{self.start}"
 
 
 class ScopePageQuery(Value, frozen=True, kw_only=True):
@@ -67,9 +79,8 @@ def scopes(request: PageRequest) -> Page:
     query = request.parse_query(ScopesPageQuery)
     bands = memory_operations.readable_bands(request.caller)
     own = outer_scopes(request.caller.scopes) or ("",)
-    starts = {
-        max(one, query.start) for one in own if one.startswith(query.start) or query.start.startswith(one)
-    }
+    prefix = query.prefix
+    starts = {max(one, prefix) for one in own if one.startswith(prefix) or prefix.startswith(one)}
     found = (
         name
         for start in sorted(starts)
@@ -80,7 +91,7 @@ def scopes(request: PageRequest) -> Page:
     shown = names[:CONSOLE_PAGE_ITEMS]
     context = {
         "lines": [_line(memory, name) for name in shown],
-        "start": query.start,
+        "query": query,
         "next": shown[-1] if len(names) > len(shown) else None,
         "most": MAX_CONSOLE_COUNTED,
     }
@@ -109,23 +120,48 @@ def _line(memory: Memory, scope: str) -> ScopeLine:
     return ScopeLine(scope, min(count, MAX_CONSOLE_COUNTED), count <= MAX_CONSOLE_COUNTED)
 
 
+@dataclass(frozen=True, slots=True)
+class CurrentFact:
+    """A fact that holds, and the texts that it replaced, each with when that was; the last one first."""
+
+    hit: SearchHit
+    replaced: tuple[tuple[str, str], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class FactGroup:
+    """The facts about one thing: those whose subjects begin with the same word."""
+
+    name: str
+    facts: tuple[CurrentFact, ...]
+
+
 def scope(request: PageRequest) -> Page:
-    """Everything of one scope and of those below it."""
+    """What is known of a user, or in another scope and those below it: what holds, what it replaced, what
+    waits, what was said.
+    """
     memory = request.memory(Permission.LIST_RECORDS)
     name = request.own_scope(Permission.LIST_RECORDS, request.parse_query(ScopePageQuery).scope)
     memory.require_readable("list records")
     view = memory.at(memory.store.head())
-    facts = _found(request, SearchQuery(scope=name, kind=SearchKind.FACTS))
-    messages = _found(request, SearchQuery(scope=name, kind=SearchKind.MESSAGES))
+    readable = memory_operations.readable_bands(request.caller)
+    facts = _found(request, SearchQuery(scope=name, kind=SearchKind.FACTS), HELD_BANDS)
+    held = [hit for hit in facts.hits if hit.row.verdict not in UNDECIDED]
+    later = _said_later(memory, name) if facts.next_cursor is None else {}
     sessions = list(islice(view.sessions(scope=name), CONSOLE_PAGE_ITEMS + 1))
+    rejected = SearchQuery(scope=name, band=Band.VOID, kind=SearchKind.RECORDS)
     context = {
         "scope": name,
-        "facts": facts,
-        "messages": messages.found,
-        "waiting": _found(request, SearchQuery(scope=name, band=Band.PHOENIX, kind=SearchKind.PROPOSALS)),
+        "is_user": name.startswith(f"{USER_SCOPE}/"),
+        "groups": _grouped(memory, [hit for hit in held if hit.row.memory_id not in later]),
+        "outdated": [hit for hit in held if hit.row.memory_id in later],
+        "facts": facts.found - len(facts.hits) + len(held) - len(later),
+        "has_more": facts.next_begin is not None or facts.next_cursor is not None,
+        "messages": _found(request, SearchQuery(scope=name, kind=SearchKind.MESSAGES), HELD_BANDS).found,
+        "waiting": _found(request, SearchQuery(scope=name, band=Band.PHOENIX, kind=SearchKind.PROPOSALS), ()),
+        "rejected": _found(request, rejected, (Band.VOID,)).found if Band.VOID in readable else None,
         "sessions": sessions[:CONSOLE_PAGE_ITEMS],
         "more_sessions": len(sessions) > CONSOLE_PAGE_ITEMS,
-        "counts": {Band(band): count for band, count in facts.facets["band"]},
         "inner": [one for one, _ in facts.facets["scope"] if one != name],
         "may_forget": request.may(Permission.FORGET),
         "may_remember": request.may(Permission.REMEMBER),
@@ -133,14 +169,42 @@ def scope(request: PageRequest) -> Page:
     return Page(template="scope.html", context=context)
 
 
-def _found(request: PageRequest, query: SearchQuery) -> SearchResults:
+def _found(request: PageRequest, query: SearchQuery, bands: Sequence[Band]) -> SearchResults:
     return Search(
         query,
         namespaces=[request.namespace],
         open_memory=lambda _: request.memory(Permission.LIST_RECORDS),
-        bands=memory_operations.readable_bands(request.caller),
+        bands=bands,
         scopes=[query.scope],
     ).run()
+
+
+def _said_later(memory: Memory, scope: str) -> set[str]:
+    """The ids of memories that something said later contradicts, as the profile of a scope finds them."""
+    left_out = memory.profile(scope, tokens=MAX_RECALL_TOKENS).left_out
+    return {one.memory_id for one in left_out if one.reason.startswith("said later")}
+
+
+def _grouped(memory: Memory, hits: Sequence[SearchHit]) -> list[FactGroup]:
+    """The facts by the first word of their subjects; those without a subject last."""
+    groups: dict[str, list[CurrentFact]] = {}
+    for hit in hits:
+        groups.setdefault((hit.row.subject or "").partition("/")[0], []).append(
+            CurrentFact(hit, _replaced_by(memory, hit))
+        )
+    ordered = sorted(groups, key=lambda name: (name == "", name))
+    return [FactGroup(name, tuple(groups[name])) for name in ordered]
+
+
+def _replaced_by(memory: Memory, hit: SearchHit) -> tuple[tuple[str, str], ...]:
+    """The texts that a fact replaced: those of its subject, and those that it names."""
+    found = dict[str, str]()
+    for name in (hit.name, *hit.row.supersedes) if hit.row.subject or hit.row.supersedes else ():
+        steps = timeline_of(memory.history(name, scope=hit.scope), name)
+        for step in reversed(steps):
+            if step.record and step.superseded_by and step.record.text != hit.row.text:
+                found.setdefault(step.record.text, step.committed_at)
+    return tuple(found.items())[:_MOST_REPLACED]
 
 
 def export(request: PageRequest) -> Page:

@@ -32,8 +32,6 @@ from standfast.server.operations.memory_operations import readable_bands
 from standfast.server.operations.schemas import decode_name, encode_cursor, wrong_cursor
 from standfast.store.protocol import Version
 
-USER_SCOPE: Final = "user"
-"""Where a user's memory is: ``user/ada``."""
 _WORDS: Final = re.compile(r'"([^"]+)"|(\S+)')
 _PROPOSALS: Final = prefix_of(Band.PHOENIX)
 
@@ -106,6 +104,7 @@ class SearchedFields(RecordFacts, frozen=True, kw_only=True, gc=False):
     memory_id: str
     text: str
     position: int | None = None
+    supersedes: tuple[str, ...] = ()
 
 
 @dataclass(slots=True)
@@ -373,11 +372,10 @@ class RefusedPageQuery(Value, frozen=True, kw_only=True):
 
 @dataclass(frozen=True, slots=True)
 class RefusedLine:
-    """A rejected text with the judge's reasons, and the snapshot that logged it."""
+    """A rejected text with the judge's reasons."""
 
     hit: SearchHit
     reasons: tuple[JudgeReason, ...]
-    snapshot: int
 
 
 def refused(request: PageRequest) -> Page:
@@ -419,4 +417,4 @@ def _refused_line(memory: Memory, hit: SearchHit, notes: dict[int, CommitNotes])
     snapshot = row.memory_snapshot_id
     if snapshot not in notes:
         notes[snapshot] = notes_of(memory.store, snapshot)
-    return RefusedLine(hit, notes[snapshot].reasons_of(hit.key), snapshot)
+    return RefusedLine(hit, notes[snapshot].reasons_of(hit.key))

@@ -57,7 +57,7 @@ class ApiContext:
         self.health_threads = WorkerThreads(MAX_WAITING_HEALTH_CALLS)
         self.key_threads = WorkerThreads()
         self._refusal_threads = WorkerThreads(MAX_CONNECTIONS)
-        self.metrics = ServerMetrics(gateway.metrics)
+        self.metrics = ServerMetrics(gateway.metrics, gateway.call_history)
         self.tracer = tracer or CallTracer()
         self.open_streams = 0
         """Streams of events that are open now. Only the event loop's thread counts them."""

@@ -26,6 +26,7 @@ from standfast.clock import Clock, IdSource
 from standfast.limits import BODY_SECONDS, MAX_BODIES_BYTES, MAX_BODY_BYTES, MAX_HEADER_BYTES, SEND_SECONDS
 from standfast.server.edge.problems import INTERNAL_ERROR, plain_problem
 from standfast.server.logs import REQUEST_LOG
+from standfast.server.operations.call_history import CallHistory
 from standfast.server.operations.telemetry import Histogram, NamespaceMetrics
 
 log: Final = logging.getLogger("standfast.server")
@@ -61,9 +62,12 @@ class ServerMetrics:
     Labels come from closed sets, so callers cannot make them grow.
     """
 
-    def __init__(self, by_namespace: NamespaceMetrics | None = None) -> None:
+    def __init__(
+        self, by_namespace: NamespaceMetrics | None = None, call_history: CallHistory | None = None
+    ) -> None:
         self._lock = threading.Lock()
         self._by_namespace = by_namespace or NamespaceMetrics()
+        self._call_history = call_history
         self._finished: Counter[tuple[str, int]] = Counter()
         self._durations = Histogram("request_seconds", "Duration of requests, by operation.")
         self.in_progress = 0
@@ -72,6 +76,8 @@ class ServerMetrics:
         """Count a request that was answered. ``namespace`` is that of an authorized call."""
         if namespace is not None:
             self._by_namespace.answered(namespace, status, seconds)
+            if self._call_history is not None:
+                self._call_history.note(namespace, operation, status, seconds)
         self._durations.observe(seconds, f'operation="{operation}"')
         with self._lock:
             self._finished[operation, status] += 1

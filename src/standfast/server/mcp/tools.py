@@ -6,6 +6,7 @@ A model reads the tools' docstrings to decide when to call them, and pays for ev
 import inspect
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from http import HTTPStatus
 from typing import Annotated, Any, Final, NamedTuple, TypeVar
 
 import anyio.from_thread
@@ -86,8 +87,12 @@ class ToolAuth:
         try:
             caller = self._authenticate(context)
             where = namespace or self._default_namespace(caller)
+            began = self.gateway.clock.monotonic()
             with self._tracer.span(permission, where):
-                return operation((self.gateway, caller, where))
+                answer = operation((self.gateway, caller, where))
+            seconds = self.gateway.clock.monotonic() - began
+            self.gateway.call_history.note(where, permission.value, HTTPStatus.OK, seconds)
+            return answer
         except StandfastError as error:
             self.gateway.log_refusal(
                 error, interface="mcp", operation=permission.value, caller=caller, namespace=namespace

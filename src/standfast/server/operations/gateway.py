@@ -30,6 +30,7 @@ from standfast.server.access.keys import Keyring
 from standfast.server.access.permissions import Caller, KeyRole, Permission, require
 from standfast.server.access.protection import AccessLog, RateLimiter, RefusedCall, is_refusal
 from standfast.server.access.replicas import Replicas
+from standfast.server.operations.call_history import CallHistory
 from standfast.server.operations.telemetry import Histogram, NamespaceMetrics
 from standfast.settings import Settings
 from standfast.wiring import memory_in, open_memory, signers_of
@@ -91,6 +92,7 @@ class Gateway:
             Replicas(home.store.temporary, home.store.worker_id, limiters) if has_replicas else None
         )
         self.metrics = NamespaceMetrics()
+        self.call_history = CallHistory(self.clock)
         self.commit_seconds = Histogram("commit_seconds", "Duration of commits to the store.")
         home.store.on_commit = self.commit_seconds.observe
         self._memory_in = memory_in

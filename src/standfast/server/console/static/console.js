@@ -1,12 +1,26 @@
 "use strict";
 // Conveniences only: every page works without this file. Stored text is only ever treated as text.
-document.querySelectorAll("input[type=range][data-shows]").forEach((slider) => {
-  const shown = document.getElementById(slider.dataset.shows);
-  const update = () => { shown.textContent = slider.value; };
-  slider.addEventListener("input", update);
-  update();
-});
-document.querySelectorAll("button[data-copies]").forEach((button) => {
+
+// Times of the reader's place, and how long ago they were; UTC stays as a tooltip.
+const steps = [["day", 86400], ["hour", 3600], ["minute", 60], ["second", 1]];
+const ago = new Intl.RelativeTimeFormat("en", { numeric: "auto" });
+const minute = new Intl.DateTimeFormat("en-GB", { dateStyle: "medium", timeStyle: "short" });
+const axis = { true: new Intl.DateTimeFormat("en-GB", { hour: "2-digit", minute: "2-digit" }),
+  false: new Intl.DateTimeFormat("en-GB", { day: "numeric", month: "short" }) };
+const localise = (root) => {
+  root.querySelectorAll("time[datetime]").forEach((one) => {
+    const at = new Date(one.getAttribute("datetime"));
+    if (Number.isNaN(at.getTime()) || !one.getAttribute("datetime").endsWith("Z")) return;
+    const past = (Date.now() - at) / 1000;
+    const [unit, size] = steps.find(([, seconds]) => Math.abs(past) >= seconds) || steps[3];
+    const near = Math.abs(past) < 7 * 86400 ? ` (${ago.format(-Math.round(past / size), unit)})` : "";
+    one.textContent = minute.format(at) + near;
+  });
+  root.querySelectorAll("text[data-time]").forEach((one) => {
+    one.textContent = axis[one.textContent.includes(":")].format(new Date(one.dataset.time));
+  });
+};
+const copyable = (root) => root.querySelectorAll("button[data-copies]").forEach((button) => {
   button.hidden = false;
   button.addEventListener("click", async () => {
     const source = document.getElementById(button.dataset.copies);
@@ -21,62 +35,67 @@ document.querySelectorAll("button[data-copies]").forEach((button) => {
     setTimeout(() => { button.textContent = label; }, 2000);
   });
 });
+localise(document);
+copyable(document);
+// A form that names a day says how far the reader's clock is from UTC on that day.
+document.querySelectorAll("input[data-zone]").forEach((zone) => zone.form.addEventListener("submit", () => {
+  const day = zone.form.querySelector("input[type=date], input[type=datetime-local]");
+  const chosen = day && day.value ? new Date(day.value) : new Date();
+  zone.value = -chosen.getTimezoneOffset();
+}));
 
 // Live events, while the page is visible: browsers open few connections to one server, and each hidden tab would take one.
 const { events, namespace } = document.body.dataset;
 if (events && "EventSource" in window) {
-  const counts = { commit: 0, proposal: 0, refusal: 0 };
-  const words = { commit: ["commit", "commits"], proposal: ["proposal", "proposals"], refusal: ["refusal", "refusals"] };
+  const kinds = ["commit", "proposal", "refusal"];
   const notice = document.getElementById("live");
-  const list = document.getElementById("activity");
+  const waitMilliseconds = 3000;
   let source = null;
   let after = document.body.dataset.after;
+  let changes = 0;
+  let isWaiting = false;
 
-  const address = (page, fields) => `/console/${page}?${new URLSearchParams({ in: namespace, ...fields })}`;
-  const plain = (name) => {
-    const base = name.replace(/(~[0-9a-f]{12}){0,2}(@[0-9]+\.[0-9]+)?$/, "");
-    return /^[ms]-[0-9a-f]{16,}(-[0-9]+)?$/.test(base) ? `${base.slice(0, 12)}…` : base;
+  // A part that somebody is working in stays as it is: then only the notice says that there is more.
+  const isBusy = (part) => part.contains(document.activeElement) || part.querySelector("input:checked, details[open]") !== null
+    || (!getSelection().isCollapsed && part.contains(getSelection().anchorNode));
+  const tell = () => {
+    notice.hidden = false;
+    notice.querySelector("span").textContent = `${changes} change${changes === 1 ? "" : "s"} since this page was loaded.`;
+    notice.querySelector("a").href = location.href;
   };
-  const names = (event) => [...new Set((event.records || []).map((one) => plain(one.memory_id)))];
-  const named = (event) => names(event).slice(0, 3).join(", ");
-  const line = (event) => {
-    if (event.kind === "proposal") {
-      return event.action === "EXPIRE"
-        ? ["decided", "A proposal was decided.", address("approvals", { decided: 1 })]
-        : ["waiting", "A proposal waits for a decision.", address("approvals", {})];
+  const renew = () => {
+    isWaiting = false;
+    const parts = [...document.querySelectorAll("[data-live]")];
+    if (!parts.length || parts.some(isBusy)) {
+      tell();
+      return;
     }
-    if (event.kind === "refusal") {
-      return event.namespace
-        ? ["rejected", `Rejected: ${named(event)}`, address("refused", {})]
-        : ["refused", "A call was refused.", address("ledger", {})];
-    }
-    const more = names(event).length - 3;
-    const text = `Snapshot ${event.memory_snapshot_id}: ${named(event)}${more > 0 ? ` and ${more} more` : ""}`;
-    return ["commit", text, address("snapshots", { at: event.memory_snapshot_id })];
+    const request = new XMLHttpRequest();
+    request.responseType = "document";
+    request.open("GET", location.href);
+    request.addEventListener("load", () => {
+      if (request.status !== 200 || !request.responseXML || parts.some(isBusy)) {
+        tell();
+        return;
+      }
+      parts.forEach((part) => {
+        const fresh = request.responseXML.getElementById(part.id);
+        if (!fresh) return;
+        const made = document.importNode(fresh, true);
+        localise(made);
+        copyable(made);
+        part.replaceWith(made);
+      });
+      changes = 0;
+      notice.hidden = true;
+    });
+    request.send();
   };
-  const tell = (event) => {
-    counts[event.kind] += 1;
-    const parts = Object.keys(counts).filter((kind) => counts[kind]).map(
-      (kind) => `${counts[kind]} ${words[kind][counts[kind] === 1 ? 0 : 1]}`);
-    if (notice) {
-      notice.hidden = false;
-      notice.querySelector("span").textContent = `${parts.join(", ")} since this page was loaded.`;
-      notice.querySelector("a").href = location.href;
-    }
-    if (list) {
-      const [label, text, to] = line(event);
-      const row = document.createElement("li");
-      const chip = document.createElement("span");
-      const link = document.createElement("a");
-      const time = document.createElement("time");
-      chip.className = `chip live-${label}`;
-      chip.textContent = label;
-      link.href = to;
-      link.textContent = text;
-      time.textContent = `${event.at.slice(0, 10)} ${event.at.slice(11, 19)} UTC`;
-      row.append(chip, " ", link, " ", time);
-      list.prepend(row);
-      while (list.children.length > 200) list.lastElementChild.remove();
+  const happened = () => {
+    changes += 1;
+    if (!isWaiting) {
+      isWaiting = true;
+      setTimeout(renew, changes === 1 ? 200 : waitMilliseconds);
     }
   };
   const follow = () => {
@@ -85,16 +104,13 @@ if (events && "EventSource" in window) {
       source = null;
     } else if (!source) {
       source = new EventSource(`${events}?after=${encodeURIComponent(after)}`);
-      for (const kind of Object.keys(counts)) {
+      for (const kind of kinds) {
         source.addEventListener(kind, (message) => {
           after = message.lastEventId || after;
           const event = JSON.parse(message.data);
-          if (!event.namespace || event.namespace === namespace) tell(event);
+          if (!event.namespace || event.namespace === namespace) happened();
         });
       }
-      source.addEventListener("open", () => {
-        document.querySelectorAll("[data-live-state]").forEach((one) => { one.textContent = "New lines appear by themselves."; });
-      });
     }
   };
   document.addEventListener("visibilitychange", follow);
