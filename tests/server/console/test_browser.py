@@ -160,7 +160,9 @@ else:
         assert "EU refunds take 14 days." in known
         assert "3 memories as of" in known
 
-    def test_every_button_of_a_table_is_inside_it(address: str, chrome: Browser, harness: SampleServer) -> None:
+    def test_every_button_of_a_table_is_inside_it(
+        address: str, chrome: Browser, harness: SampleServer
+    ) -> None:
         page = chrome.new_page(viewport={"width": 1024, "height": 800})
         sign_in(page, address, harness.operator)
         page.goto(address + harness.pages()["keys"])

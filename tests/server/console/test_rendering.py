@@ -85,7 +85,14 @@ def test_no_template_turns_escaping_off() -> None:
 @given(st.text(alphabet="<>&\"'{}%$`/ a", max_size=30))
 @few
 def test_the_text_of_an_error_is_escaped(text: str) -> None:
-    layout = {"caller": None, "title": None, "current": None, "group": None, "version": "1", "namespace": None}
+    layout = {
+        "caller": None,
+        "title": None,
+        "current": None,
+        "group": None,
+        "version": "1",
+        "namespace": None,
+    }
     problem = {"title": text, "status": 400, "detail": text, "code": "x"}
     page = render("error.html", {**layout, "problem": problem})
     plain = render("error.html", {**layout, "problem": {**problem, "title": "", "detail": ""}})

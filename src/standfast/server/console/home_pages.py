@@ -170,7 +170,9 @@ def _charts(
 
 def _busiest(named: Iterable[tuple[str, What]]) -> list[Tally]:
     """Those with most texts, without the nameless."""
-    return sorted(_tallies(named), key=lambda one: (-one.stored - one.rejected, one.name))[:MAX_CONSOLE_FACETS]
+    return sorted(_tallies(named), key=lambda one: (-one.stored - one.rejected, one.name))[
+        :MAX_CONSOLE_FACETS
+    ]
 
 
 def _failing(named: Iterable[tuple[str, What]]) -> list[Tally]:
@@ -245,7 +247,9 @@ def line_of(memory: Memory, event: ServerEvent) -> ActivityLine:
         return _proposal_line(memory, event)
     if event.kind == REFUSAL and event.namespace is None:
         call = (event.refused or {}).get("refused", {})
-        text = f"A call was refused: {call.get('operation', 'several')}, {call.get('code', 'see the ledger')}."
+        text = (
+            f"A call was refused: {call.get('operation', 'several')}, {call.get('code', 'see the ledger')}."
+        )
         return ActivityLine(event, "refused", text, link("ledger", namespace))
     first = event.records[0]
     names = list(dict.fromkeys((one.scope, _SUFFIX.sub("", one.memory_id)) for one in event.records))

@@ -153,7 +153,9 @@ def _answer(request: PageRequest, query: PlaygroundQuery, point: PointInTime) ->
             score=_shown_score(one["score"], best),
             outcome=one["outcome"],
             why=tuple(REASONS.get(reason, reason) for reason in one.get("why", ())),
-            matched=tuple(one.get("matched") or [*one.get("matched_terms", ()), *one.get("matched_tags", ())]),
+            matched=tuple(
+                one.get("matched") or [*one.get("matched_terms", ()), *one.get("matched_tags", ())]
+            ),
             ceiling=one.get("ceiling"),
         )
         for one in explained["items"]

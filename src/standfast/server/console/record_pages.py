@@ -183,7 +183,9 @@ def record(request: PageRequest) -> Page:
     context = {
         "subject": subject,
         "scope": scope,
-        "current_records": _current([one for one in found if memory_operations.may_read(request.caller, one.key)]),
+        "current_records": _current(
+            [one for one in found if memory_operations.may_read(request.caller, one.key)]
+        ),
         "steps": steps[::-1],
         "next": history.next,
         "done": request.query.get("done"),

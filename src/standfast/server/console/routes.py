@@ -283,7 +283,12 @@ class Console:
             log.error("console: %s [%s]", error, error.code)
         layout: dict[str, Any] = {}
         if session is not None and page_request is not None:
-            layout = {**self._layout(session, page_request), "title": "Refused", "current": None, "group": None}
+            layout = {
+                **self._layout(session, page_request),
+                "title": "Refused",
+                "current": None,
+                "group": None,
+            }
             if not page_request.caller.covers(page_request.namespace):
                 layout["namespace"] = None
         response = html("error.html", {**layout, "problem": problem_of(error)}, status)
