@@ -90,14 +90,14 @@ class ToolAuth:
             began = self.gateway.clock.monotonic()
             with self._tracer.span(permission, where):
                 answer = operation((self.gateway, caller, where))
-            seconds = self.gateway.clock.monotonic() - began
-            self.gateway.call_history.note(where, permission.value, HTTPStatus.OK, seconds)
-            return answer
         except StandfastError as error:
             self.gateway.log_refusal(
                 error, interface="mcp", operation=permission.value, caller=caller, namespace=namespace
             )
             raise
+        seconds = self.gateway.clock.monotonic() - began
+        self.gateway.call_history.note(where, permission.value, HTTPStatus.OK, seconds)
+        return answer
 
     def _default_namespace(self, caller: Caller) -> str:
         own = [namespace for namespace in caller.namespaces if namespace != ALL_NAMESPACES]
