@@ -27,6 +27,7 @@ from standfast.limits import (
     MAX_TRACE_BYTES,
     MIN_TRACE_RETENTION_DAYS,
 )
+from standfast.records.conversion import converted, decoded
 from standfast.records.origins import Origin, origin_table
 from standfast.records.vocabulary import Band, CommitPolicy, VisibilityMode
 
@@ -396,9 +397,9 @@ def _converted(name: str, value: object) -> Any:
     try:
         if isinstance(value, str) and value.startswith("{") and kind is not str:
             # A table in the environment is JSON.
-            return msgspec.json.decode(value.encode(), type=kind)
+            return decoded(value.encode(), kind)
         # Text from the environment is converted to a number or a boolean where the setting is one.
-        return msgspec.convert(value, kind, strict=not isinstance(value, str))
+        return converted(value, kind, strict=not isinstance(value, str))
     except msgspec.DecodeError as error:
         refuse(name, str(error))
 

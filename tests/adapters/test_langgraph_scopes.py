@@ -176,3 +176,28 @@ def test_a_put_that_is_refused_raises_or_is_left_out_or_loses_its_secret(
     assert any("was refused and left out" in record.getMessage() for record in caplog.records)
     assert ATTACK not in caplog.text
     assert list(store.memory.verify()) == []
+
+
+def test_a_value_that_is_too_long_to_be_judged_is_refused_like_any_other() -> None:
+    put = PutOp(("users", "ada"), "log", {"text": "Ada rowed to the island. " * 3_000})
+    other = PutOp(("users", "ada"), "good", {"text": "Ada sails."})
+    with pytest.raises(PutRefused, match="too long: 75,"):
+        StandfastStore(Memory.open(":memory:")).batch([other, put])
+    store = StandfastStore(Memory.open(":memory:"), on_refusal="skip")
+    store.batch([put])
+    store.batch([other, put])
+
+    assert [item.key for item in store.search(())] == ["good"]
+
+
+KEY = SECRET.split()[4]
+
+
+@pytest.mark.parametrize("path", [(("users", "ada"), KEY), (("users", KEY), "key")])
+def test_a_secret_in_a_name_is_not_said_again(path: tuple[tuple[str, ...], str]) -> None:
+    store = StandfastStore(Memory.open(":memory:"))
+    with pytest.raises(PutRefused) as refused:
+        store.put(*path, {"text": "Ada sails."})
+
+    assert KEY not in str(refused.value)
+    assert KEY not in str(refused.value.facts)

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -189,7 +190,8 @@ def test_expired_memories_are_shown_only_on_request(mem0: Mem0Memory) -> None:
         lambda m: m.search("x", user_id="ada", filters={"user_id": "bob"}),
         lambda m: m.get_all(user_id="ada", top_k=True),
         lambda m: m.get_all(user_id="\t"),
-        lambda m: m.get("nonsense"),
+        lambda m: m.update("nonsense", "x"),
+        lambda m: m.delete("nonsense"),
         lambda m: m.update("user/ada//m-1"),
         lambda m: m.update("user/ada//m-1", "x"),
     ],
@@ -311,12 +313,33 @@ def test_what_is_refused_is_skipped_raised_or_redacted(way: str) -> None:
                 mem0.add(messages, user_id="ada")
             assert mem0.get_all(user_id="ada")["results"] == []
             return
-        events = [one["event"] for one in mem0.add(messages, user_id="ada")["results"]]
+        added = mem0.add(messages, user_id="ada")["results"]
+        assert SECRET not in str(added)
+        events = [one["event"] for one in added]
         texts = _texts(mem0.get_all(user_id="ada"))
 
     assert events == ["ADD", "REJECTED" if way == "skip" else "ADD", "REJECTED"]
     assert not any(SECRET in text for text in texts)
     assert any("and I sail" in text for text in texts) is (way == "redact")
+
+
+def test_an_id_that_no_call_returned_names_nothing(mem0: Mem0Memory) -> None:
+    """As in mem0: asking for it is no mistake, changing it is."""
+    assert mem0.get("memory-id-here") is None
+    assert mem0.get("user/ada//m-1") is None
+    assert mem0.history("memory-id-here") == []
+
+
+def test_threads_that_delete_the_same_memories_disturb_nobody() -> None:
+    with Mem0Memory(":memory:") as mem0:
+        for number in range(8):
+            mem0.add(f"I own boat {number}.", user_id="ada", agent_id="desk")
+        ids = [one["id"] for one in mem0.get_all(user_id="ada", top_k=50)["results"]]
+        with ThreadPoolExecutor(4) as threads:
+            list(threads.map(lambda _: mem0.delete_all(agent_id="desk"), range(4)))
+
+        assert len(ids) == 8
+        assert mem0.get_all(user_id="ada")["results"] == []
 
 
 def test_trust_comes_from_who_said_it(mem0: Mem0Memory) -> None:

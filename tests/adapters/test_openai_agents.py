@@ -105,6 +105,37 @@ def test_what_is_not_accepted_is_not_given_back_nor_is_half_of_a_call() -> None:
     assert asyncio.run(session.get_items()) == [ITEMS[0], ITEMS[4], under_way, result]
 
 
+def test_a_call_whose_result_was_refused_is_no_call_under_way() -> None:
+    """Also if the result is the last item: a model would refuse the call without it."""
+    session = session_over(Memory.open(":memory:"))
+    asyncio.run(session.add_items([ITEMS[0], CALL, {**RESULT, "output": ATTACK}]))
+    assert asyncio.run(session.get_items()) == [ITEMS[0]]
+    careful = session_over(Memory.open(":memory:"), on_refusal="skip")
+    asyncio.run(careful.add_items([ITEMS[0], CALL, {**RESULT, "output": f"The key is {SECRET}."}]))
+
+    assert asyncio.run(careful.get_items()) == [ITEMS[0]]
+
+
+def test_of_callers_that_pop_and_clear_at_once_each_gets_another_item() -> None:
+    memory = Memory.open(":memory:")
+    items = [{"role": "user", "content": f"Parcel {number} is at the gate."} for number in range(12)]
+
+    async def pop_all() -> list[Any]:
+        await session_over(memory).add_items(items)
+        return list(await asyncio.gather(*(session_over(memory).pop_item() for _ in range(12))))
+
+    popped = asyncio.run(pop_all())
+    assert sorted(item["content"] for item in popped) == sorted(item["content"] for item in items)
+    assert asyncio.run(session_over(memory).pop_item()) is None
+
+    async def clear_all() -> list[Any]:
+        await session_over(memory).add_items(items)
+        await asyncio.gather(*(session_over(memory).clear_session() for _ in range(4)))
+        return await session_over(memory).get_items()
+
+    assert asyncio.run(clear_all()) == []
+
+
 def test_threads_that_add_at_once_lose_nothing() -> None:
     memory = Memory.open(":memory:")
 

@@ -18,7 +18,8 @@ from typing import Any, Final, TypeVar
 import numpy as np
 
 from standfast.adapters.data_refs import data_ref, data_ref_of
-from standfast.adapters.on_refusal import OnRefusal
+from standfast.adapters.erasing import erase
+from standfast.adapters.on_refusal import OnRefusal, reason_if_too_long
 from standfast.entity_ids import scope_segment
 from standfast.errors import InvalidValue, MissingExtra
 from standfast.memory import Memory, Run
@@ -36,7 +37,6 @@ _WORKFLOW: Final = "crewai"
 _KIND: Final = "crewai"
 _TRUST: Final = "trust"
 _DELETED: Final = "deleted through CrewAI's storage"
-_DELETED_AT_ONCE: Final = 500
 _T = TypeVar("_T")
 
 
@@ -230,6 +230,9 @@ class StandfastStorage:
         """Remember a record; its name and the reasons if it is refused."""
         plain = self._on_refusal.prepared(record.model_dump(mode="json"))
         plain["metadata"].pop(_TRUST, None)
+        too_long = reason_if_too_long(plain["content"])
+        if too_long is not None:
+            return _subject(record.id), (too_long,)
         source = {"kind": self._source_kind, "id": record.source or _WORKFLOW}
         ref = data_ref(_KIND, source, record=json.dumps(plain))
         if record.embedding is not None:
@@ -246,16 +249,7 @@ class StandfastStorage:
 
     def _forget(self, records: Iterable[MemoryRecord]) -> None:
         places = sorted({(scope_of(record.scope), _subject(record.id)) for record in records})
-        for start in range(0, len(places), _DELETED_AT_ONCE):
-            self._forget_some(places[start : start + _DELETED_AT_ONCE])
-
-    def _forget_some(self, places: list[tuple[str, str]]) -> None:
-        def attempt() -> None:
-            with self._run() as run:
-                for scope, name in places:
-                    run.forget(name, reason=_DELETED, scope=scope)
-
-        self.memory.retry(attempt, key=f"{_WORKFLOW} {places[0][1]}")
+        erase(self.memory, places, workflow=_WORKFLOW, reason=_DELETED)
 
     def _find(self, scope: str, record_id: str) -> MemoryRecord | None:
         key = scoped_key(Band.LEDGER, scope_of(scope), _subject(record_id))

@@ -23,6 +23,7 @@ from standfast.memory.conversations import ExtractedFact
 from standfast.memory.messages import SessionMessage
 from standfast.optimize.providers.adapter import ModelRequest, ProviderAdapter
 from standfast.records.canon import fingerprint
+from standfast.records.conversion import decoded
 from standfast.records.scopes import SHARED
 from standfast.records.vocabulary import Value
 
@@ -129,7 +130,7 @@ def _read(answer: str) -> _Answer:
     """The facts in an answer, which may stand in a fence of Markdown."""
     start, end = answer.find("{"), answer.rfind("}")
     try:
-        return msgspec.json.decode(answer[start : end + 1], type=_Answer)
+        return decoded(answer[start : end + 1], _Answer)
     except msgspec.DecodeError as error:
         problem = f"it is no JSON object with a list of facts: {error}"
         raise InvalidValue(what="the model's answer", problem=problem) from None

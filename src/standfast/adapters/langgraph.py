@@ -28,7 +28,7 @@ from standfast.adapters.langgraph_items import (
     subject_of,
     text_of,
 )
-from standfast.adapters.on_refusal import OnRefusal
+from standfast.adapters.on_refusal import OnRefusal, reason_if_too_long
 from standfast.errors import CommitAborted, InvalidValue, MissingExtra, StandfastError
 from standfast.memory import Memory, Run
 from standfast.records.canon import utc_text
@@ -272,6 +272,13 @@ class StandfastStore(BaseStore):
 
     def _put(self, puts: dict[ItemPath, PutOp]) -> None:
         """Commit the puts. A conflict is retried: a put does not depend on anything that was read."""
+        for (namespace, key), op in list(puts.items()):
+            too_long = None if op.value is None else reason_if_too_long(text_of(namespace, key, op.value))
+            if too_long is not None:
+                self._on_refusal.refused(subject_of(namespace, key), [too_long])
+                del puts[namespace, key]
+        if not puts:
+            return
         subjects = {subject_of(namespace, key) for namespace, key in puts}
         is_kept = self._on_refusal is not OnRefusal.RAISE
         rejected = self.memory.retry(lambda: self._commit(puts, keep_rejected=is_kept), key=min(subjects))

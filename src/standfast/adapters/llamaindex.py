@@ -20,9 +20,10 @@ from standfast.adapters.session_items import ItemSession, StoredItems
 from standfast.errors import InvalidValue, MissingExtra
 from standfast.limits import DEFAULT_RECALL_TOKENS
 from standfast.memory import Memory
+from standfast.records.canon import fingerprint
 from standfast.records.origins import Origin
 from standfast.records.scopes import SHARED, checked_scope
-from standfast.records.vocabulary import Record, member_of
+from standfast.records.vocabulary import member_of
 
 try:
     from llama_index.core.base.llms.types import ChatMessage
@@ -114,24 +115,12 @@ class StandfastChatStore(AsyncDBChatStore):
     ) -> None:
         """Erase the messages of a key, and add others."""
         items = [_item(message) for message in messages]
-
-        def replace() -> None:
-            session = self._session(key, status)
-            session.clear()
-            session.add(items)
-
-        await _in_thread(replace)
+        await _in_thread(lambda: self._session(key, status).replace(items))
 
     async def delete_message(self, key: str, idx: int) -> ChatMessage | None:
         """Erase the active message at an index and return it; None if there is none."""
-
-        def delete() -> ChatMessage | None:
-            found = self._items(key, MessageStatus.ACTIVE)
-            if not 0 <= idx < len(found):
-                return None
-            return self._forgotten(key, found[idx : idx + 1])[0]
-
-        return await _in_thread(delete)
+        taken = await _in_thread(lambda: self._taken(key, slice(idx, idx + 1) if idx >= 0 else slice(0)))
+        return taken[0] if taken else None
 
     async def delete_messages(self, key: str, status: MessageStatus | None = None) -> None:
         """Erase the messages of a key, by default the archived ones too."""
@@ -144,18 +133,20 @@ class StandfastChatStore(AsyncDBChatStore):
 
     async def delete_oldest_messages(self, key: str, n: int) -> list[ChatMessage]:
         """Erase the oldest active messages and return them."""
-        return await _in_thread(
-            lambda: self._forgotten(key, self._items(key, MessageStatus.ACTIVE)[: max(0, n)])
-        )
+        return await _in_thread(lambda: self._taken(key, slice(max(0, n))))
 
     async def archive_oldest_messages(self, key: str, n: int) -> list[ChatMessage]:
         """Move the oldest active messages to the archive and return them."""
 
         def archive() -> list[ChatMessage]:
+            archived = self._session(key, MessageStatus.ARCHIVED)
             oldest = self._items(key, MessageStatus.ACTIVE)[: max(0, n)]
-            # If the process ends between the two, they are in both; nothing is lost.
-            self._session(key, MessageStatus.ARCHIVED).add([item for item, _ in oldest])
-            return self._forgotten(key, oldest)
+            for item, records in oldest:
+                # If the process ends before they are taken, they are in both; nothing is lost. The id keeps
+                # callers who archive at once from archiving one twice.
+                archived.add([item], run_id=f"archive-{fingerprint([self._scope, records[0].memory_id])}")
+            names = {records[0].memory_id for _, records in oldest}
+            return self._taken(key, names)
 
         return await _in_thread(archive)
 
@@ -184,12 +175,16 @@ class StandfastChatStore(AsyncDBChatStore):
         found = [one for part in _statuses(status) for one in self._session(key, part).items()]
         return [one for one in found if _MESSAGE in one[0]]
 
-    def _forgotten(self, key: str, gone: StoredItems) -> list[ChatMessage]:
-        """Erase active messages and return them."""
-        records: list[Record] = [record for _, group in gone for record in group]
-        if records:
-            self._session(key, MessageStatus.ACTIVE).forget(records)
-        return [_message(item) for item, _ in gone]
+    def _taken(self, key: str, chosen: slice | set[str]) -> list[ChatMessage]:
+        """Erase active messages, by place or by the ids of their records, and return them."""
+
+        def among(found: StoredItems) -> StoredItems:
+            ours = [one for one in found if _MESSAGE in one[0]]
+            if isinstance(chosen, slice):
+                return ours[chosen]
+            return [one for one in ours if one[1][0].memory_id in chosen]
+
+        return [_message(item) for item, _ in self._session(key, MessageStatus.ACTIVE).take(among)]
 
 
 def _statuses(status: MessageStatus | None) -> Sequence[MessageStatus]:

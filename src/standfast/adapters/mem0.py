@@ -24,10 +24,12 @@ from types import TracebackType
 from typing import Any, Concatenate, Final, ParamSpec, Self, TypeVar
 
 from standfast import memory as standfast_memory
+from standfast.adapters.erasing import erase
 from standfast.adapters.mem0_filters import ids_and_conditions, meets
 from standfast.adapters.on_refusal import OnRefusal
 from standfast.entity_ids import EntityIds, MemoryPlace, as_memory, metadata_of_update, stored_metadata
 from standfast.errors import InvalidValue, PutRefused
+from standfast.govern.judge.secrecy import redacted_json
 from standfast.limits import MAX_RECALL_ITEMS, MAX_RECALL_TOKENS
 from standfast.memory.messages import read_messages
 from standfast.recall.lexical import BEST_SCORE
@@ -51,7 +53,6 @@ Shape = dict[str, Any]
 _WORKFLOW: Final = "mem0"
 _EXPIRES: Final = "expiration_date"
 _DELETED: Final = "deleted through mem0's verbs"
-_DELETED_AT_ONCE: Final = 500
 _UNSET: Final = "unset"
 _DEFAULT_PLACE: Final = "mem0.db"
 _PROCEDURAL: Final = "procedural_memory"
@@ -300,7 +301,8 @@ class Mem0Memory:
     @_names_nearest
     def get(self, memory_id: str) -> Shape | None:
         """Return one memory; None if there is none with this id."""
-        record = self._record(MemoryPlace.of(memory_id))
+        place = _place_named(memory_id)
+        record = None if place is None else self._record(place)
         return None if record is None else as_memory(record)
 
     @_names_nearest
@@ -367,14 +369,17 @@ class Mem0Memory:
         if ids.is_one_scope:
             # Everything goes in one erasure, also what was refused or waits, however much it is.
             self._erase(ids.scope, _DELETED)
-        while records := list(islice(self._records(ids), _DELETED_AT_ONCE)):
-            self._forget([MemoryPlace(record.scope, record.memory_id) for record in records])
+        self._forget([MemoryPlace(record.scope, record.memory_id) for record in self._records(ids)])
         return {"message": "Memories deleted successfully!"}
 
     @_names_nearest
     def history(self, memory_id: str) -> list[Shape]:
-        """Return every change of a memory, oldest first. Erased texts are None."""
-        place = MemoryPlace.of(memory_id)
+        """Return every change of a memory, oldest first; none if no memory ever had this id. Erased texts are
+        None.
+        """
+        place = _place_named(memory_id)
+        if place is None:
+            return []
         entries = [
             entry
             for entry in self.memory.history(place.memory_id, scope=place.scope)
@@ -433,12 +438,8 @@ class Mem0Memory:
             self.memory.forget(scope=scope, reason=reason)
 
     def _forget(self, places: Sequence[MemoryPlace]) -> None:
-        def attempt() -> None:
-            with self.memory.run(workflow=_WORKFLOW, mode=VisibilityMode.BUFFERED_WRITE) as run:
-                for place in places:
-                    run.forget(place.memory_id, reason=_DELETED, scope=place.scope)
-
-        self.memory.retry(attempt, key=min(place.public_id for place in places))
+        named = [(place.scope, place.memory_id) for place in places]
+        erase(self.memory, named, workflow=_WORKFLOW, reason=_DELETED)
 
     def _is_shown(self, record: Record, conditions: Mapping[str, Any], *, show_expired: bool) -> bool:
         if not meets(record.metadata, conditions):
@@ -479,6 +480,14 @@ def _said(messages: object) -> Iterator[tuple[str, str | None, str, str]]:
             yield role, name if isinstance(name, str) else None, passage.kind, passage.text
 
 
+def _place_named(memory_id: str) -> MemoryPlace | None:
+    """The place that an id names; None for a text that no call returned, which mem0 does not mind either."""
+    try:
+        return MemoryPlace.of(memory_id)
+    except InvalidValue:
+        return None
+
+
 def _added(said: tuple[str, str | None, str, str], answer: Remembered, scope: str) -> Shape:
     role, name, _, text = said
     event = "PENDING"
@@ -491,7 +500,8 @@ def _added(said: tuple[str, str | None, str, str], answer: Remembered, scope: st
     place = MemoryPlace(scope, answer.known or answer.memory_id)
     shape = {
         "id": place.public_id,
-        "memory": text,
+        # Answers end in logs. A secret is not said again.
+        "memory": redacted_json(text) if event == "REJECTED" else text,
         "event": event,
         "actor_id": name,
         "role": role,

@@ -18,6 +18,7 @@ from typing import Any, Final
 
 from standfast.errors import PutRefused
 from standfast.govern.judge.secrecy import redacted_json
+from standfast.limits import MAX_TEXT_CHARS
 from standfast.records.vocabulary import Verdict, member_of
 
 _log: Final = logging.getLogger("standfast.adapters")
@@ -41,7 +42,17 @@ class OnRefusal(StrEnum):
 
     def refused(self, subject: str, reasons: Sequence[str], *, verdict: str = Verdict.VOID.value) -> None:
         """Raise ``PutRefused``, or log that something was left out."""
-        told = "; ".join(reasons)
+        # The secret that it was refused for may be in its name.
+        name, told = redacted_json(subject), "; ".join(reasons)
         if self is OnRefusal.RAISE:
-            raise PutRefused(subject=subject, verdict=verdict, reasons=told)
-        _log.warning("%s was refused and left out: %s", redacted_json(subject), told)
+            raise PutRefused(subject=name, verdict=verdict, reasons=told)
+        _log.warning("%s was refused and left out: %s", name, told)
+
+
+def reason_if_too_long(text: str) -> str | None:
+    """Why a text is too long to be judged; None if it is not. The library calls that a wrong argument; in a
+    framework's call it is a refusal like any other.
+    """
+    if len(text) <= MAX_TEXT_CHARS:
+        return None
+    return f"too long: {len(text):,} characters, at most {MAX_TEXT_CHARS:,}. Split it"

@@ -57,6 +57,7 @@ class StandfastSession:
             scope=scope,
             workflow="openai-agents",
             shown=_shown,
+            pair_of=_call_id,
             on_refusal=on_refusal,
             user=user,
             max_origin=max_origin,
@@ -94,17 +95,15 @@ class StandfastSession:
         await _in_thread(self._session.clear)
 
     def _items(self, limit: int | None) -> list[dict[str, Any]]:
-        items = [item for item, _ in self._session.items()]
-        newest = items if limit is None else items[max(0, len(items) - limit) :] if limit > 0 else []
-        return newest if len(newest) < len(items) else _whole_calls(newest)
+        found, last_refused = self._session.items_and_last_refused()
+        if limit is not None and limit < len(found):
+            return [item for item, _ in found[len(found) - max(0, limit) :]]
+        places = [records[-1].position or 0 for _, records in found]
+        return _whole_calls([item for item, _ in found], places, last_refused)
 
     def _pop(self) -> dict[str, Any] | None:
-        found = self._session.items()
-        if not found:
-            return None
-        item, records = found[-1]
-        self._session.forget(records)
-        return item
+        taken = self._session.take(lambda items: items[-1:])
+        return taken[0][0] if taken else None
 
 
 def _sdk_settings() -> Any:
@@ -140,17 +139,32 @@ def _shown(item: dict[str, Any]) -> dict[str, Any]:
     return item
 
 
-def _whole_calls(items: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+def _call_id(item: dict[str, Any]) -> object:
+    return item.get("call_id") if item.get("type") in (_CALL, _RESULT) else None
+
+
+def _whole_calls(
+    items: Sequence[dict[str, Any]], places: Sequence[int], last_refused: int
+) -> list[dict[str, Any]]:
     """The items without results whose calls are missing, and without calls whose results were not accepted.
 
-    Calls behind the last result are kept: they may still be under way.
+    Calls behind everything else are kept: they may still be under way.
+
+    Args:
+        places: The position of each item in the session.
+        last_refused: The position of the last message that was not accepted.
     """
     called = {item.get("call_id") for item in items if item.get("type") == _CALL}
     answered = {item.get("call_id") for item in items if item.get("type") == _RESULT}
-    last = max((number for number, item in enumerate(items) if item.get("type") != _CALL), default=-1)
+    others = (place for item, place in zip(items, places, strict=True) if item.get("type") != _CALL)
+    last = max(others, default=last_refused)
     return [
         item
-        for number, item in enumerate(items)
+        for item, place in zip(items, places, strict=True)
         if not (item.get("type") == _RESULT and item.get("call_id") not in called)
-        and not (item.get("type") == _CALL and item.get("call_id") not in answered and number < last)
+        and not (
+            item.get("type") == _CALL
+            and item.get("call_id") not in answered
+            and place < max(last, last_refused)
+        )
     ]

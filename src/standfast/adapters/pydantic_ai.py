@@ -7,9 +7,10 @@ The scope may be a function of the run's context, so that one agent serves many 
 judged, and trusted as ordinary. What is recalled is framed as quoted memory and fits a token budget.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Final
 
+from standfast.adapters.on_refusal import OnRefusal, reason_if_too_long
 from standfast.errors import InvalidValue, MissingExtra
 from standfast.limits import DEFAULT_RECALL_TOKENS
 from standfast.memory import Memory
@@ -41,6 +42,9 @@ class StandfastToolset(FunctionToolset[Any]):
         tokens: The token budget of a recall.
         may_forget: Whether the model may erase what it remembered.
         max_origin: The most that what the model remembers may be trusted.
+        on_refusal: What becomes of a statement that the judge refuses. ``"skip"``, the default, tells the
+            model why it was not remembered; ``"redact"`` remembers it without its secrets; ``"raise"`` ends
+            the run with ``PutRefused``.
         id: The toolset's id, for durable execution.
     """
 
@@ -52,6 +56,7 @@ class StandfastToolset(FunctionToolset[Any]):
         tokens: int = DEFAULT_RECALL_TOKENS,
         may_forget: bool = False,
         max_origin: Origin | str = Origin.ORDINARY,
+        on_refusal: OnRefusal | str = OnRefusal.SKIP,
         id: str | None = "standfast",  # noqa: A002  # Pydantic AI's name.
     ) -> None:
         super().__init__(id=id, instructions=_INSTRUCTIONS)
@@ -59,6 +64,7 @@ class StandfastToolset(FunctionToolset[Any]):
         self._scope = scope if callable(scope) else checked_scope(scope)
         self._tokens = tokens
         self._max_origin = member_of(Origin, max_origin, what="max_origin")
+        self._on_refusal = OnRefusal.of(on_refusal)
         self.add_function(self.recall, takes_ctx=True)
         self.add_function(self.remember, takes_ctx=True)
         if may_forget:
@@ -87,8 +93,12 @@ class StandfastToolset(FunctionToolset[Any]):
             subject: What it is about, such as preference/language. A new statement replaces the old one of
                 the same subject.
         """
+        said = self._on_refusal.prepared(text)
+        too_long = reason_if_too_long(said)
+        if too_long is not None:
+            return self._not_remembered([too_long])
         answer = self.memory.remember(
-            text,
+            said,
             subject=subject,
             scope=self.scope_of(context),
             workflow=_WORKFLOW,
@@ -97,8 +107,12 @@ class StandfastToolset(FunctionToolset[Any]):
         if answer.known is not None:
             return "Memory knows that already."
         if answer.rejected:
-            return f"This was not remembered: {'; '.join(answer.reasons)}"
+            return self._not_remembered(answer.reasons)
         return "Remembered." if answer.accepted else "A person has to look at this before it is remembered."
+
+    def _not_remembered(self, reasons: Sequence[str]) -> str:
+        self._on_refusal.refused("what the model wanted to remember", reasons)
+        return f"This was not remembered: {'; '.join(reasons)}"
 
     def forget(self, context: RunContext[Any], subject: str) -> str:
         """Erase what memory has about a subject, when the user asks for it.

@@ -7,9 +7,10 @@ not given back.
 """
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final
 
+from standfast.adapters.erasing import erase
 from standfast.adapters.on_refusal import OnRefusal
 from standfast.errors import InvalidValue
 from standfast.govern.judge.secrecy import redacted_json
@@ -35,7 +36,7 @@ _PART: Final = "part"
 # JSON, a record stays within what the judge reads.
 _PART_CHARS: Final = 12 * MAX_METADATA_CHARS
 _ROLE_OF_KIND: Final = {USER: "user", AGENT: "assistant", OPERATOR: "system", TOOL: "tool"}
-_FORGOTTEN_AT_ONCE: Final = 500
+_REMOVED: Final = "removed from its session"
 StoredItems = list[tuple[dict[str, Any], list[Record]]]
 """The items of a session, each with its records."""
 
@@ -49,6 +50,8 @@ class ItemSession:
         scope: Whose conversation it is, e.g. ``"user/ada"``.
         workflow: Who writes, for the ledger.
         shown: The message that an item is, for the judge and for recall.
+        pair_of: What an item has in common with its other half, such as the id of a tool call; None for an
+            item that stands alone. Halves are left out together.
         on_refusal: What becomes of an item that the judge refuses.
         user: The name of the trusted speaker, if several people speak.
         max_origin: The most that anything in it may be trusted.
@@ -63,6 +66,7 @@ class ItemSession:
         workflow: str,
         shown: Callable[[dict[str, Any]], dict[str, Any]],
         on_refusal: OnRefusal | str,
+        pair_of: Callable[[dict[str, Any]], object] = lambda _: None,
         user: str | None = None,
         max_origin: Origin | str = Origin.TRUSTED,
     ) -> None:
@@ -74,53 +78,79 @@ class ItemSession:
         self.scope = checked_scope(scope)
         self._workflow = workflow
         self._shown = shown
+        self._pair_of = pair_of
         self._on_refusal = OnRefusal.of(on_refusal)
         self._user = user
         self._max_origin = member_of(Origin, max_origin, what="max_origin")
         self._reader = SessionReader(memory.store, memory.namespace)
 
-    def add(self, items: Sequence[dict[str, Any]]) -> None:
-        """Judge items and add them behind the others."""
+    def add(self, items: Sequence[dict[str, Any]], *, run_id: str | None = None) -> None:
+        """Judge items and add them behind the others; under one ``run_id``, once."""
+        self._add(self._without_secrets(items), run_id)
+
+    def replace(self, items: Sequence[dict[str, Any]]) -> None:
+        """Erase all items, and add others. If these are refused, nothing is erased."""
         kept = self._without_secrets(items)
-        messages = _messages(kept, [self._shown(item) for item in kept])
-        if not messages:
-            return
-        self.memory.add(
-            messages,
-            scope=self.scope,
-            session=self.session_id,
-            user=self._user,
-            max_origin=self._max_origin,
-        )
+        self.clear()
+        self._add(kept)
 
     def items(self) -> StoredItems:
         """The items that were accepted, oldest first, with their records."""
+        return self.items_and_last_refused()[0]
+
+    def items_and_last_refused(self) -> tuple[StoredItems, int]:
+        """The accepted items, and the position of the last message that was not accepted; -1 for none."""
         self.memory.require_readable("read a session")
-        return _items_of(self._stored())
+        stored = self._stored(self.memory.store.head())
+        refused = (place for place, records in stored.items() if not _is_accepted(records))
+        return _items_of(stored), max(refused, default=-1)
 
-    def forget(self, records: Sequence[Record]) -> None:
-        """Erase the records of items."""
-        names = list(dict.fromkeys(record.memory_id.partition("~")[0] for record in records))
-        for start in range(0, len(names), _FORGOTTEN_AT_ONCE):
-            self._forget_some(names[start : start + _FORGOTTEN_AT_ONCE])
+    def take(self, chosen: Callable[[StoredItems], StoredItems]) -> StoredItems:
+        """Erase some of the items and return them. Of callers at once, one gets each item.
 
-    def clear(self) -> None:
-        """Erase all items, also those that were not accepted."""
-        self.forget([record for group in self._stored().values() for record in group])
+        Args:
+            chosen: Which of the items. It may be asked again, if somebody else takes one meanwhile.
+        """
 
-    def _forget_some(self, names: Sequence[str]) -> None:
-        def attempt() -> None:
+        def attempt() -> StoredItems | None:
             with self.memory.run(
                 workflow=self._workflow, mode=VisibilityMode.BUFFERED_WRITE, scope=self.scope
             ) as run:
-                for name in names:
-                    run.forget(name, reason="removed from its session")
+                found = chosen(_items_of(self._stored(run.identity.memory_snapshot_id)))
+                try:
+                    for name in _names(record for _, records in found for record in records):
+                        run.forget(name, reason=_REMOVED)
+                except InvalidValue:
+                    # Somebody else erased it since it was read, from every snapshot.
+                    run.discard()
+                    return None
+            return found
 
-        self.memory.retry(attempt, key=names[0])
+        while (found := self.memory.retry(attempt, key=self.session_id)) is None:
+            pass
+        return found
+
+    def clear(self) -> None:
+        """Erase all items, also those that were not accepted."""
+        stored = self._stored(self.memory.store.head())
+        names = _names(record for group in stored.values() for record in group)
+        erase(self.memory, [(self.scope, name) for name in names], workflow=self._workflow, reason=_REMOVED)
+
+    def _add(self, kept: Sequence[dict[str, Any]], run_id: str | None = None) -> None:
+        messages = _messages(kept, [self._shown(item) for item in kept])
+        if messages:
+            self.memory.add(
+                messages,
+                scope=self.scope,
+                session=self.session_id,
+                user=self._user,
+                max_origin=self._max_origin,
+                run_id=run_id,
+            )
 
     def _without_secrets(self, items: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
         """The items that may be added. A secret is looked for in the whole item, before it is cut."""
-        kept = []
+        kept, refused_pairs = [], set[object]()
         for number, given in enumerate(items):
             item = json.loads(_exact_json(given))
             without = redacted_json(item)
@@ -128,16 +158,19 @@ class ItemSession:
                 kept.append(without)
             else:
                 self._on_refusal.refused(f"item {number} of session {self.session_id}", ["it holds a secret"])
-        return kept
+                refused_pairs.add(self._pair_of(item))
+        return [item for item in kept if self._pair_of(item) not in refused_pairs - {None}]
 
-    def _next_position(self) -> int:
-        row = self._reader.row(self.scope, self.session_id, self.memory.store.head())
-        return 0 if row is None else int(row["next"])
-
-    def _stored(self) -> dict[int, list[Record]]:
+    def _stored(self, at: int) -> dict[int, list[Record]]:
         """The records of the session by position, also those that were not accepted."""
-        end, at = self._next_position(), self.memory.store.head()
+        row = self._reader.row(self.scope, self.session_id, at)
+        end = 0 if row is None else int(row["next"])
         return self._reader.stored(self.scope, self.session_id, range(end), at) if end else {}
+
+
+def _names(records: Iterable[Record]) -> list[str]:
+    """What records are forgotten by: a message that was cut into several has one name."""
+    return list(dict.fromkeys(record.memory_id.partition("~")[0] for record in records))
 
 
 def _messages(items: Sequence[dict[str, Any]], shown: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -185,8 +218,7 @@ def _items_of(stored: Mapping[int, Sequence[Record]]) -> StoredItems:
     for records in stored.values():
         number, count, digest = _place_of(records[0])
         parts = begun.pop(digest, []) if number > 1 else []
-        is_accepted = all(record.verdict in ACCEPTED_VERDICTS for record in records)
-        if not is_accepted or len(parts) != number - 1:
+        if not _is_accepted(records) or len(parts) != number - 1:
             continue
         # A message that an earlier version cut into several records has the whole item in each.
         parts.append(records[0])
@@ -197,6 +229,10 @@ def _items_of(stored: Mapping[int, Sequence[Record]]) -> StoredItems:
         if item is not None:
             found.append((item, [*parts, *records[1:]]))
     return found
+
+
+def _is_accepted(records: Sequence[Record]) -> bool:
+    return all(record.verdict in ACCEPTED_VERDICTS for record in records)
 
 
 def _place_of(record: Record) -> tuple[int, int, str]:

@@ -39,6 +39,7 @@ from standfast.policies.policy_process import (
     StartPolicy,
     TellUtility,
 )
+from standfast.records.conversion import decoded
 from standfast.records.vocabulary import ActionType, MemoryAction, Step
 
 _CHUNK_BYTES: Final = 1 << 16
@@ -211,7 +212,7 @@ class IsolatedPolicy:
         begun = self._clock.monotonic()
         try:
             self._send(process, msgspec.json.encode(message) + b"\n", begun)
-            answer = msgspec.json.decode(self._line(process, begun), type=PolicyAnswer)
+            answer = decoded(self._line(process, begun), PolicyAnswer)
         except (OSError, msgspec.MsgspecError, RecursionError) as error:
             raise PolicyProcessFailed(problem=f"its process gave no answer: {one_line(error)}") from None
         self._waited_seconds += self._clock.monotonic() - begun

@@ -23,6 +23,7 @@ import msgspec
 
 from standfast.errors import BadEpisode, BadFile, InvalidValue
 from standfast.limits import MAX_EPISODE_BYTES, MAX_EPISODE_STEPS
+from standfast.records.conversion import converted
 from standfast.records.vocabulary import Step
 
 MANIFEST: Final = "MANIFEST.json"
@@ -47,7 +48,7 @@ class Labels:
 
     def __init__(self, raw: dict[str, Any], timesteps: frozenset[int]) -> None:
         try:
-            fields = msgspec.convert(raw, _LabelFields)
+            fields = converted(raw, _LabelFields)
         except msgspec.ValidationError as error:
             raise InvalidValue(what="Episode", problem=f"its labels are invalid: {error}") from None
         for name in ("critical_steps", "breaking_changes"):
@@ -113,7 +114,7 @@ class Episode:
 def _step(number: int, plain: object) -> Step:
     try:
         step = Step.from_json(plain)
-        msgspec.convert(step.metadata.get("priority", 0), _Priority)
+        converted(step.metadata.get("priority", 0), _Priority)
     except InvalidValue as error:
         raise InvalidValue(what="Episode", problem=f"step {number}: {error.facts['problem']}") from None
     except msgspec.ValidationError as error:

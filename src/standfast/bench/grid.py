@@ -38,6 +38,7 @@ from standfast.clock import Clock
 from standfast.errors import BadFile, InvalidValue, MissingExtra, OtherGrid
 from standfast.policies import ByteBudget, ByteModel, Track
 from standfast.policies.lockdown import Isolation
+from standfast.records.conversion import decoded
 
 PRIMARY_BUDGETS: Final = (1_024, 10_240, 102_400, 1_048_576)
 SPLIT_BYTES: Final = 1 << 20
@@ -227,7 +228,7 @@ def _by_seed(grid: Grid, unit: GridUnit) -> Iterator[tuple[int, Sequence[Entrant
 @lru_cache(maxsize=1)
 def _entrants(policies: tuple[str, ...], code: bytes, isolation: Isolation | None) -> tuple[Entrant, ...]:
     """Parse the policies of a grid, which are the same for each of its units."""
-    known = msgspec.json.decode(code, type=PolicyCode) if code else None
+    known = decoded(code, PolicyCode) if code else None
     return tuple(Entrant.parse(policy, known, isolation) for policy in policies)
 
 
@@ -379,7 +380,7 @@ def summarise_grid(folder: str | os.PathLike[str]) -> GridSummary:
     """
     path = Path(folder)
     try:
-        plan = msgspec.json.decode((path / PLAN).read_bytes(), type=Grid)
+        plan = decoded((path / PLAN).read_bytes(), Grid)
         rows, sums, idle = _sum_rows(path / RESULTS, condition_named(plan.condition).metric)
     except (OSError, msgspec.MsgspecError) as error:
         raise BadFile(file=str(path), problem=f"{error}; run 'standfast bench run' first") from None
@@ -455,7 +456,7 @@ def read_plan(folder: str | os.PathLike[str]) -> Grid:
     """Return the grid whose results are in a folder."""
     file = Path(folder) / PLAN
     try:
-        return msgspec.json.decode(_content(file), type=Grid)
+        return decoded(_content(file), Grid)
     except (msgspec.MsgspecError, InvalidValue, RecursionError) as error:
         raise BadFile(file=str(file), problem=f"it is not the plan of a grid: {error}") from None
 

@@ -33,6 +33,7 @@ from standfast.errors import InvalidValue, NotCanonical, StandfastError, TooLarg
 from standfast.govern.authority import plain_text, read_word
 from standfast.limits import FLOAT_DECIMALS, MAX_EVIDENCE_BYTES, MAX_PROBLEM_CHARS
 from standfast.records.canon import canonical_bytes, fingerprint, normal_string, utc_text
+from standfast.records.conversion import converted
 from standfast.records.vocabulary import Band, Evidence, FloorCheck, Record, Verdict
 
 CONTENT_FLOOR: Final = "content"
@@ -446,7 +447,7 @@ def _problems_of_checks(checks: object, verdict: Verdict | None) -> list[str]:
         return ["floor_checks must be a list"]
     checks = [_with_score(check) for check in checks]
     try:
-        read = msgspec.convert(checks, list[FloorCheck])
+        read = converted(checks, list[FloorCheck])
     except (msgspec.ValidationError, StandfastError):
         pass
     else:

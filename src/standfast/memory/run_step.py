@@ -12,6 +12,7 @@ import msgspec
 from standfast.govern.admission import JudgedRecord
 from standfast.recall.answers import Package
 from standfast.recall.index.store_index import key_at
+from standfast.records.conversion import decoded
 from standfast.records.requests import ForgetRequest, RememberRequest
 from standfast.records.scopes import scope_in
 from standfast.records.vocabulary import ErasedSince, Remembered
@@ -64,7 +65,7 @@ class RunStep(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     @classmethod
     def from_bytes(cls, stored: bytes) -> Self:
         """The step that ``as_bytes`` gave."""
-        return msgspec.json.decode(stored, type=cls)
+        return decoded(stored, cls)
 
     def record_in(self, recorder: Recorder) -> None:
         """Record the call again, with the answer that it was given."""

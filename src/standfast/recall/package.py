@@ -506,13 +506,18 @@ def disagreement_line(mark: str, item: RecallItem) -> str:
 
 
 def excerpt_line(mark: str, item: RecallItem) -> str:
-    """An excerpt with its frame."""
+    """An excerpt with its frame.
+
+    Its further lines are indented, so that no line of a memory stands at the margin: whatever comes behind
+    the text in a prompt does, and nothing that is quoted can pass for it.
+    """
     speaker = f"{_quoted(item.speaker)}: " if item.speaker else ""
     notes = [*item.dates, f"said later, {item.said_later}"] if item.said_later else [*item.dates]
     if item.disputes:
         notes.append("a trusted user said otherwise")
     noted = f" ({'; '.join(notes)})" if notes else ""
-    return f"[{mark}] {speaker}{item.excerpt}{noted}\n"
+    excerpt = "\n ".join(item.excerpt.splitlines())
+    return f"[{mark}] {speaker}{excerpt}{noted}\n"
 
 
 def _quoted(name: str) -> str:

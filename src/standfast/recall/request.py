@@ -14,6 +14,7 @@ import msgspec
 from standfast.errors import EmptyQuery, InvalidRequest, InvalidValue, LoneSurrogate
 from standfast.limits import DEFAULT_HALF_LIFE_DAYS, MAX_HALF_LIFE_DAYS, MAX_VALUE_BYTES
 from standfast.records.canon import lowered, normal_string
+from standfast.records.conversion import converted
 from standfast.records.timestamps import MISSING, time_of
 from standfast.records.vocabulary import Budget, Value
 
@@ -167,7 +168,7 @@ class MemoryControllerInput(Value, frozen=True, kw_only=True):
         except InvalidValue as error:
             raise InvalidRequest("recall_budget", problem=error.facts["problem"]) from None
         try:
-            return msgspec.convert(plain, cls)
+            return converted(plain, cls)
         except msgspec.ValidationError as error:
             raise InvalidRequest(field="the request", problem=str(error)) from None
 

@@ -11,9 +11,7 @@ names are those of the documents, so ``as_json`` and ``from_json`` need no trans
 """
 
 import re
-import threading
 from collections.abc import Mapping
-from contextlib import suppress
 from datetime import datetime
 from enum import StrEnum
 from operator import attrgetter
@@ -32,6 +30,7 @@ from standfast.limits import (
     SAFE_INTEGER,
 )
 from standfast.records.canon import lowered, normal_string, utc_text
+from standfast.records.conversion import converted
 from standfast.records.origins import Origin
 from standfast.records.outcomes import RememberOutcome
 from standfast.records.rows import RowKind
@@ -42,18 +41,6 @@ _HEX_DIGEST: Final = re.compile("[0-9a-f]{64}")
 _E = TypeVar("_E", bound=StrEnum)
 JsonScalar: TypeAlias = str | int | float | bool | None
 """A value of a record's metadata."""
-_PREPARED: Final[set[type]] = set()
-_PREPARING: Final = threading.Lock()
-
-
-def _prepare(kind: type) -> None:
-    """Let msgspec look at a type once, in one thread: two threads that do so at the same time can crash the
-    interpreter.
-    """
-    with _PREPARING:
-        with suppress(msgspec.ValidationError):
-            msgspec.convert(None, kind)
-        _PREPARED.add(kind)
 
 
 class Value(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -69,10 +56,8 @@ class Value(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
         """Build the value from what ``as_json`` gave; anything else is an ``InvalidValue`` that names the
         field.
         """
-        if cls not in _PREPARED:
-            _prepare(cls)
         try:
-            return msgspec.convert(plain, cls)
+            return converted(plain, cls)
         except msgspec.ValidationError as error:
             raise InvalidValue(what=cls.__name__, problem=str(error)) from None
 

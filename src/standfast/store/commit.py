@@ -10,6 +10,7 @@ import msgspec
 
 from standfast.limits import MAX_COMMIT_FACTS, MAX_COMMIT_WRITES, MAX_DEPTH_LEVELS, MAX_KEY_CHARS
 from standfast.records.canon import canonical_bytes, fingerprint, fingerprint_of_bytes, parse
+from standfast.records.conversion import decoded
 from standfast.records.rows import kind_of_row
 from standfast.records.vocabulary import ActionType, Value
 
@@ -238,7 +239,7 @@ class Commit(Value, frozen=True, kw_only=True):
 
         A ``ValueError`` if its ids or fingerprints do not match its content.
         """
-        commit = msgspec.json.decode(stored, type=cls)
+        commit = decoded(stored, cls)
         recomputed = cls.of(
             run_id=commit.run_id,
             memory_snapshot_id=commit.memory_snapshot_id,

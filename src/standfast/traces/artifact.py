@@ -25,6 +25,7 @@ from standfast.limits import (
     SAFE_INTEGER,
 )
 from standfast.records.canon import canonical_bytes, fingerprint, fingerprint_of_bytes, normal_string, parse
+from standfast.records.conversion import converted
 from standfast.records.vocabulary import ErasedSince, Value, VisibilityMode
 from standfast.traces.shapes import Count, Name, Shape
 
@@ -336,7 +337,7 @@ class Trace(Value, frozen=True, kw_only=True):
             # json-v1 writes 1.0 as 1, so a float with an integer value is accepted where the schema has an
             # integer.
             normal = orjson.loads(canonical_bytes(plain, limit_bytes=MAX_TRACE_BYTES))
-            trace = msgspec.convert(normal, cls)
+            trace = converted(normal, cls)
         except (msgspec.ValidationError, InvalidValue, NotCanonical) as error:
             missing = str(error).startswith("Object missing required field")
             reason = "missing_field" if missing else "invalid_field"

@@ -26,6 +26,7 @@ from standfast.durable import sync_folder, write_new
 from standfast.errors import TraceError, TraceFolderFailed
 from standfast.limits import DEFAULT_TRACES_BYTES, MAX_TRACE_BYTES, MIN_TRACE_RETENTION_DAYS
 from standfast.records.canon import fingerprint, utc_text
+from standfast.records.conversion import converted
 from standfast.records.vocabulary import RunIdentity
 from standfast.side_files import SideFiles
 from standfast.traces.artifact import ModelConfig, ToolProfile, Trace
@@ -142,8 +143,8 @@ def _trace_of(text: bytes, *, finished_at: str) -> Trace | None:
     try:
         kind, run, model, started_at, limit_bytes = orjson.loads(lines[0])
         recording = Recording(
-            run=msgspec.convert(run, RunIdentity),
-            model=None if model is None else msgspec.convert(model, ModelConfig),
+            run=converted(run, RunIdentity),
+            model=None if model is None else converted(model, ModelConfig),
             root=Lane(object(), threading.RLock()),
             started_at=started_at,
             limit_bytes=limit_bytes,
@@ -175,7 +176,7 @@ def _repeat(recording: Recording, events: dict[int, EventDraft], noted: str, fie
             events[number].decision_type = decision
             events[number].closed = True
         case "profile", [profile]:
-            tool = msgspec.convert(profile, ToolProfile)
+            tool = converted(profile, ToolProfile)
             recording.profiles[tool.tool_name] = tool
         case "call", [number, entry]:
             call = CallDraft(events[number], recording.profiles[entry["tool_name"]], None)

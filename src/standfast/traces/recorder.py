@@ -24,6 +24,7 @@ from standfast.limits import (
     MAX_TRACE_RESULT_BYTES,
 )
 from standfast.records.canon import canonical_bytes, utc_text
+from standfast.records.conversion import converted
 from standfast.records.requests import ForgetRequest, RememberRequest
 from standfast.records.scopes import SHARED
 from standfast.records.vocabulary import ErasedSince, Remembered, RunIdentity, Value
@@ -363,7 +364,8 @@ class Recorder:
         try:
             plain = shape if isinstance(shape, dict) else shape.as_json()
             canonical = canonical_bytes(self._clean(plain), limit_bytes=MAX_OUTPUT_SHAPE_BYTES)
-            checked: Shape = msgspec.convert(orjson.loads(canonical), Shape)
+            # To msgspec a union is a type like any other.
+            checked: Shape = converted(orjson.loads(canonical), Shape)  # type: ignore[arg-type]
         except (NotCanonical, msgspec.ValidationError) as error:
             raise InvalidValue(what="Output shape", problem=str(error)) from error
         with self._lock:

@@ -11,7 +11,6 @@ from contextvars import ContextVar, Token
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple, Self
 
-import msgspec
 import orjson
 
 from standfast.errors import InvalidValue, TooLarge
@@ -23,6 +22,7 @@ from standfast.records.canon import (
     fingerprint_of_bytes,
     normal_string,
 )
+from standfast.records.conversion import converted
 from standfast.records.vocabulary import RunIdentity
 from standfast.traces.artifact import (
     UNDECIDED,
@@ -301,7 +301,7 @@ class Recording:
                     raise
                 self._drop_last(events, retrievals)
             else:
-                return msgspec.convert(body | {"artifact_hash": fingerprint_of_bytes(text)}, Trace)
+                return converted(body | {"artifact_hash": fingerprint_of_bytes(text)}, Trace)
 
     def _model_config_id(self) -> str | None:
         """Derive the id from the model and the tools; without a model, take the one the run was opened

@@ -26,6 +26,7 @@ import numpy.typing as npt
 from standfast.bench.episodes import Episode, iter_jsonl
 from standfast.policies.byte_model import endpoint_of
 from standfast.records.canon import fingerprint
+from standfast.records.conversion import decoded
 from standfast.records.vocabulary import Step
 
 
@@ -295,7 +296,7 @@ class Agreement(msgspec.Struct, frozen=True, kw_only=True):
 def hand_labels() -> list[HandLabel]:
     """Return the sample, by format, source and id."""
     lines = (files("standfast.bench") / SAMPLE).read_bytes().splitlines()
-    return [msgspec.json.decode(line, type=HandLabel) for line in lines]
+    return [decoded(line, HandLabel) for line in lines]
 
 
 def step_id(observation: object) -> str:

@@ -43,6 +43,7 @@ from standfast.optimize.mailboxes.mailbox import (
 )
 from standfast.optimize.mailboxes.wire import Codec
 from standfast.records.canon import utc_text
+from standfast.records.conversion import decoded
 
 try:
     import redis
@@ -423,7 +424,7 @@ def _ms(seconds: float) -> int:
 
 
 def _dead_letter(raw_id: bytes, died_ms: bytes, content: bytes, count: int, raw_note: bytes) -> DeadLetter:
-    note = msgspec.json.decode(raw_note, type=_DeathNote)
+    note = decoded(raw_note, _DeathNote)
     return DeadLetter(
         message_id=raw_id.decode(errors="replace"),
         content=content,

@@ -19,6 +19,7 @@ import msgspec
 from standfast.errors import StandfastError
 from standfast.limits import MAX_MESSAGE_BYTES
 from standfast.optimize.errors import MailboxError, UndecodableBody
+from standfast.records.conversion import converted, decoded
 
 PLAIN: Final = "json"
 
@@ -105,7 +106,7 @@ class WireCodec:
         """Return the header, and the body as an instance of its class."""
         first, newline, second = content.partition(b"\n")
         try:
-            header = msgspec.json.decode(first, type=Header)
+            header = decoded(first, Header)
             plain = msgspec.json.decode(second)
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
             raise UndecodableBody(problem=str(error)) from None
@@ -121,7 +122,7 @@ class WireCodec:
             )
             raise UndecodableBody(problem=problem)
         try:
-            return header, msgspec.convert(plain, kind) if is_dataclass(kind) else kind.from_json(plain)  # type: ignore[attr-defined]  # Encoding checked that it has one.
+            return header, converted(plain, kind) if is_dataclass(kind) else kind.from_json(plain)  # type: ignore[attr-defined]  # Encoding checked that it has one.
         except (StandfastError, msgspec.ValidationError) as error:
             raise UndecodableBody(problem=str(error)) from None
 

@@ -19,6 +19,7 @@ from standfast.clock import Clock, SystemClock
 from standfast.limits import DEFAULT_OUTPUT_TOKENS
 from standfast.optimize.errors import ProviderError, ProviderRefused
 from standfast.records.canon import fingerprint
+from standfast.records.conversion import decoded
 from standfast.records.vocabulary import Value
 
 
@@ -311,7 +312,7 @@ def scripted_by(file: str | os.PathLike[str]) -> ScriptedProvider:
     """
     try:
         lines = [line for line in Path(file).read_bytes().splitlines() if line.strip()]
-        rules = [msgspec.json.decode(line, type=_Rule) for line in lines]
+        rules = [decoded(line, _Rule) for line in lines]
     except (OSError, msgspec.MsgspecError) as error:
         problem = f"{os.fspath(file)} is not a script: {error}"
         raise ProviderRefused(provider="scripted", problem=problem) from None

@@ -14,6 +14,7 @@ import msgspec
 
 from standfast.errors import StoreError
 from standfast.limits import MAX_REPLICAS, REPLICA_SECONDS
+from standfast.records.conversion import decoded
 from standfast.server.access.protection import RateLimiter
 from standfast.store.protocol import TemporaryRow, TemporaryRows
 
@@ -94,4 +95,4 @@ class Replicas:
 
 
 def _totals_of(row: TemporaryRow) -> _Totals:
-    return msgspec.json.decode(row.content, type=_Totals)
+    return decoded(row.content, _Totals)

@@ -28,6 +28,7 @@ from standfast.govern.evidence import (
 )
 from standfast.limits import MAX_COMPARED_WORDS
 from standfast.memory import Memory
+from standfast.records.conversion import converted
 from standfast.records.rows import SYSTEM_NAMESPACE
 from standfast.records.scopes import name_in, prefix_in, scope_in
 from standfast.records.vocabulary import Band, Evidence, Value, Verdict
@@ -286,7 +287,7 @@ class PageRequest:
         known = {one.name for one in msgspec.structs.fields(kind)}
         texts = {name: text for name, text in self.query.items() if text and name in known}
         try:
-            return msgspec.convert(texts | fields, kind, strict=False)
+            return converted(texts | fields, kind, strict=False)
         except msgspec.ValidationError as error:
             raise InvalidValue(what="address", problem=str(error)) from None
 

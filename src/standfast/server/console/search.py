@@ -20,6 +20,7 @@ from standfast.govern.approvals.approvals import Proposal, ProposalState
 from standfast.limits import CONSOLE_PAGE_ITEMS, MAX_CONSOLE_FACETS, MAX_CONSOLE_SEARCHED_ROWS
 from standfast.memory import Memory
 from standfast.records.canon import lowered
+from standfast.records.conversion import decoded
 from standfast.records.filters import Filter, RecordFacts
 from standfast.records.scopes import ALL_SCOPES, is_within, name_in, prefix_of, scope_in
 from standfast.records.timestamps import MISSING, time_of
@@ -297,7 +298,7 @@ class Search:
 
 def _decoded(version: Version) -> SearchedFields:
     try:
-        return msgspec.json.decode(version.content or b"", type=SearchedFields)
+        return decoded(version.content or b"", SearchedFields)
     except msgspec.DecodeError as error:
         raise Corruption(what=f"{version.namespace}/{version.key}", problem=str(error)) from None
 

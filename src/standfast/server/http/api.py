@@ -28,6 +28,7 @@ from standfast.errors import (
 from standfast.limits import MAX_NAME_CHARS, SAFE_INTEGER
 from standfast.optimize.prompts.overrides import PromptOverride
 from standfast.records.canon import normal_string, parse
+from standfast.records.conversion import converted
 from standfast.records.vocabulary import Value
 from standfast.server.access.permissions import Caller, Permission
 from standfast.server.edge.admission import ClientLeft
@@ -240,7 +241,7 @@ def _ledger_seq(digits: str) -> int:
 
 def _decode(plain: object, kind: type[Value]) -> Value:
     try:
-        return msgspec.convert(plain, kind)
+        return converted(plain, kind)
     except msgspec.ValidationError as error:
         raise InvalidValue(what=kind.__name__, problem=str(error)) from None
 

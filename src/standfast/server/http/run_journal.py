@@ -14,6 +14,7 @@ from standfast.errors import AccessError
 from standfast.limits import MAX_OPEN_RUNS_OF_KEY, MAX_RUN_SECONDS, RUN_IDLE_SECONDS
 from standfast.memory.run_step import RunStep
 from standfast.records.canon import fingerprint
+from standfast.records.conversion import decoded
 from standfast.records.origins import Origin
 from standfast.records.vocabulary import RunIdentity
 from standfast.store.protocol import TemporaryRow, TemporaryRows
@@ -105,13 +106,13 @@ class RunJournal:
     def head(self, row_id: str) -> RunHead | None:
         """Return an open run, or None."""
         row = self._rows.get(_HEAD, row_id)
-        return None if row is None else msgspec.json.decode(row.content, type=RunHead)
+        return None if row is None else decoded(row.content, RunHead)
 
     def calls(self, row_id: str, head: RunHead, *, after: int) -> list[JournaledCall]:
         """Return the calls of a run behind the first ``after``."""
         prefix = f"{row_id}/{head.opening}/"
         rows = self._rows.scan(_CALL, prefix, after=f"{prefix}{after:06}", limit=head.calls - after)
-        return [msgspec.json.decode(row.content, type=JournaledCall) for row in rows]
+        return [decoded(row.content, JournaledCall) for row in rows]
 
     def add(self, row_id: str, head: RunHead, calls: list[JournaledCall]) -> RunHead | None:
         """Add calls to a run and return its new head; None if another process changed the run."""
