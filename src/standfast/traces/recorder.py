@@ -364,8 +364,7 @@ class Recorder:
         try:
             plain = shape if isinstance(shape, dict) else shape.as_json()
             canonical = canonical_bytes(self._clean(plain), limit_bytes=MAX_OUTPUT_SHAPE_BYTES)
-            # To msgspec a union is a type like any other.
-            checked: Shape = converted(orjson.loads(canonical), Shape)  # type: ignore[arg-type]
+            checked: Shape = converted(orjson.loads(canonical), Shape)  # type: ignore[arg-type]  # A union.
         except (NotCanonical, msgspec.ValidationError) as error:
             raise InvalidValue(what="Output shape", problem=str(error)) from error
         with self._lock:
