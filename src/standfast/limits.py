@@ -17,6 +17,14 @@ MAX_KEY_CHARS: Final = 528
 MAX_TAGS: Final = 256
 EXTRACTED_MESSAGES: Final = 40
 """How many messages a model is shown at once to find facts in."""
+MESSAGES_BEFORE: Final = 10
+"""How many messages before them it is shown as well."""
+KNOWN_FACTS: Final = 20
+"""How many of the facts that are known already."""
+KNOWN_QUERY_CHARS: Final = 4_000
+"""So much of the messages is searched with for what is known."""
+MAX_PENDING_EXTRACTIONS: Final = 100
+"""How many conversations may wait for a model in the background."""
 MAX_EXTRACTED_FACTS: Final = 200
 """How many facts one answer of a model may hold; the rest is left out."""
 MAX_SUPERSEDED: Final = 64

@@ -1,22 +1,28 @@
 """Extraction: a model's facts cite their messages, are judged like everything, and a replay asks nobody."""
 
 import json
+import re
+import threading
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from standfast.adapters.extraction import Extractor
-from standfast.errors import InvalidValue
+from standfast.clock import ManualClock
+from standfast.errors import InvalidValue, NotAuthorised
 from standfast.govern.judge.model_floor import AnswerFolder
 from standfast.memory import Memory
-from standfast.memory.conversations import ExtractedFact
+from standfast.memory.extraction import ExtractedFact, KnownFact
 from standfast.memory.messages import SessionMessage
 from standfast.optimize.errors import ProviderRefused
 from standfast.optimize.providers.adapter import ModelRequest, ScriptedProvider
+from standfast.optimize.providers.vendors import OpenAICompatibleProvider
 from standfast.records.origins import Origin
 from standfast.records.vocabulary import Band, Record, Verdict
 from tests.memory.conftest import SECRET, backend, clock, memory, opener, place, store
+from tests.servers.model import MODEL_NAME, ModelServer
 
 __all__ = ["backend", "clock", "memory", "opener", "place", "store"]
 
@@ -108,7 +114,7 @@ def test_what_the_model_proposes_may_be_rejected_and_secrets_are_never_sent(memo
     assert [one.verdict for one in added.facts] == [Verdict.VOID]
     assert [one.verdict for one in added.messages] == [Verdict.SEAL, Verdict.SABAR]
     assert SECRET[18:38] not in prompts[0].prompt
-    assert "[0] user: I moved to Cork in May." in prompts[0].prompt
+    assert "[0] (2026-01-01) user: I moved to Cork in May." in prompts[0].prompt
     assert facts_of(memory) == {}
 
 
@@ -145,8 +151,9 @@ class Wrong:
     def __init__(self, fact: ExtractedFact) -> None:
         self.fact = fact
 
-    def extract(self, messages: Any, *, scope: str) -> list[ExtractedFact]:
-        assert all(isinstance(one, SessionMessage) for one in messages)
+    def extract(self, messages: Any, *, scope: str, before: Any, known: Any) -> list[ExtractedFact]:
+        assert all(isinstance(one, SessionMessage) for one in (*messages, *before))
+        assert all(isinstance(one, KnownFact) for one in known)
         assert scope == "user/ada"
         return [self.fact]
 
@@ -173,3 +180,188 @@ def test_an_extractor_of_ones_own_writes_only_below_its_conversation_and_cites_i
     )
     with pytest.raises(InvalidValue):
         memory.add([], extract=Wrong(own))
+
+
+class Oracle:
+    """A model that reads what is known as it should be read: the upper bound of what the machinery can do."""
+
+    def __init__(self, *facts: dict[str, Any]) -> None:
+        self.facts, self.prompts = facts, list[str]()
+        self.provider = ScriptedProvider(self._answer)
+
+    def _answer(self, request: ModelRequest) -> str:
+        self.prompts.append(request.prompt)
+        numbers = {
+            text: number
+            for number, text in re.findall(r"^\[(k\d+)\] (?:\(.*?\) )?(.*)$", request.prompt, re.MULTILINE)
+        }
+        return json.dumps(
+            {
+                "facts": [
+                    {**one, "action": "replace", "replaces": numbers[one["replaces"]]}
+                    if "replaces" in one
+                    else one
+                    for one in self.facts
+                ]
+            }
+        )
+
+
+def said(text: str, time: str) -> list[dict[str, str]]:
+    return [{"role": "user", "content": text, "time": time}]
+
+
+def current_texts(memory: Memory) -> list[str]:
+    found = memory.records(band=Band.LEDGER, scope="user/ada")
+    return sorted(record.text for record in found if record.session is None)
+
+
+def test_a_model_is_told_what_is_known_and_what_was_said_before_and_replaces_by_its_number(
+    memory: Memory,
+) -> None:
+    first = Oracle({"text": "Ada lives in Cork.", "subject": "address", "messages": [0]})
+    memory.add(
+        said("I live in Cork.", "2026-01-05T09:00:00Z"),
+        scope="user/ada",
+        session="s",
+        extract=Extractor(first.provider),
+    )
+    second = Oracle(
+        {"text": "Ada lives in Faro.", "subject": "home", "messages": [1], "replaces": "Ada lives in Cork."}
+    )
+    added = memory.add(
+        said("I moved to Faro yesterday.", "2026-03-02T09:00:00Z"),
+        scope="user/ada",
+        session="s",
+        extract=Extractor(second.provider),
+    )
+    (fact,) = added.facts
+
+    assert "[k1] (2026-01-05, address) Ada lives in Cork." in second.prompts[0]
+    assert "(2026-01-05) user: I live in Cork." in second.prompts[0]
+    assert "[1] (2026-03-02) user: I moved to Faro yesterday." in second.prompts[0]
+    assert current_texts(memory) == ["Ada lives in Faro."]
+    assert "Cork" in str(memory.history("address", scope="user/ada"))
+    (record,) = [
+        one for one in memory.records(band=Band.LEDGER, scope="user/ada") if one.memory_id == fact.memory_id
+    ]
+    assert (record.ts_utc, record.supersedes) == ("2026-03-02T09:00:00.000000Z", ("address",))
+    assert list(memory.verify()) == []
+
+
+def test_two_values_of_one_subject_in_one_answer_are_both_kept(memory: Memory) -> None:
+    oracle = Oracle(
+        {"text": "Ada's hobby is sailing.", "subject": "hobby", "messages": [0], "date": "2026-01-04"},
+        {"text": "Ada's hobby is chess.", "subject": "hobby", "messages": [0], "date": "soon"},
+        {"text": "Ada likes boats.", "subject": "hobby", "messages": [0], "action": "nothing"},
+    )
+    added = memory.add(
+        said("I sail and play chess.", "2026-01-05T09:00:00Z"),
+        scope="user/ada",
+        extract=Extractor(oracle.provider),
+    )
+    records = [one for one in memory.records(band=Band.LEDGER, scope="user/ada") if one.session is None]
+
+    assert [one.verdict for one in added.facts] == [Verdict.SEAL] * 2
+    assert current_texts(memory) == ["Ada's hobby is chess.", "Ada's hobby is sailing."]
+    assert {one.subject for one in records} == {"hobby"}
+    assert sorted(str(one.metadata.get("date")) for one in records) == ["2026-01-04", "None"]
+    assert memory.conflicts(scope="user/ada") == []
+    assert "DISAGREE" not in memory.recall("hobby", scope="user/ada").text
+
+
+def test_what_a_trusted_user_said_is_not_ended_by_a_model_but_listed_as_a_conflict(memory: Memory) -> None:
+    user = {"kind": "user", "id": "ada"}
+    memory.remember("Ada drinks tea only.", scope="user/ada", subject="drink", source=user)
+    oracle = Oracle(
+        {
+            "text": "Ada drinks coffee.",
+            "subject": "drink",
+            "messages": [0],
+            "replaces": "Ada drinks tea only.",
+        }
+    )
+    memory.add(
+        said("Coffee, please.", "2026-03-02T09:00:00Z"), scope="user/ada", extract=Extractor(oracle.provider)
+    )
+    (conflict,) = memory.conflicts(scope="user/ada")
+    kept = next(one for one in conflict.entries if one.text == "Ada drinks coffee.")
+
+    assert current_texts(memory) == ["Ada drinks coffee.", "Ada drinks tea only."]
+    with pytest.raises(NotAuthorised):
+        memory.settle(conflict.conflict_id, kept.memory_id, reason="read", scope="user/ada")
+    memory.settle(
+        conflict.conflict_id, kept.memory_id, reason="she said so", scope="user/ada", role="human", by="kim"
+    )
+    assert memory.conflicts(scope="user/ada") == []
+
+
+def test_what_a_tool_said_replaces_nothing(memory: Memory) -> None:
+    memory.remember("Ada's order is on its way.", scope="user/ada", subject="order")
+    chat = [*CHAT, {"role": "tool", "content": "Order: delivered.", "tool_call_id": "t1"}]
+    oracle = Oracle(
+        {
+            "text": "Ada's order was delivered.",
+            "subject": "order",
+            "messages": [3],
+            "replaces": "Ada's order is on its way.",
+        }
+    )
+    added = memory.add(chat, scope="user/ada", extract=Extractor(oracle.provider))
+
+    assert added.facts_problem is None
+    assert "Ada's order is on its way." in current_texts(memory)
+
+
+def test_a_repeated_add_with_an_id_has_the_facts_of_the_first_also_after_an_erasure(memory: Memory) -> None:
+    asked = provider()
+    first = memory.add(CHAT, scope="user/ada", run_id="chat-7", extract=Extractor(asked))
+    memory.forget(scope="user/ada", reason="asked for")
+    again = memory.add(CHAT, scope="user/ada", run_id="chat-7", extract=Extractor(asked))
+
+    assert again.facts == first.facts
+    assert len(first.facts) == 2
+    assert asked.calls == 1
+
+
+def test_other_known_facts_are_another_question_and_the_same_ones_are_not_asked_twice(tmp_path: Path) -> None:
+    asked = provider()
+    for fact in ("Ada likes boats.", "Ada likes boats.", "Ada likes ships."):
+        with Memory.open(":memory:", clock=ManualClock(datetime(2026, 1, 1, tzinfo=UTC))) as memory:
+            memory.remember(fact, scope="user/ada")
+            memory.add(
+                CHAT, scope="user/ada", session="s", extract=Extractor(asked, answers=AnswerFolder(tmp_path))
+            )
+
+    assert asked.calls == 2
+
+
+def test_facts_are_found_in_the_background_and_close_waits_for_them(memory: Memory) -> None:
+    release = threading.Event()
+
+    def answer(_: ModelRequest) -> str:
+        assert release.wait(60)
+        return json.dumps({"facts": FACTS})
+
+    added = memory.add(CHAT, scope="user/ada", extract=Extractor(ScriptedProvider(answer)), background=True)
+    before = facts_of(memory)
+    release.set()
+    memory.extractions.finish()
+
+    assert (added.facts_pending, added.facts, before) == (True, (), {})
+    assert set(facts_of(memory)) == {"address", "preference/language"}
+    memory.extractions.close()
+
+
+@pytest.mark.slow
+def test_a_real_small_model_is_asked_and_whatever_it_says_is_judged_or_reported(
+    memory: Memory, model_server: ModelServer
+) -> None:
+    small = OpenAICompatibleProvider(
+        model=MODEL_NAME, base_url=model_server.base_url, api_key="none", max_output_tokens=200, seed=1
+    )
+    added = memory.add(CHAT, scope="user/ada", extract=Extractor(small))
+
+    assert added.added == 3
+    assert added.facts_problem is not None or all(one.verdict for one in added.facts)
+    assert list(memory.verify()) == []

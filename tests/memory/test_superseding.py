@@ -262,3 +262,19 @@ def test_a_person_who_accepts_an_ordinary_text_on_hold_ends_what_the_user_said(m
 
     assert "Bergen" not in recalled(memory)
     assert "Cork" in recalled(memory)
+
+
+def test_a_subject_can_hold_several_values_which_end_one_by_one(memory: Memory) -> None:
+    memory.remember("Ada sails.", subject="hobby", scope="user/ada", several=True)
+    chess = memory.remember("Ada plays chess.", subject="hobby", scope="user/ada", several=True)
+    memory.remember(
+        "Ada paints.", subject="hobby", scope="user/ada", several=True, supersedes=chess.memory_id
+    )
+    found = {record.text for record in memory.records(scope="user/ada")}
+
+    assert found == {"Ada sails.", "Ada paints."}
+    assert len(memory.history("hobby", scope="user/ada")) > 3
+    memory.forget("hobby", reason="asked for", scope="user/ada")
+    assert list(memory.records(scope="user/ada")) == []
+    with pytest.raises(InvalidValue, match="several needs a subject"):
+        memory.remember("Ada sails.", several=True)

@@ -27,6 +27,7 @@ REMEMBER: Final[dict[str, Any]] = {
     "text": "EU refunds take 14 days.",
     "subject": UNIQUE,
     "source": DOC,
+    "several": False,
     "tags": ["billing"],
     "refs": [{"kind": "doc", "id": "terms", "more": ["chapter two"]}],
     "propose": False,

@@ -58,6 +58,7 @@ _CONTENT: Final = (
     "valid_until",
     "supersedes",
     "pinned",
+    "several",
     "statements",
     "validity_words",
 )

@@ -18,6 +18,7 @@
     embedding.py        memory.vectors: vectors of new records and queries, filled in where they are missing
     erasing.py          Memory.forget of a scope or a source, in as many commits as it takes
     idempotency.py      a request that arrives twice takes effect once
+    extraction.py       facts that a model finds in messages
     run_step.py         what each call did to a run, so that another process can carry it on
     async_memory.py     AsyncMemory, AsyncRun and AsyncSnapshotView
 
@@ -25,10 +26,11 @@ The rules themselves are in ``govern/``, ``policies/``, ``recall/`` and ``store/
 """
 
 from standfast.memory.async_memory import AsyncMemory, AsyncRun, AsyncSnapshotView
-from standfast.memory.conversations import AddedMessage, AddedMessages, ExtractedFact, FactExtractor
+from standfast.memory.conversations import AddedMessage, AddedMessages
 from standfast.memory.current import Conflict, ConflictEntry, LeftOut, Profile, Settlement
 from standfast.memory.embedding import MemoryVectors, VectorStatus
 from standfast.memory.erasing import ErasurePlan, Forgotten
+from standfast.memory.extraction import ExtractedFact, FactExtractor, KnownFact
 from standfast.memory.idempotency import IdempotencyRecord
 from standfast.memory.memory import Memory
 from standfast.memory.messages import SessionInfo, SessionMessage
@@ -49,6 +51,7 @@ __all__ = [
     "FactExtractor",
     "Forgotten",
     "IdempotencyRecord",
+    "KnownFact",
     "LeftOut",
     "Memory",
     "MemoryVectors",

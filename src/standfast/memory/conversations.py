@@ -1,35 +1,29 @@
-"""Conversations: chat messages, judged and added to a session, and the facts that a model finds in them.
+"""Conversations: chat messages, judged and added to a session.
 
 Every commit to a session writes the session's row, so that two callers never add at one position: the later
 one conflicts, looks again and goes behind the other, before its caller is answered. ``messages.py`` reads
-messages, and reads sessions back.
-
-Facts are judged and remembered like everything else. The model is behind a protocol;
-``adapters/extraction.py`` has the one that asks a provider. A fact cites its messages, so it is trusted no
-more than the least of them. Facts are remembered in runs whose ids are made from the messages: adding a
-conversation again asks nobody and changes nothing.
+messages, and reads sessions back; ``extraction.py`` finds facts in them.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from datetime import datetime
 from functools import partial
-from typing import Any, Final, NamedTuple, Protocol, TypeAlias
+from typing import Any, Final, NamedTuple, TypeAlias
 
 from msgspec.structs import replace
 
-from standfast.errors import InvalidValue, MessageConflict, StandfastError
+from standfast.errors import InvalidValue, MessageConflict
 from standfast.govern.admission import JudgedRecord, admit
 from standfast.govern.judge.judge import Claim, JudgingContext
 from standfast.govern.judge.secrecy import redacted, require_no_secret
 from standfast.govern.refusals import RefusalLookup
 from standfast.limits import (
-    EXTRACTED_MESSAGES,
     MAX_MESSAGE_POSITION,
     MAX_SINGLE_CALL_ATTEMPTS,
     MESSAGES_PER_COMMIT,
 )
 from standfast.memory.commit_plan import JudgedCommit
-from standfast.memory.idempotency import CallLog, IdempotencyRecord, StoredAnswer, fingerprint_of_call
+from standfast.memory.idempotency import IdempotencyRecord, StoredAnswer, fingerprint_of_call
 from standfast.memory.judging_cache import Superseded, superseded_by
 from standfast.memory.messages import (
     ACCEPTED_VERDICTS,
@@ -37,7 +31,6 @@ from standfast.memory.messages import (
     USER,
     Passage,
     ReadMessage,
-    SessionMessage,
     SessionReader,
     message_id,
     plain_id,
@@ -47,13 +40,12 @@ from standfast.memory.messages import (
 )
 from standfast.memory.related import related_records
 from standfast.memory.retries import RetryLines
-from standfast.memory.run import Run
 from standfast.memory.run_dependencies import RunServices
 from standfast.records.canon import fingerprint, normal_string, utc_text
 from standfast.records.origins import Origin, checked_origin, lowest, origin_of
 from standfast.records.requests import AddRequest
 from standfast.records.rows import RowKind
-from standfast.records.scopes import is_within, refused_key, scoped_key
+from standfast.records.scopes import refused_key, scoped_key
 from standfast.records.vocabulary import (
     ActionType,
     Receipt,
@@ -69,8 +61,6 @@ from standfast.store.commit import Write, commit_id_of
 _CALLER: Final = "add"
 _PERSON: Final = "person"
 _MAX_GAP: Final = 10_000
-CITED_KIND: Final = "message"
-"""The kind of the refs by which a fact cites messages."""
 
 
 class AddedMessage(Value, frozen=True, kw_only=True):
@@ -105,6 +95,8 @@ class AddedMessages(Value, frozen=True, kw_only=True):
     """What became of the facts that ``extract`` found in the messages."""
     facts_problem: str | None = None
     """Why no facts could be extracted. The messages are stored all the same."""
+    facts_pending: bool = False
+    """Whether a model is still to be asked for facts, in the background."""
 
     @property
     def added(self) -> int:
@@ -530,108 +522,3 @@ def _is_passage(record: Record, passage: Passage) -> bool:
     if record.verdict not in (Verdict.VOID, Verdict.SABAR):
         return False
     return redacted(replace(record, text=passage.text)).text == record.text
-
-
-class ExtractedFact(Value, frozen=True, kw_only=True):
-    """One fact that a model found in messages.
-
-    Args:
-        text: The fact, as one plain statement.
-        cites: The positions of the messages that say so; at least one.
-        subject: What it is about. A later fact of the same subject replaces it.
-        scope: Where it belongs, if that is below the scope of the conversation.
-    """
-
-    text: str
-    cites: tuple[int, ...]
-    subject: str | None = None
-    scope: str | None = None
-
-
-class FactExtractor(Protocol):
-    """Finds facts in messages.
-
-    Its answers for equal messages should be equal, so that a repeated call finds the same.
-    """
-
-    @property
-    def extractor_id(self) -> str:
-        """Names it and everything that can change its answers. It is the source of the facts."""
-        ...
-
-    def extract(self, messages: Sequence[SessionMessage], *, scope: str) -> Sequence[ExtractedFact]:
-        """Return the facts in accepted messages of one conversation, oldest first.
-
-        Every failure is a ``StandfastError``.
-        """
-        ...
-
-
-def with_facts(
-    services: RunServices,
-    added: AddedMessages,
-    session: Iterable[SessionMessage],
-    extractor: FactExtractor,
-    *,
-    open_run: Callable[[str], Run],
-) -> AddedMessages:
-    """The answer with the facts in its messages.
-
-    The messages are stored already, so a failure is part of the answer.
-
-    Args:
-        session: The messages of the session.
-        open_run: Opens a writing run with an id. Each page of messages has one, and is one commit.
-    """
-    positions = {one.position for one in added.messages}
-    said = [one for one in session if one.position in positions and one.text is not None]
-    facts: list[Remembered] = []
-    try:
-        for start in range(0, len(said), EXTRACTED_MESSAGES):
-            page = said[start : start + EXTRACTED_MESSAGES]
-            facts += _remember_page(services, added, page, extractor, open_run)
-    except StandfastError as error:
-        services.warn(f"No facts were extracted from session {added.session}: {error}")
-        return replace(added, facts_problem=str(error))
-    return replace(added, facts=tuple(facts))
-
-
-def _remember_page(
-    services: RunServices,
-    added: AddedMessages,
-    messages: Sequence[SessionMessage],
-    extractor: FactExtractor,
-    open_run: Callable[[str], Run],
-) -> list[Remembered]:
-    said = [[one.position, one.speaker, one.text] for one in messages]
-    digest = fingerprint(["extraction/v1", added.scope, added.session, extractor.extractor_id, said])
-    run_id = f"extract-{digest[:32]}"
-    earlier = CallLog(services.store, services.namespace, run_id)
-    if earlier.receipt is not None:
-        return earlier.answers
-    facts = extractor.extract(messages, scope=added.scope)
-    with open_run(run_id) as run:
-        answers = [_remember_fact(run, one, messages, added.scope, extractor.extractor_id) for one in facts]
-    return run.answers or answers
-
-
-def _remember_fact(
-    run: Run, fact: ExtractedFact, messages: Sequence[SessionMessage], place: str, by: str
-) -> Remembered:
-    """Remember a fact. ``place`` is the scope of the conversation."""
-    cited = [message for message in messages if message.position in fact.cites]
-    scope = place if fact.scope is None else fact.scope
-    if not cited or {message.position for message in cited} != set(fact.cites):
-        problem = f"{fact.text!r:.80} cites {list(fact.cites)}, which are not all messages that it was shown"
-        raise InvalidValue(what="extracted fact", problem=problem)
-    if not is_within(scope, place):
-        problem = f"{fact.text!r:.80} is for scope {scope}, but its messages are in {place}"
-        raise InvalidValue(what="extracted fact", problem=problem)
-    refs: list[dict[str, Any]] = [
-        {"kind": CITED_KIND, "id": memory_id, "scope": place}
-        for message in cited
-        for memory_id in message.memory_ids
-    ]
-    return run.remember(
-        fact.text, subject=fact.subject, scope=scope, source={"kind": "agent", "id": by}, refs=refs
-    )

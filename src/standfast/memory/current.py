@@ -14,6 +14,7 @@ from msgspec.structs import replace
 from standfast.errors import InvalidValue, NotAuthorised
 from standfast.govern.authority import Role
 from standfast.limits import DEFAULT_RECALL_TOKENS
+from standfast.memory.related import WOULD_REPLACE
 from standfast.memory.snapshot_view import SnapshotReader
 from standfast.recall.analysis import IndexedRecord, decode_record, sentences_of
 from standfast.recall.filters import UNREVIEWED_VERDICTS, validity_at
@@ -254,8 +255,8 @@ class CurrentFacts:
     # Conflicts.
 
     def conflicts(self, *, scope: str = SHARED, at: int | None = None) -> list[Conflict]:
-        """Return what disagrees in a scope: records with the same subject, or with plain statements on one
-        matter that have different values.
+        """Return what disagrees in a scope: records with the same subject, with plain statements on one
+        matter that have different values, or of which one would replace the other by a model's reading.
 
         Args:
             scope: The scope, with all below it; ``"*"`` for all.
@@ -265,14 +266,21 @@ class CurrentFacts:
         instant = self._reader.instant_of(snapshot)
         now = MISSING if instant is None else time_of(instant)
         groups: dict[tuple[str, str], list[tuple[_Row, str]]] = {}
+        rows: dict[tuple[str, object], _Row] = {}
         for row in self._rows(listed_scope(scope), snapshot):
             record = row.record
             if row.over_at(now) or record.verdict in UNREVIEWED_VERDICTS:
                 continue
-            if record.subject is not None:
+            is_one_of_several = record.memory_id != record.subject and trust_of(record) != Origin.UNTRUSTED
+            if record.subject is not None and not is_one_of_several:
                 groups.setdefault((record.scope, record.subject), []).append((row, record.text))
+            rows[record.scope, record.memory_id] = row
             for one in record.statements if row.counts else ():
                 groups.setdefault((record.scope, one.matter), []).append((row, one.value))
+        for (place, _), row in rows.items():
+            if (other := rows.get((place, row.record.metadata.get(WOULD_REPLACE)))) and row.counts:
+                sides = [(one, one.record.text) for one in (row, other)]
+                groups[place, f"a model's reading of {other.record.memory_id}"] = sides
         found = [_conflict(*place, sides) for place, sides in sorted(groups.items()) if _disagree(sides)]
         by_records: dict[tuple[str, ...], Conflict] = {}
         for conflict in found:

@@ -14,11 +14,12 @@ from standfast.govern.policy import MemoryWritePolicy
 from standfast.ledger.notary import Notary
 from standfast.limits import MAX_RETRIES, MAX_WARNINGS
 from standfast.memory.band_budgets import BandBudgets
-from standfast.memory.conversations import AddedMessages, Addition, Conversations, FactExtractor, with_facts
+from standfast.memory.conversations import AddedMessages, Addition, Conversations
 from standfast.memory.current import CurrentFacts
 from standfast.memory.embedding import NO_EMBEDDER, MemoryVectors, named_embedder
 from standfast.memory.erasing import Eraser, ErasurePlan, Forgotten
 from standfast.memory.erasure_targets import ErasureTarget
+from standfast.memory.extraction import Extractions, FactExtractor
 from standfast.memory.governance import MemoryGovernance
 from standfast.memory.judging_cache import JudgingCache
 from standfast.memory.listings import ChangeList, RecordListing
@@ -161,15 +162,16 @@ class Memory:
         self.approvals = self.governance.approvals
         """The queue in which proposals wait for a human's signature."""
         self.current = CurrentFacts(self.reader, self.remember)
-        """What is current: profiles of scopes, and what disagrees in them."""
         self._eraser = Eraser(self._services)
         self.retry_lines = RetryLines(store.clock)
         self._single_calls = SingleCalls(self._eraser, self.retry_lines)
         self._conversations = Conversations(self._services, self.retry_lines)
+        self.extractions = Extractions(self._services, self.session)
         self._allow_live = allow_live
         self._warnings: deque[str] = deque(maxlen=MAX_WARNINGS)
         self._at_close = ExitStack()
         """What ``close`` ends first: threads that work on this memory."""
+        self._at_close.callback(self.extractions.close)
 
     @classmethod
     def open(
@@ -277,6 +279,7 @@ class Memory:
         messages: Iterable[Any],
         *,
         extract: FactExtractor | None = None,
+        background: bool = False,
         workflow: str = DEFAULT_WORKFLOW,
         agent: str | None = None,
         run_id: str | None = None,
@@ -294,6 +297,7 @@ class Memory:
         Args:
             messages: OpenAI- or Anthropic-style messages, as dicts or as the objects of a client library.
             extract: Finds facts in the accepted messages, e.g. ``Extractor(provider)``; each is judged.
+            background: Answer before the facts are found; ``memory.extractions.finish()`` waits for them.
             run_id: An idempotency key, as for ``remember``.
             max_origin: The most that the messages may be trusted, whoever said them.
             is_operator: Whether an operator adds them, as the caller's key decides over the server. Only then
@@ -311,12 +315,11 @@ class Memory:
         added = self._conversations.add(request, workflow=workflow, agent=agent or workflow)
         if extract is None or rehearse:
             return added
-        said = self.session(added.session, scope=added.scope)
-        return with_facts(
-            self._services,
+        return self.extractions.add_facts(
             added,
-            said,
             extract,
+            run_id=run_id,
+            background=background,
             open_run=lambda run_id: self._writing_run(workflow, agent, run_id, max_origin),
         )
 

@@ -323,7 +323,7 @@ class Run(RecordingRun):
             raise InvalidValue(what="pin", problem=problem)
         superseded = self._superseded(request, origin) if request.supersedes else Superseded()
         record = request.record(
-            "" if request.subject else self._next_id(),
+            "" if request.named_id else self._next_id(),
             utc_text(now),
             source=source,
             origin=origin,

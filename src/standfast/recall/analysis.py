@@ -292,6 +292,7 @@ class IndexedRecord(RecordFacts, frozen=True, kw_only=True, gc=False):
     position: int | None = None
     evidence: EvidenceFacts | None = None
     pinned: bool | None = None
+    several: bool | None = None
     statements: tuple[PlainStatement, ...] = ()
 
     @property

@@ -43,13 +43,21 @@ from standfast.limits import (
     MAX_TEXT_CHARS,
     SAFE_INTEGER,
 )
-from standfast.records.canon import normal_string
+from standfast.records.canon import fingerprint, normal_string
 from standfast.records.filters import NO_FILTER, Filter, Where
 from standfast.records.origins import Origin
 from standfast.records.request_limits import check_limits
 from standfast.records.scopes import SHARED, checked_scope, recalled_scopes
 from standfast.records.timestamps import MISSING, instant_text, time_of
-from standfast.records.vocabulary import Band, Budget, JsonScalar, Record, Value, normal_tags, shown
+from standfast.records.vocabulary import (
+    Band,
+    Budget,
+    JsonScalar,
+    Record,
+    Value,
+    normal_tags,
+    shown,
+)
 
 _F = TypeVar("_F", bound=Callable[..., Any])
 _LISTS: Final = (list, tuple, set, frozenset)
@@ -92,6 +100,7 @@ class RememberFields(TypedDict, total=False):
     """What can be said about a text to remember; see ``RememberRequest``."""
 
     subject: str | None
+    several: bool
     source: Mapping[str, Any] | None
     tags: Sequence[str]
     refs: Sequence[Mapping[str, Any]]
@@ -117,6 +126,7 @@ class RememberRequest(Value, frozen=True, kw_only=True, omit_defaults=True):
         text: The text, one plain statement.
         subject: What the text is about, such as policy/eu-refunds. A subject has one current text and a
             history.
+        several: Add a value to the subject, such as one more hobby, instead of replacing its text.
         source: Where the text comes from, such as {"kind": "doc", "id": "handbook#4"}. Without one it is the
             agent's own word, which is trusted less and does not become law.
         tags: Tags to find the text by.
@@ -140,6 +150,7 @@ class RememberRequest(Value, frozen=True, kw_only=True, omit_defaults=True):
 
     text: Text
     subject: Name | None = None
+    several: bool = False
     source: dict[str, Any] | None = None
     tags: _Tags = ()
     refs: Annotated[tuple[dict[str, Any], ...], Meta(max_length=MAX_TAGS)] = ()
@@ -187,6 +198,10 @@ class RememberRequest(Value, frozen=True, kw_only=True, omit_defaults=True):
             _refuse("tags must be a list of strings", tags)
         if not _is_list_of(self.refs, Mapping):
             _refuse("refs must be a list of mappings", self.refs)
+        if type(self.several) is not bool:
+            _refuse("several must be True or False", self.several)
+        if self.several and self.subject is None:
+            _refuse("several needs a subject, which holds the values", self.several)
         superseded = [superseded] if isinstance(superseded, str) else superseded
         if not _is_list_of(superseded, str):
             _refuse("supersedes must be an id, or a list of ids", superseded)
@@ -205,7 +220,7 @@ class RememberRequest(Value, frozen=True, kw_only=True, omit_defaults=True):
         if self.refs != ():
             force_setattr(self, "refs", tuple([dict(ref) for ref in self.refs]))
         if superseded != ():
-            others = tuple([one for one in dict.fromkeys(superseded) if one != self.subject])
+            others = tuple([one for one in dict.fromkeys(superseded) if one != self.named_id])
             force_setattr(self, "supersedes", others)
         for field in ("valid_from", "valid_until", "time"):
             if (instant := getattr(self, field)) is not None:
@@ -218,6 +233,11 @@ class RememberRequest(Value, frozen=True, kw_only=True, omit_defaults=True):
     def place(self) -> str:
         """The scope that it belongs to."""
         return SHARED if self.scope is None else self.scope
+
+    @property
+    def named_id(self) -> str | None:
+        """The id that its subject gives it; None if it needs one of its own."""
+        return None if self.several else self.subject
 
     def within(self, scope: str) -> Self:
         """The same request, in this scope if it names none."""
@@ -237,12 +257,12 @@ class RememberRequest(Value, frozen=True, kw_only=True, omit_defaults=True):
         origin: Origin = Origin.ORDINARY,
         band: Band = Band.LEDGER,
     ) -> Record:
-        """The record that is judged: with this id, unless the request names a subject.
+        """The record that is judged: with this id, unless the request names a subject with one value.
 
         ``source`` is for a request without one.
         """
         return Record(
-            memory_id=self.subject or memory_id,
+            memory_id=self.named_id or self._id_of_value(memory_id),
             text=self.text,
             ts_utc=self.time or ts_utc,
             tags=normal_tags(self.tags) if self.tags else (),
@@ -260,7 +280,12 @@ class RememberRequest(Value, frozen=True, kw_only=True, omit_defaults=True):
             valid_until=self.valid_until,
             supersedes=self.supersedes,
             pinned=self.pin or None,
+            several=self.several or None,
         )
+
+    def _id_of_value(self, memory_id: str) -> str:
+        """An id; that of one value among several belongs to the subject, for its history and to forget it."""
+        return f"{self.subject}~{fingerprint(memory_id)[:12]}" if self.several else memory_id
 
     def as_recorded(self) -> dict[str, Any]:
         """Only what is set, as a trace records it: always with the role, and without the scope if it is

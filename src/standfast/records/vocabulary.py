@@ -386,6 +386,7 @@ class Record(Value, frozen=True, kw_only=True, gc=False):
             the caller gave them.
         supersedes: The ids of records of its scope that ended when it was accepted.
         pinned: True if recalls of its scope show it first; None for others.
+        several: True if it is one value among several of its subject; None for others.
         statements: What its text plainly says, by which later statements on the same matter are found.
     """
 
@@ -411,6 +412,7 @@ class Record(Value, frozen=True, kw_only=True, gc=False):
     valid_until: str | None = None
     supersedes: tuple[str, ...] = ()
     pinned: bool | None = None
+    several: bool | None = None
     statements: tuple[PlainStatement, ...] = ()
     validity_words: str | None = None
 
