@@ -276,5 +276,5 @@ def test_a_subject_can_hold_several_values_which_end_one_by_one(memory: Memory) 
     assert len(memory.history("hobby", scope="user/ada")) > 3
     memory.forget("hobby", reason="asked for", scope="user/ada")
     assert list(memory.records(scope="user/ada")) == []
-    with pytest.raises(InvalidValue, match="several needs a subject"):
+    with pytest.raises(InvalidValue, match="needs a subject"):
         memory.remember("Ada sails.", several=True)

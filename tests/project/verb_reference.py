@@ -74,6 +74,7 @@ OWN = {
 }
 DIFFERENCES = {
     ("add", "extract"): "a program asks its model, so only the library has it",
+    ("add", "background"): "belongs to `extract`",
     ("add", "is_operator"): "a key says who asks; the library is told",
     ("add", "rehearse"): "of the library, for `standfast import --dry-run`",
     ("recall", "at"): "in the library: `memory.at(snapshot).recall(…)`",

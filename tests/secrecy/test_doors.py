@@ -31,7 +31,7 @@ _OTHER_VERBS = {
 _OTHER_RUN_VERBS = {
     *("commit", "discard", "forget_request", "lane", "recall_request", "remember_request", "resume", "tool"),
 }
-_NO_TEXT = {"self", "extract", "token_counter"}
+_NO_TEXT = {"self", "extract", "background", "token_counter"}
 # What must succeed as it stands, or its parameters were never stored.
 _SUCCEEDING = {
     "http": {"remember", "remember_batch", "add", "recall", "recall_batch", "create_key", "open_run"},

@@ -14,7 +14,6 @@ from msgspec.structs import replace
 from standfast.errors import InvalidValue, NotAuthorised
 from standfast.govern.authority import Role
 from standfast.limits import DEFAULT_RECALL_TOKENS
-from standfast.memory.related import WOULD_REPLACE
 from standfast.memory.snapshot_view import SnapshotReader
 from standfast.recall.analysis import IndexedRecord, decode_record, sentences_of
 from standfast.recall.filters import UNREVIEWED_VERDICTS, validity_at
@@ -33,7 +32,7 @@ from standfast.recall.packing import record_hash_of
 from standfast.recall.tokens import EstimatedCounter, TokenCounter
 from standfast.records.canon import fingerprint
 from standfast.records.filters import LAW, trust_of
-from standfast.records.origins import Origin
+from standfast.records.origins import Origin, disputed_in
 from standfast.records.requests import RECALLED_BANDS
 from standfast.records.scopes import ALL_SCOPES, SHARED, checked_scope, listed_scope, prefix_of
 from standfast.records.statements import NO, PlainStatement, differs, statements_of
@@ -256,7 +255,7 @@ class CurrentFacts:
 
     def conflicts(self, *, scope: str = SHARED, at: int | None = None) -> list[Conflict]:
         """Return what disagrees in a scope: records with the same subject, with plain statements on one
-        matter that have different values, or of which one would replace the other by a model's reading.
+        matter that have different values, or of which one was meant to replace the other and may not.
 
         Args:
             scope: The scope, with all below it; ``"*"`` for all.
@@ -271,16 +270,16 @@ class CurrentFacts:
             record = row.record
             if row.over_at(now) or record.verdict in UNREVIEWED_VERDICTS:
                 continue
-            is_one_of_several = record.memory_id != record.subject and trust_of(record) != Origin.UNTRUSTED
-            if record.subject is not None and not is_one_of_several:
+            if record.subject is not None and not record.several:
                 groups.setdefault((record.scope, record.subject), []).append((row, record.text))
             rows[record.scope, record.memory_id] = row
             for one in record.statements if row.counts else ():
                 groups.setdefault((record.scope, one.matter), []).append((row, one.value))
         for (place, _), row in rows.items():
-            if (other := rows.get((place, row.record.metadata.get(WOULD_REPLACE)))) and row.counts:
-                sides = [(one, one.record.text) for one in (row, other)]
-                groups[place, f"a model's reading of {other.record.memory_id}"] = sides
+            for name in disputed_in(row.record.refs) if row.counts else ():
+                if (other := rows.get((place, name))) is not None:
+                    sides = [(one, one.record.text) for one in (row, other)]
+                    groups[place, f"what is said to replace {name}"] = sides
         found = [_conflict(*place, sides) for place, sides in sorted(groups.items()) if _disagree(sides)]
         by_records: dict[tuple[str, ...], Conflict] = {}
         for conflict in found:

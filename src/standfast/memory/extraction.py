@@ -29,7 +29,6 @@ from standfast.limits import (
 from standfast.memory.conversations import AddedMessages
 from standfast.memory.idempotency import CallLog
 from standfast.memory.messages import SessionMessage
-from standfast.memory.related import WOULD_REPLACE
 from standfast.memory.run import Run
 from standfast.memory.run_dependencies import RunServices
 from standfast.memory.snapshot_view import SnapshotView
@@ -279,13 +278,15 @@ class _ExtractedPage:
             scope = self._scope if fact.scope is None else fact.scope
             origin = lowest([Origin.ORDINARY, *(one.origin for one in cited)])
             named = [by_id[name] for name in dict.fromkeys(fact.replaces) if name in by_id]
-            # A record ends in its own scope only.
-            replaced = [
-                one for one in named if one.memory_id not in ended and self._is_held(scope, one.memory_id)
+            # A record ends in its own scope only. What a trusted user said is not ended, but disputed.
+            superseded = [
+                one.memory_id
+                for one in named
+                if one.trust != LAW
+                and origin is not Origin.UNTRUSTED
+                and one.memory_id not in ended
+                and self._is_held(scope, one.memory_id)
             ]
-            superseded = [one.memory_id for one in replaced if _may_end(origin, one)]
-            kept = [one.memory_id for one in replaced if not _may_end(origin, one)]
-            metadata = {WOULD_REPLACE: kept[0]} if kept else {}
             subject = fact.subject
             place = (scope, subject or "")
             is_taken = subject is not None and (
@@ -303,7 +304,7 @@ class _ExtractedPage:
                     refs=self._refs(cited),
                     time=max((one.time for one in cited if one.time is not None), default=None),
                     supersedes=superseded,
-                    metadata=metadata if fact.date is None else {**metadata, "date": fact.date},
+                    metadata={} if fact.date is None else {"date": fact.date},
                 )
             )
         return answers
@@ -331,10 +332,3 @@ class _ExtractedPage:
         """Whether a scope has a record with this subject, which stays beside a new one."""
         keys = [scoped_key(band, scope, subject) for band in (Band.VAULT, Band.LEDGER)]
         return bool(self._services.store.read(self._services.namespace, keys))
-
-
-def _may_end(origin: Origin, known: KnownFact) -> bool:
-    """Whether a fact of an origin may end a known one: neither law nor what a trusted user said, and only
-    what is trusted no more than itself.
-    """
-    return known.trust not in (LAW, Origin.TRUSTED) and origin is not Origin.UNTRUSTED

@@ -202,7 +202,7 @@ class RunJudgingContext:
             forgotten: The keys of what the run forgets.
         """
         subject = record.subject
-        if subject is None:
+        if subject is None or record.several:
             return record
         if record.origin is Origin.TRUSTED:
             beside = [one for one in self._ordinary_beside(subject) if one not in record.supersedes]
@@ -230,6 +230,7 @@ class RunJudgingContext:
             if record.subject == subject
             and record.origin is Origin.ORDINARY
             and record.verdict in CANONICAL_VERDICTS
+            and not record.several
         ]
 
     def _ledger_key(self, memory_id: str) -> str:

@@ -20,10 +20,6 @@ from standfast.records.requests import RECALLED_BANDS
 from standfast.records.statements import differs
 from standfast.records.vocabulary import Record
 
-WOULD_REPLACE: Final = "would_replace"
-"""The field of a fact's metadata that names the record which a model wants it to replace, and which it may
-not end. The two are a conflict until a person settles it.
-"""
 MAX_RELATED: Final = 5
 """So many ids of each kind are given."""
 _LOOKED_AT: Final = 16

@@ -115,8 +115,8 @@ class PackedCandidate:
         return (
             other is not self
             and self.record.subject is not None
-            # A value among several has an id of its own, and disagrees with no other.
-            and self.record.subject == other.record.subject == self.record.memory_id == other.record.memory_id
+            and self.record.subject == other.record.subject
+            and not (self.record.several or other.record.several)
             and not any(
                 one.is_untrusted or one.record.verdict in UNREVIEWED_VERDICTS for one in (self, other)
             )

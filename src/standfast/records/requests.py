@@ -182,10 +182,9 @@ class RememberRequest(Value, frozen=True, kw_only=True, omit_defaults=True):
             _refuse("text must be a non-empty string", text)
         if not (isinstance(role, str) and role):
             _refuse("role must be a non-empty string", role)
-        if type(self.propose) is not bool:
-            _refuse("propose must be True or False", self.propose)
-        if type(self.pin) is not bool:
-            _refuse("pin must be True or False", self.pin)
+        for name in ("propose", "pin", "several"):
+            if type(getattr(self, name)) is not bool:
+                _refuse(f"{name} must be True or False", getattr(self, name))
         if hold is not None and not (isinstance(hold, str) and hold.strip()):
             _refuse("hold must be a reason", hold)
         if self.source is not None and not isinstance(self.source, Mapping):
@@ -198,8 +197,6 @@ class RememberRequest(Value, frozen=True, kw_only=True, omit_defaults=True):
             _refuse("tags must be a list of strings", tags)
         if not _is_list_of(self.refs, Mapping):
             _refuse("refs must be a list of mappings", self.refs)
-        if type(self.several) is not bool:
-            _refuse("several must be True or False", self.several)
         if self.several and self.subject is None:
             _refuse("several needs a subject, which holds the values", self.several)
         superseded = [superseded] if isinstance(superseded, str) else superseded
