@@ -67,7 +67,7 @@ def test_ssh_keygen_accepts_the_stored_signature_over_the_stored_statement(tmp_p
     )
 
 
-def test_what_is_signed_is_the_canonical_json_of_seven_fields() -> None:
+def test_what_is_signed_is_the_canonical_json_of_eight_fields() -> None:
     value = json.loads(APPROVAL.statement.signed_bytes)
 
     assert value == {
@@ -78,7 +78,24 @@ def test_what_is_signed_is_the_canonical_json_of_seven_fields() -> None:
         "payload_fingerprint": PROPOSAL.payload_fingerprint,
         "policy_set_id": "default",
         "proposal_id": PROPOSAL.proposal_id,
+        "text": "EU refunds take 14 days.",
     }
+
+
+def test_only_the_text_of_law_is_in_what_is_signed_and_it_must_be_that_of_the_proposal() -> None:
+    """The ledger keeps statements for ever, so what can be erased is not in them."""
+    law = statement_about()
+    changed = [msgspec.structs.replace(law, text=text) for text in ("EU refunds take 30 days.", None)]
+    changed.append(msgspec.structs.replace(law, decision=Decision.REJECT))
+
+    assert {one: statement_about(decision=one).text for one in Decision} == {
+        Decision.APPROVE: "EU refunds take 14 days.",
+        Decision.ACCEPT: None,
+        Decision.REJECT: None,
+    }
+    for statement in changed:
+        with raises_code("wrong_payload"):
+            check(signed(statement))
 
 
 def test_what_is_replaced_is_signed_and_stands_in_the_text_only_if_there_is_something() -> None:

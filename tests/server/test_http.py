@@ -273,6 +273,15 @@ def test_a_human_seals_what_was_shown_with_ssh_keygen(
     assert list(harness.gateway.home.verify()) == []
 
 
+def test_law_that_waits_for_a_signature_is_on_hold(bot: TestClient) -> None:
+    """It passed every check; SEAL would read as done."""
+    waiting = remembered(bot, "EU refunds take 14 days.", propose=True)
+    stored = remembered(bot, "Parcels leave at noon.")
+
+    assert (waiting["verdict"], stored["verdict"]) == ("888_HOLD", "SEAL")
+    assert waiting["proposal_id"]
+
+
 def test_an_agents_own_name_can_not_decide(http: TestClient, harness: Harness) -> None:
     """A key named as a signer is an agent's: whoever had one may never sign."""
     agent = harness.headers(BOT, "default", name="alice@example.com")

@@ -185,7 +185,7 @@ def test_generated_clients_get_exact_types() -> None:
         "Record": [],
         "ServerEvent": [],
         "Approval": ["signed_list"],
-        "Statement": ["replaces"],
+        "Statement": ["replaces", "text"],
     }
     assert schemas["RememberRequest"]["required"] == ["text"]
     # Without this a generator takes the object for one that has no fields.

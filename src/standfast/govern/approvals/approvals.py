@@ -35,6 +35,7 @@ _WHAT_DIFFERS: Final = {
     "policy_set_id": "it was signed as judged by other rules",
     "memory_snapshot_id": "it was signed as of another snapshot",
     "replaces": "what it would replace has changed since it was signed",
+    "text": "another text was signed",
 }
 _NONCE: Final = re.compile("[0-9a-f]{32}")
 _KEY_FINGERPRINT: Final = re.compile("SHA256:[A-Za-z0-9+/]{43}")
@@ -167,6 +168,10 @@ class Statement(Value, frozen=True, kw_only=True, omit_defaults=True):
 
     ``replaces`` is the content fingerprint of the record that the decision would replace, if there is one. If
     another record takes its place before the decision, the signature no longer fits.
+
+    ``text`` is what becomes law, as the proposal's summary shows it, so that nobody signs a fingerprint alone.
+    Other decisions have none: what is rejected or accepted as ordinary memory can be erased, and the ledger
+    keeps statements for ever.
     """
 
     proposal_id: str
@@ -177,6 +182,7 @@ class Statement(Value, frozen=True, kw_only=True, omit_defaults=True):
     expires_at: str
     nonce: str
     replaces: str | None = None
+    text: str | None = None
 
     @classmethod
     def about(
@@ -203,6 +209,7 @@ class Statement(Value, frozen=True, kw_only=True, omit_defaults=True):
             expires_at=utc_text(expires_at),
             nonce=nonce,
             replaces=replaces,
+            text=proposal.summary if decision is Decision.APPROVE else None,
         )
 
     def __post_init__(self) -> None:
@@ -218,6 +225,11 @@ class Statement(Value, frozen=True, kw_only=True, omit_defaults=True):
         )
         if self.replaces is not None:
             self._require_digest("replaces", self.replaces)
+        if self.text is not None:
+            self._require(
+                isinstance(self.text, str) and visible_text(self.text) == self.text,
+                f"text must be up to {MAX_SUMMARY_CHARS} visible characters in NFC",
+            )
 
     @property
     def signed_bytes(self) -> bytes:
@@ -339,9 +351,11 @@ def check_approval(
             ),
         )
     _refuse_self_approval(principal, proposal, author, agents)
+    is_law = statement.decision is Decision.APPROVE
+    expected_of = {"replaces": replaces, "text": proposal.summary if is_law else None}
     for field, problem in _WHAT_DIFFERS.items():
         signed = getattr(statement, field)
-        expected = replaces if field == "replaces" else getattr(proposal, field)
+        expected = expected_of.get(field, getattr(proposal, field, None))
         if signed != expected:
             facts = {"field": field, "signed": signed, "expected": expected}
             raise ApprovalError("wrong_payload", proposal_id=proposal.proposal_id, problem=problem, **facts)

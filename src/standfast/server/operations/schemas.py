@@ -220,10 +220,14 @@ class RememberResponse(RememberOutcome, Value, frozen=True, kw_only=True):
 
     @classmethod
     def of(cls, remembered: Remembered) -> Self:
-        """The response for a result of ``Run.remember``."""
+        """The response for a result of ``Run.remember``.
+
+        Law that passed every check and waits for its signature is on hold: SEAL would read as done.
+        """
+        waits = remembered.proposal_id is not None and remembered.verdict is Verdict.SEAL
         return cls(
             memory_id=remembered.memory_id,
-            verdict=remembered.verdict,
+            verdict=Verdict.HOLD if waits else remembered.verdict,
             bands=[band.value for band in remembered.bands],
             reasons=list(remembered.reasons),
             proposal_id=remembered.proposal_id,
