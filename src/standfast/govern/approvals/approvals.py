@@ -169,9 +169,9 @@ class Statement(Value, frozen=True, kw_only=True, omit_defaults=True):
     ``replaces`` is the content fingerprint of the record that the decision would replace, if there is one. If
     another record takes its place before the decision, the signature no longer fits.
 
-    ``text`` is what becomes law, as the proposal's summary shows it, so that nobody signs a fingerprint alone.
-    Other decisions have none: what is rejected or accepted as ordinary memory can be erased, and the ledger
-    keeps statements for ever.
+    ``text`` is what becomes law, as the proposal's summary shows it, so that nobody signs only a hash. Other
+    decisions have none: what is rejected or accepted as ordinary memory can be erased, and the ledger keeps
+    statements for ever.
     """
 
     proposal_id: str
