@@ -49,15 +49,7 @@ from standfast.records.origins import Origin
 from standfast.records.request_limits import check_limits
 from standfast.records.scopes import SHARED, checked_scope, recalled_scopes
 from standfast.records.timestamps import MISSING, instant_text, time_of
-from standfast.records.vocabulary import (
-    Band,
-    Budget,
-    JsonScalar,
-    Record,
-    Value,
-    normal_tags,
-    shown,
-)
+from standfast.records.vocabulary import Band, Budget, JsonScalar, Record, Value, normal_tags, shown
 
 _F = TypeVar("_F", bound=Callable[..., Any])
 _LISTS: Final = (list, tuple, set, frozenset)

@@ -14,6 +14,7 @@ import msgspec
 from standfast.limits import CALL_HISTORY_HOURS, MAX_CONSOLE_RECENT_COMMITS, SCAN_PAGE_RECORDS
 from standfast.memory import Memory
 from standfast.records.canon import utc_text
+from standfast.records.conversion import decoded
 from standfast.records.scopes import (
     ALL_SCOPES,
     is_within,
@@ -98,7 +99,7 @@ class _Judged(msgspec.Struct, frozen=True, gc=False):
     @classmethod
     def of(cls, row: Version) -> "_Judged":
         """Those of a row; of one that was erased, none."""
-        return msgspec.json.decode(row.content or b"{}", type=cls)
+        return decoded(row.content or b"{}", cls)
 
     @property
     def source_name(self) -> str:
