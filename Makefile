@@ -13,7 +13,7 @@ endif
 # The tests start hundreds of short programs, and each would compile all that it imports again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test test-all frameworks peers same-bytes soak load check format mutants bench growth docs screenshots release lock cli-docs schemas clean help
+.PHONY: demo test test-all frameworks peers same-bytes soak shared-soak load check format mutants bench growth docs screenshots release lock cli-docs schemas clean help
 
 help:            ## Show this list.
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -35,6 +35,9 @@ peers: frameworks               ## Other projects' tests against the adapters; S
 
 soak: $(VENV)/dev.ok            ## Many processes on one store, killed at random; SOAK="--seconds 3600 --store URL".
 	@$(BIN)/python -m tests.soak .soak $(SOAK)
+
+shared-soak: $(VENV)/dev.ok     ## Many processes on the same scopes, sessions and subjects, killed; SOAK="--seconds 3600 --store postgres".
+	@$(BIN)/python -m tests.shared_soak .shared-soak $(SOAK)
 
 load: $(VENV)/dev.ok            ## One server and three replicas under load, one killed; LOAD="--seconds 60 --callers 16".
 	@$(BIN)/python -m tests.load $(LOAD)

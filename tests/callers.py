@@ -41,6 +41,8 @@ def _call(memory: Memory, name: str, number: int) -> Answer | str:
         assert answer.receipt is not None
     except StandfastError as error:
         return error.code
+    except Exception as error:  # noqa: BLE001  # Whatever a caller meets is counted.
+        return f"{type(error).__name__}: {error}"
     return subject, answer.receipt.memory_snapshot_id, text
 
 

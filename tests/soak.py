@@ -321,7 +321,7 @@ def _verify(url: str, done: Counter[str]) -> None:
 
 
 @contextmanager
-def _server_of(store: str) -> Iterator[tuple[str, Callable[[], None] | None]]:
+def server_of(store: str) -> Iterator[tuple[str, Callable[[], None] | None]]:
     """The URL of the store, and how its server is killed and started again, if it is the soak's own."""
     if store != "postgres":
         yield store, None
@@ -372,7 +372,7 @@ def main() -> None:
     given = parser.parse_args()
     given.folder.mkdir(parents=True, exist_ok=True)
     os.chdir(given.folder)
-    with _server_of(given.store) as (url, restart):
+    with server_of(given.store) as (url, restart):
         done = soak(
             Path.cwd(),
             url,

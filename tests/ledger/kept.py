@@ -22,7 +22,7 @@ from standfast.memory import Memory
 from standfast.memory.memory_ledger import MemoryLedger
 from standfast.store.commit import Fact
 from standfast.store.compression import packed, unpacked
-from standfast.store.store import Store
+from standfast.store.store import Store, open_store
 from tests.memory.conftest import SECRET, SIGNERS, decision
 
 ENTRIES = 1_000
@@ -215,6 +215,24 @@ def cut_after(snapshot: int) -> str:
         f" {snapshot};UPDATE versions SET erased_by = NULL WHERE erased_by > {snapshot};DELETE FROM"
         f" commits WHERE memory_snapshot_id > {snapshot}"
     )
+
+
+def cut(url: str, snapshot: int) -> None:
+    """Delete the commits behind a snapshot, as somebody with all rights would."""
+    if "://" not in url:
+        tamper(Path(url), cut_after(snapshot))
+        return
+    import psycopg
+
+    with closing(open_store(url, create=False)) as store:
+        last = store.commit_of(snapshot).ledger_seq
+    with psycopg.connect(url) as connection:
+        connection.execute("SET search_path = standfast")
+        connection.execute("SET session_replication_role = replica")
+        connection.execute("DELETE FROM versions WHERE memory_snapshot_id > %s", (snapshot,))
+        connection.execute("DELETE FROM vectors WHERE memory_snapshot_id > %s", (snapshot,))
+        connection.execute("DELETE FROM commits WHERE memory_snapshot_id > %s", (snapshot,))
+        connection.execute("DELETE FROM ledger WHERE seq > %s", (last,))
 
 
 def witness(path: Path) -> None:

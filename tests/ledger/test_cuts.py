@@ -22,7 +22,7 @@ from standfast.ledger.witness import Verification
 from standfast.store.sqlite.file import translate
 from standfast.store.store import open_store
 from tests.ledger.builders import LOG_KEY
-from tests.ledger.kept import cut_after, tamper
+from tests.ledger.kept import cut
 
 PROGRAM = """
 import os, signal, sys
@@ -61,24 +61,6 @@ def _found(url: str) -> Verification | str:
         return Memory(store, notary=notary).verification()
 
 
-def _cut(url: str, snapshot: int) -> None:
-    """Delete the commits behind a snapshot, as somebody with all rights would."""
-    if "://" not in url:
-        tamper(Path(url), cut_after(snapshot))
-        return
-    import psycopg
-
-    with closing(open_store(url, create=False)) as store:
-        last = store.commit_of(snapshot).ledger_seq
-    with psycopg.connect(url) as connection:
-        connection.execute("SET search_path = standfast")
-        connection.execute("SET session_replication_role = replica")
-        connection.execute("DELETE FROM versions WHERE memory_snapshot_id > %s", (snapshot,))
-        connection.execute("DELETE FROM vectors WHERE memory_snapshot_id > %s", (snapshot,))
-        connection.execute("DELETE FROM commits WHERE memory_snapshot_id > %s", (snapshot,))
-        connection.execute("DELETE FROM ledger WHERE seq > %s", (last,))
-
-
 def test_a_kill_leaves_an_unsigned_tail_that_the_next_writer_signs(url: str) -> None:
     _write_and_be_killed(url, 0, 5)
     killed = _found(url)
@@ -97,7 +79,7 @@ def test_a_kill_leaves_an_unsigned_tail_that_the_next_writer_signs(url: str) -> 
 
 def test_a_cut_of_acknowledged_commits_is_broken_before_and_after_further_writes(url: str) -> None:
     _write_and_be_killed(url, 0, 10)
-    _cut(url, 4)
+    cut(url, 4)
     before = _found(url)
     with pytest.raises(Corruption, match="was acknowledged and is missing"):
         Memory.open(url)
@@ -131,7 +113,7 @@ def test_a_cut_shows_for_ever_also_without_head_and_checkpoints(url: str, way: s
     """The key is kept, so what is written next is signed by the same log."""
     _write(url, 0, 1)
     _write(url, 2, 3, 4)
-    _cut(url, 3)
+    cut(url, 3)
     _side_file("head").unlink()
     checkpoints = _side_file("checkpoints")
     first = checkpoints.read_text().splitlines(keepends=True)[0]
@@ -220,7 +202,7 @@ def test_a_process_that_goes_on_does_not_write_behind_a_cut(url: str) -> None:
     with Memory.open(url) as memory:
         for number in range(6):
             memory.remember(f"Gate {number} opens at noon.")
-        _cut(url, 3)
+        cut(url, 3)
         with pytest.raises(Corruption, match="was acknowledged and is missing"):
             memory.remember("Gate 7 opens at noon.")
         found = memory.verification()

@@ -12,7 +12,9 @@ import pytest
 
 from standfast.clock import RandomIds, SystemClock
 from standfast.memory import Memory, erasing
+from standfast.recall.index.store_index import StoreIndexView
 from standfast.records.canon import parse
+from standfast.records.requests import RECALLED_BANDS
 from standfast.records.rows import SYSTEM_NAMESPACE, RowKind
 from standfast.records.scopes import prefix_of
 from standfast.records.vocabulary import Band
@@ -295,3 +297,66 @@ def test_two_attempts_of_one_call_at_once_take_effect_once(memories: list[Memory
 
     assert one.messages == other.messages
     assert [message.text for message in memories[0].session("s", scope=ADA)] == ["One.", "Two."]
+
+
+def test_a_statement_is_compared_while_another_process_makes_the_index_anew(memories: list[Memory]) -> None:
+    """What was loaded of the index names segments that are gone."""
+    memory, other = memories
+    for number in range(30):
+        other.remember(f"Crate {number} is on shelf {number % 7}.", scope=ADA)
+    other.remember("I live in Berlin.", scope=ADA, source={"kind": "user", "id": "ada"})
+    other.reader.index.upkeep.rebuild()
+    memory.reader.index.view(RECALLED_BANDS, at=memory.store.head(), scopes=(ADA,))
+    other.remember("Crate 99 is on shelf 9.", scope=ADA)
+    other.reader.index.upkeep.rebuild()
+    answer = memory.remember("I live in Paris.", scope=ADA, source={"kind": "user", "id": "ada"})
+
+    assert answer.accepted
+    assert len(answer.earlier) == 1
+
+
+def test_what_is_answered_before_an_erasure_is_stored_comes_before_it(
+    memories: list[Memory], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No order of the calls explains that the first of two answers holds and the second does not."""
+    memory, writer = memories
+    writer.remember("The pump needs oil.", scope=ADA)
+    commit_intent, answers = erasing.Eraser._commit_intent, list[Any]()
+
+    def write_before(self: erasing.Eraser, *args: Any) -> None:
+        answers.append(writer.remember("The gate is shut.", scope=ADA))
+        answers.append(writer.remember("The pump needs oil.", scope=ADA))
+        commit_intent(self, *args)
+
+    monkeypatch.setattr(erasing.Eraser, "_commit_intent", write_before)
+    memory.forget(scope=ADA, reason="asked for")
+
+    assert [one.known is not None for one in answers] == [False, True]
+    assert _texts(memory, scope=ADA) == []
+
+
+@pytest.mark.parametrize("way", ["scope", "subject"])
+def test_a_recall_during_an_erasure_is_from_before_it_or_from_after_it(
+    memories: list[Memory], monkeypatch: pytest.MonkeyPatch, way: str
+) -> None:
+    memory, other = memories
+    for number in range(4):
+        memory.remember(f"Gate {number} opens at noon.", subject=f"gate/{number}", scope=ADA)
+    view, read, erased = memory.at(memory.store.head()), StoreIndexView.read, list[int]()
+    before = view.recall("Which gate opens?", scope=ADA)
+
+    def erase_before(self: StoreIndexView, *args: Any) -> Any:
+        if not erased:
+            erased.append(1)
+            other.forget(
+                **({"scope": ADA} if way == "scope" else {"subject": "gate/1", "scope": ADA}), reason="x"
+            )
+        return read(self, *args)
+
+    monkeypatch.setattr(StoreIndexView, "read", erase_before)
+    during = view.recall("Which gate opens?", scope=ADA)
+    after = view.recall("Which gate opens?", scope=ADA)
+
+    assert len(before.items) == 4
+    assert during.erased_since is not None
+    assert during.package_hash == after.package_hash

@@ -161,8 +161,8 @@ class Eraser:
                 if begun.erasure_id == wanted[:32]:
                     return ended
         require_no_secret(agent=by)
-        intent = self._new_intent(wanted[:32], target, reason=reason, by=by)
-        if not self._page(target, intent.until, 0, "", intent.until).keys:
+        intent, at = self._new_intent(wanted[:32], target, reason=reason, by=by), self._store.head()
+        if not self._page(target, at, 0, "", at).keys:
             source = target.source or {}
             require_no_secret(scope=target.scope, source=source.get("id"), kind=source.get("kind"))
             return self._end(intent) if ended is None else ended
@@ -177,7 +177,6 @@ class Eraser:
             reason=redacted_text(reason),
             by=by,
             at=utc_text(self._store.clock.now()),
-            until=self._store.head(),
         )
 
     def finish_abandoned(self) -> list[Forgotten]:
@@ -284,7 +283,7 @@ class Eraser:
     def _intent(self, erasure_id: str, at: int) -> ErasureIntent | None:
         key = row_key(RowKind.FORGETTING, erasure_id)
         found = self._store.read(SYSTEM_NAMESPACE, [key], at=at)
-        return ErasureIntent.from_json(parse(found[key].content or b"")) if key in found else None
+        return ErasureIntent.read(found[key]) if key in found else None
 
     def _done(self, erasure_id: str, *, replayed: bool = True) -> Forgotten | None:
         key = row_key(RowKind.FORGOTTEN, erasure_id)

@@ -7,6 +7,8 @@ but nothing new may rest on them: a text that repeats one of them is no repetiti
 from collections.abc import Iterable
 from typing import Final, NamedTuple, Self
 
+from msgspec.structs import replace
+
 from standfast.records.canon import parse
 from standfast.records.requests import ForgetRequest
 from standfast.records.rows import ERASED_KINDS, RULES, SYSTEM_NAMESPACE, Place, RowKind
@@ -55,7 +57,9 @@ class ErasureTarget(Value, frozen=True, kw_only=True):
 class ErasureIntent(Value, frozen=True, kw_only=True):
     """How far an erasure has come.
 
-    ``at`` is when its last page was committed. It takes the versions up to the snapshot ``until``.
+    ``at`` is when its last page was committed. It takes the versions up to the snapshot ``until``: the one
+    before the commit that stored the intent. So whatever was judged by a snapshot that does not show the
+    intent comes before it.
     """
 
     erasure_id: str
@@ -64,12 +68,19 @@ class ErasureIntent(Value, frozen=True, kw_only=True):
     reason: str
     by: str
     at: str
-    until: int
+    until: int = 0
+    """0 in the row that stores the intent: its commit is not numbered yet; see ``read``."""
     stage: int = 0
     after: str = ""
     records: int = 0
     rows: int = 0
     commits: int = 1
+
+    @classmethod
+    def read(cls, row: Version) -> Self:
+        """The intent that a row holds."""
+        intent = cls.from_json(parse(row.content or b""))
+        return intent if intent.until else replace(intent, until=row.memory_snapshot_id - 1)
 
     def dooms(self, version: Version) -> bool:
         """Whether a row of a scope will be erased.
@@ -97,5 +108,5 @@ class PendingErasures(NamedTuple):
 def pending_erasures(store: Store, namespace: str, *, at: int | None = None) -> PendingErasures:
     """The erasures that a snapshot shows as begun; by default the newest."""
     rows = store.scan(SYSTEM_NAMESPACE, prefix=prefix_of(RowKind.FORGETTING), at=at)
-    intents = (ErasureIntent.from_json(parse(row.content or b"")) for row in rows)
+    intents = (ErasureIntent.read(row) for row in rows)
     return PendingErasures(tuple(one for one in intents if one.namespace == namespace))

@@ -46,6 +46,11 @@ def related_records(reader: SnapshotReader, record: Record, *, at: int) -> Relat
     """
     if not record.statements:
         return Related()
+    # Another process may merge the segments that are being read.
+    return reader.index.retry(lambda: _related_to(reader, record, at))
+
+
+def _related_to(reader: SnapshotReader, record: Record, at: int) -> Related:
     words = words_of(record.text)
     is_short = len(words) <= MAX_COMPARED_WORDS
     view = reader.index.view(RECALLED_BANDS, at=at, scopes=(record.scope,))

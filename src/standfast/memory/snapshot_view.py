@@ -11,6 +11,7 @@ from standfast.errors import NoSuchSnapshot, RerankingFailed
 from standfast.govern.evidence import read_instant
 from standfast.govern.judge.secrecy import redacted_json, redacted_request
 from standfast.govern.policy import decide_recall
+from standfast.limits import MAX_ATTEMPTS
 from standfast.memory.embedding import MemoryVectors
 from standfast.memory.listings import ChangeList, RecordListing, listed_rows
 from standfast.memory.messages import SessionInfo, SessionMessage, SessionReader
@@ -119,8 +120,20 @@ class SnapshotReader:
         is_replay = isinstance(request, EmbeddedRequest) and request.is_replay
         if isinstance(self.controllers.get(controller), HybridController) and not is_replay:
             request = self._vectors.with_vector(request)
-        head = self.store.head()
-        snapshot = head if at is None else at
+        for _ in range(MAX_ATTEMPTS):
+            head = self.store.head()
+            answer = self._answer_at(head if at is None else at, request, token_counter, head=head)
+            # An erasure while it was read may have taken a part of it. Then it is neither what the snapshot
+            # showed nor what is left of it.
+            if self.store.segments.last_erasure(self.namespace) <= head:
+                break
+        return answer
+
+    def _answer_at(
+        self, snapshot: int, request: RecallRequest, token_counter: TokenCounter | None, *, head: int
+    ) -> RecallAnswer:
+        controller = request.controller
+        is_replay = isinstance(request, EmbeddedRequest) and request.is_replay
         view = RecordView(
             lambda: self._sources(request.bands, snapshot, head, Choice.of(request, view.now(request))),
             lambda: self.index.view(
