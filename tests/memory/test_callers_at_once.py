@@ -348,9 +348,7 @@ def test_a_recall_during_an_erasure_is_from_before_it_or_from_after_it(
     def erase_before(self: StoreIndexView, *args: Any) -> Any:
         if not erased:
             erased.append(1)
-            other.forget(
-                **({"scope": ADA} if way == "scope" else {"subject": "gate/1", "scope": ADA}), reason="x"
-            )
+            other.forget("gate/1" if way == "subject" else None, scope=ADA, reason="asked for")
         return read(self, *args)
 
     monkeypatch.setattr(StoreIndexView, "read", erase_before)
