@@ -422,7 +422,7 @@ def _page_queries(planted: Planted, path: str) -> Iterator[dict[str, str]]:
         case "playground":
             yield from ({"q": "green parrot", "scopes": one} for one in ("", "*", "user", SCOPES["bob"]))
             yield {"q": "green parrot", "day": "2030-01-01"}
-        case "known":
+        case "known" | "conflicts":
             yield from ({"scope": one} for one in ("", "*", "user", SCOPES["bob"]))
             yield {"day": "2030-01-01"}
         case "scopes":

@@ -112,6 +112,7 @@ class SampleServer:
             "forgotten": ("record", {"id": "customer/ada"}),
             "changes": ("changes", {}),
             "change": ("changes", {"at": 8}),
+            "conflicts": ("conflicts", {}),
             "approvals": ("approvals", {}),
             "decided": ("approvals", {"decided": 1}),
             "proposal": ("proposal", {"id": self.proposal_id}),
@@ -225,6 +226,8 @@ def _remember_user(
     scope = f"user/ada{payload}"
     remember("Ada pays by card.", subject="preference/payment", scope=scope, tags=("people",))
     remember("Ada pays by bank transfer.", subject="preference/payment", scope=scope)
+    for place in ("Bergen", "Cork"):
+        remember(f"Ada lives in {place}.", scope=scope)
     said = (
         {"role": "user", "content": f"My parcel has not come.{payload}"},
         {"role": "assistant", "content": f"It left Bergen at noon.{payload}"},

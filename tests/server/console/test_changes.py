@@ -184,9 +184,9 @@ def test_forgetting_shows_what_would_go_and_then_erases_it(
     verified = words_of(client.post("/console/ledger"))
 
     assert unchanged
-    assert "3 records" in words_of(rehearsal)
+    assert "5 records" in words_of(rehearsal)
     assert (without.status_code, "Nothing was forgotten" in words_of(without)) == (422, True)
-    assert "3 records" in words_of(done)
+    assert "5 records" in words_of(done)
     assert "erasure request 17" in words_of(done)
     assert "0 results" in left
     assert "No problem found" in verified
@@ -223,6 +223,8 @@ def test_an_export_holds_all_that_the_key_may_read(server: SampleServer, client:
     assert {record.text for record in records} == {
         "Ada pays by card.",
         "Ada pays by bank transfer.",
+        "Ada lives in Bergen.",
+        "Ada lives in Cork.",
         "My parcel has not come.",
         "It left Bergen at noon.",
         "Ada gets refunds at once.",

@@ -47,6 +47,7 @@ PAGES = [
     "forgotten",
     "changes",
     "change",
+    "conflicts",
     "approvals",
     "decided",
     "proposal",
@@ -65,8 +66,8 @@ PAGES = [
     "words",
 ]
 SAYS = {
-    "home": "13 remembered in 7 days",
-    "home month": "13 remembered in 30 days",
+    "home": "15 remembered in 7 days",
+    "home month": "15 remembered in 30 days",
     "search": "Somebody should look at this.",
     "found": "Refunds over 500 euros take two signatures.",
     "asked": "It shares words with the question",
@@ -85,6 +86,7 @@ SAYS = {
     "forgotten": "No longer in memory",
     "changes": "new policy/eu-refunds · from doc:handbook",
     "change": "EU refunds take 14 30 days",
+    "conflicts": "Ada lives in Cork.",
     "approvals": "Refunds over 500 euros take two signatures.",
     "decided": "No proposal has been decided yet",
     "proposal": "Approve as law",

@@ -19,6 +19,7 @@ from standfast.server.access.permissions import Caller, KeyRole, Permission
 from standfast.server.console import (
     approval_pages,
     audit_pages,
+    conflict_page,
     glossary,
     home_pages,
     playground_page,
@@ -51,7 +52,7 @@ from standfast.server.operations.event_operations import last_entry
 from standfast.settings import Settings
 
 log: Final = logging.getLogger("standfast.server.http")
-_MAX_FORM_FIELDS: Final = 20
+_MAX_FORM_FIELDS: Final = 80
 GROUPS: Final = ("Home", "Playground", "People", "Decide", "Investigate")
 """The menu. Each leads to the first page of its group; the others are listed below it while one is open."""
 
@@ -123,6 +124,7 @@ PAGES: Final = (
     PageRoute(
         "sign", "Sign together", approval_pages.sign, approval_pages.decide_together, under="approvals"
     ),
+    PageRoute("conflicts", "Disagreeing", conflict_page.conflicts, conflict_page.settle, group="Decide"),
     PageRoute("refused", "Rejected", search.refused, group="Decide", for_people=True),
     PageRoute("changes", "What changed", time_pages.changes, group="Investigate"),
     PageRoute("known", "What it knew on …", time_pages.known, group="Investigate"),
