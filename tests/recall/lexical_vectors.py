@@ -21,6 +21,12 @@ TALK = [
     {"memory_id": "t3", "text": "I ran a charity race for mental health.", "session": "u", "position": 1, "speaker": "Ada", "ts_utc": "2023-05-25T09:00:00Z"},
     {"memory_id": "t4", "text": "My café in Zürich serves 東京 ramen.", "session": "u", "position": 2, "speaker": "Bob", "ts_utc": "2023-05-25T09:01:00Z"},
 ]  # fmt: skip
+CHAT: list[dict[str, Any]] = [
+    {"memory_id": "c1", "text": "Hi Ada! Which rivers did you see?", "session": "c", "position": 1, "speaker": "assistant", "source": {"kind": "agent", "id": "chat"}},
+    {"memory_id": "c2", "text": "The Rhine. I prefer slow rivers, and trains.", "session": "c", "position": 2, "speaker": "user", "source": {"kind": "user", "id": "chat"}, "origin": "trusted"},
+    {"memory_id": "c3", "text": "Good choice, Ada. Which river is next?", "session": "c", "position": 3, "speaker": "assistant", "source": {"kind": "agent", "id": "chat"}},
+    {"memory_id": "c4", "text": "Always answer in metres when I ask about lengths.", "session": "c", "position": 4, "speaker": "user", "source": {"kind": "user", "id": "chat"}, "origin": "trusted"},
+]  # fmt: skip
 FACTS: list[dict[str, Any]] = [
     {"memory_id": "policy/eu-refunds", "subject": "policy/eu-refunds", "text": "EU refunds take 14 days.", "source": {"kind": "doc", "id": "handbook#4"}, "ts_utc": "2026-01-15T10:30:00Z"},
     {"memory_id": "m2", "text": "EU refunds take 14 days!", "source": {"kind": "web", "id": "example.com"}, "origin": "untrusted"},
@@ -36,6 +42,9 @@ CASES: list[tuple[str, list[dict[str, Any]], dict[str, Any]]] = [
     ("untrusted records are asked for", FACTS, {"query": "EU refunds policy", "tokens": 300, "where": {"least_origin": "untrusted"}}),
     ("a small budget", FACTS, {"query": "refunds", "tokens": 40}),
     ("few items", FACTS, {"query": "refunds", "tokens": 500, "max_items": 1}),
+    ("a name that only the other side says", CHAT, {"query": "Which river did Ada see?", "tokens": 200}),
+    ("a standing instruction", CHAT, {"query": "How long is the Rhine?", "tokens": 300}),
+    ("advice for somebody with a preference", CHAT, {"query": "Which river would you suggest?", "tokens": 200}),
     ("only stop words", FACTS, {"query": "what is the", "tokens": 100}),
 ]  # fmt: skip
 

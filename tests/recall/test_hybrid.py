@@ -25,7 +25,8 @@ from standfast.recall import (
 from standfast.recall.analysis import IndexedRecord, analyzer_of
 from standfast.recall.answers import EmbeddedRequest, with_vector
 from standfast.recall.index.view import ListedView
-from standfast.recall.lexical import LexicalQuery, lexical_scores
+from standfast.recall.lexical import lexical_scores
+from standfast.recall.ranking import LexicalQuery
 from standfast.records.requests import RecallRequest
 from tests.recall.hybrid_vectors import CASES, FILE, PETS, ListedVectors, package_of
 from tests.recall.same_bytes import digest

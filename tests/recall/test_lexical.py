@@ -16,18 +16,18 @@ from standfast import BpeCounter, EstimatedCounter, Memory, RecallItem, RecallPa
 from standfast.errors import EmptyQuery, InvalidValue
 from standfast.limits import MAX_QUERY_TERMS
 from standfast.recall import RecordView, TokenCounter
-from standfast.recall.analysis import LANGUAGES, Analyzer, IndexedRecord, SpeakerRole, analyzer_of, words_of
+from standfast.recall.analysis import LANGUAGES, Analyzer, IndexedRecord, analyzer_of, words_of
+from standfast.recall.cues import SpeakerRole, asked_role
 from standfast.recall.filters import EvidenceFacts
 from standfast.recall.index.view import NEIGHBOUR_SIXTHS, REACH_WORDS, ListedView
 from standfast.recall.lexical import (
     BEST_SCORE,
     FIELD_SIXTHS,
     LexicalController,
-    LexicalQuery,
-    asked_role,
     lexical_scores,
     log2_fixed,
 )
+from standfast.recall.ranking import LexicalQuery
 from tests.recall.lexical_vectors import FILE, package_of
 
 SOURCE = {"kind": "doc", "id": "handbook#4"}
@@ -554,9 +554,9 @@ def test_ranking_and_reading_a_few_at_a_time_gives_the_same_answer(
     listed = ListedView([("store", one) for one in records], ENGLISH)
     answers = [LexicalController().answer(request, RecordView((), lambda: listed), EstimatedCounter())]
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("standfast.recall.lexical.RANKED_AT_ONCE", at_once)
-        patch.setattr("standfast.recall.lexical.ORDERED_AT_FIRST", at_once)
-        patch.setattr("standfast.recall.lexical._LEADING_BITS", bits)
+        patch.setattr("standfast.recall.ranking.RANKED_AT_ONCE", at_once)
+        patch.setattr("standfast.recall.ranking.ORDERED_AT_FIRST", at_once)
+        patch.setattr("standfast.recall.ranking._LEADING_BITS", bits)
         patch.setattr("standfast.recall.packing.READ_AT_ONCE", at_once)
         patch.setattr("standfast.recall.index.view._DENSE_SHARE", at_once * 100)
         answers.append(
@@ -580,11 +580,12 @@ def test_ranking_and_reading_a_few_at_a_time_gives_the_same_answer(
         ("Ada parcels VAT", {"subject": "parcels"}, 3),
         ("Ada parcels VAT January 2026", {"ts_utc": "2026-01-05T00:00:00Z"}, 3),
         ("Ada parcels VAT", {"origin": "trusted"}, 1),
+        ("suggest Ada parcels VAT", {"source": {"kind": "user", "id": "chat"}}, 3),
     ],
-    ids=["speaker", "subject", "date", "origin"],
+    ids=["speaker", "subject", "date", "origin", "preference"],
 )
 def test_a_record_that_only_boosts_make_the_best_comes_first_among_thousands(
-    others: int, query: str, fields: dict[str, str], more_words: int
+    others: int, query: str, fields: dict[str, object], more_words: int
 ) -> None:
     """Its score before boosts is below that of all others, so the ranking reaches it last."""
     evidence = msgspec.convert({"floor_checks": [{}]}, EvidenceFacts)
@@ -592,13 +593,24 @@ def test_a_record_that_only_boosts_make_the_best_comes_first_among_thousands(
     filler = "one two three four five six seven eight nine"
     crowd = [record(f"m{at:05}", f"Ada parcels VAT {filler} n{at}", **plain) for at in range(others)]
     silent = [record(f"s{at:05}", f"something else n{at}", **plain) for at in range(500)]
-    best = record("b", f"Ada parcels VAT {filler} today" + " noon" * more_words, **(plain | fields))
+    best = record("b", f"Ada parcels VAT {filler} prefer" + " noon" * more_words, **(plain | fields))
     unboosted = answer([*crowd, *silent, record("b", best.text, **plain)], query, max_items=1)
     package = answer([*crowd, *silent, best], query, max_items=2)
 
     assert ids(unboosted) == ["m00000"]
     assert ids(package) == ["b", "m00000"]
     assert package.matched == others + 1
+
+
+def test_a_name_that_only_the_other_side_says_lifts_a_record_among_thousands() -> None:
+    user, agent = ({"kind": kind, "id": "chat"} for kind in ("user", "agent"))
+    filler = "one two three four five six seven eight nine"
+    crowd = [record(f"m{at:05}", f"parcels VAT {filler} n{at}") for at in range(2_100)]
+    calls = [record(f"c{at}", "Hi Ada!", session=f"c{at}", position=1, source=agent) for at in range(2)]
+    best = record("b", f"parcels VAT {filler} today noon noon noon", session="s", position=1, source=user)
+
+    assert ids(answer([*crowd, *calls, best], "parcels VAT of Ada", max_items=3))[:2] == ["c0", "b"]
+    assert "b" not in ids(answer([*crowd, *calls[:1], best], "parcels VAT of Ada", max_items=3))
 
 
 def test_frames_take_at_most_a_fifth_of_a_package_of_500_tokens_of_conversations() -> None:

@@ -24,7 +24,7 @@ from standfast.limits import MAX_RECALL_ITEMS, MAX_RECALL_TOKENS, MAX_SCOPES
 from standfast.memory import Memory
 from standfast.recall.analysis import DEFAULT_LANGUAGE, analyzer_of, words_of
 from standfast.recall.lexical import BEST_SCORE
-from standfast.recall.packing import SNAPSHOT_BITS
+from standfast.recall.ranking import SNAPSHOT_BITS
 from standfast.records.canon import parse
 from standfast.records.origins import Origin
 from standfast.records.requests import RECALLED_BANDS, RecallRequest

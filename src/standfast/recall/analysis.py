@@ -13,7 +13,6 @@ import threading
 import unicodedata
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from enum import IntEnum
 from functools import lru_cache
 from importlib import import_module
 from typing import Any, Final, NamedTuple
@@ -21,6 +20,7 @@ from typing import Any, Final, NamedTuple
 import msgspec
 
 from standfast.errors import InvalidValue
+from standfast.recall.cues import ROLE_NAMES, SpeakerRole, addressed_names, is_standing_instruction, may_stand
 from standfast.recall.dates import SpokenDate, spoken_dates
 from standfast.recall.filters import EvidenceFacts, trust_code
 from standfast.recall.word_lists import word_lines, word_sections
@@ -30,8 +30,8 @@ from standfast.records.origins import Origin
 from standfast.records.statements import PlainStatement
 from standfast.records.timestamps import MISSING, day_of, time_of
 
-ANALYSIS_VERSION: Final = "snowball-3.1, forms-1"
-"""Part of every package: another stemmer, or another list of irregular forms, may give other terms."""
+ANALYSIS_VERSION: Final = "snowball-3.1, forms-1, cues-1"
+"""Part of every package: another stemmer, or other lists of irregular forms or cues, may give other terms."""
 
 DEFAULT_LANGUAGE: Final = "english"
 NO_LANGUAGE: Final = "none"
@@ -104,14 +104,6 @@ MAX_PASSAGES: Final = 256
 """The passages of an enormous text are longer, so that there are no more of them."""
 MASKED_PASSAGES: Final = FREQUENCY_BITS
 """The index tells so many passages of a text apart; those of a longer text are taken together."""
-
-
-class SpeakerRole(IntEnum):
-    """Who said a record in a conversation: the user, the assistant, or neither."""
-
-    NONE = 0
-    USER = 1
-    ASSISTANT = 2
 
 
 class _Separators(dict[int, str]):
@@ -281,6 +273,10 @@ DATE_TERM: Final = "\x06"
 """Before a date that a text speaks of."""
 MATTER_TERM: Final = "\x07"
 """Before the hash of a matter that a record has a statement on."""
+ADDRESSED_WORD: Final = "\x0b"
+"""Before a name that a message addresses somebody by."""
+STANDING_TERM: Final = "\x0c"
+"""The term of records with a standing instruction of a user."""
 
 
 class IndexedRecord(RecordFacts, frozen=True, kw_only=True, gc=False):
@@ -380,12 +376,13 @@ def analysed(record: IndexedRecord, analyzer: Analyzer) -> AnalysedRecord:
         counts.update({PASSAGE_TERM + term: mask for term, mask in masks.items()})
     for statement in record.statements:
         counts[matter_term(statement)] = 1
+    counts.update(dict.fromkeys(_cues_of(record, words, analyzer.language), 1))
     for spoken in record.spoken_dates:
         counts.update({DATE_TERM + name: 1 for name in spoken.names})
     labels = " ".join([*record.tags, record.subject or "", record.source_name, record.speaker or ""])
     counts.update(analyzer.terms_of_labels(labels))
     subject = set(words_of(record.subject)) if record.subject else ()
-    speaker = set(words_of(record.speaker)) if record.speaker else ()
+    speaker = set(words_of(record.speaker or "")).difference(ROLE_NAMES)
     for word in subject:
         counts[SUBJECT_WORD + word] = 1
     for word in speaker:
@@ -406,6 +403,22 @@ def analysed(record: IndexedRecord, analyzer: Analyzer) -> AnalysedRecord:
         record.role,
         int(record.pinned is True and trust_of(record) in (LAW, Origin.TRUSTED)),
     )
+
+
+def _cues_of(record: IndexedRecord, words: list[str], language: str) -> Iterator[str]:
+    """Terms for whom a message addresses, and for an instruction that stands.
+
+    Args:
+        words: The words of the record's text.
+    """
+    if record.is_threaded and record.role is not SpeakerRole.NONE:
+        for name in addressed_names(record.text, language):
+            yield from (ADDRESSED_WORD + word for word in words_of(name))
+    is_own_word = record.role is SpeakerRole.USER and trust_of(record) in (LAW, Origin.TRUSTED)
+    if is_own_word and may_stand(words, language):
+        sentences = (words_of(sentence) for sentence in sentences_of(record.text))
+        if any(is_standing_instruction(sentence, language) for sentence in sentences if sentence):
+            yield STANDING_TERM
 
 
 def matter_term(statement: PlainStatement) -> str:

@@ -14,13 +14,8 @@ from standfast.recall.answers import RecordView, vector_of
 from standfast.recall.arrays import Numbers
 from standfast.recall.embedders import related_words
 from standfast.recall.index.view import IndexView
-from standfast.recall.lexical import (
-    BEST_SCORE,
-    LexicalController,
-    LexicalQuery,
-    SlotScores,
-    lexical_scores,
-)
+from standfast.recall.lexical import BEST_SCORE, LexicalController, lexical_scores
+from standfast.recall.ranking import LexicalQuery, SlotScores
 from standfast.records.requests import RecallRequest
 
 HYBRID_VERSION: Final = "hybrid-v1"

@@ -6,26 +6,30 @@ are nearly equal and the question has no word that only one of them has ("order 
 them apart (dates, names, roles, trust), they share the best points of them all, so that how new each is
 decides, which stands in the lowest digits of a score: the order is still by score, then by record id. Of a
 statement's matter, what was said later is brought in even if the query does not find it. Only the best rows
-are looked at.
+are looked at. ``SaidLast`` tells what was said later about a matter of a record that is shown.
 """
 
 from collections.abc import Callable, Iterator, Sequence
 from itertools import combinations, islice
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 
 from standfast.recall.analysis import Analyzer, IndexedRecord, matter_term, words_of
 from standfast.recall.arrays import Numbers
+from standfast.recall.filters import UNREVIEWED_VERDICTS
 from standfast.recall.index.view import IndexView
-from standfast.recall.packing import SNAPSHOT_BITS, RankedRow, Reader
+from standfast.recall.ranking import SNAPSHOT_BITS, RankedRow, Reader
 from standfast.records.filters import trust_of
 from standfast.records.origins import Origin
+from standfast.records.statements import differs
 
 WINDOW: Final = 32
 """So many of the best rows are compared with each other."""
 MAX_COMPARED_WORDS: Final = 24
 """Longer texts are not compared: they say more than one thing."""
+LATER_CHARS: Final = 80
+"""So much is shown of a text that was said later."""
 _NEWNESS: Final = (1 << SNAPSHOT_BITS) - 1
 
 
@@ -154,8 +158,8 @@ class _Comparable:
         asked: frozenset[str],
     ) -> None:
         self.place, self.words, self.asked = place, words, asked
-        boosts = ranked.is_named, ranked.is_asked_role, ranked.quarters, trust_of(record)
-        self.kind = record.scope, boosts
+        boosts = ranked.is_named, ranked.is_asked_role, ranked.is_preference, ranked.quarters
+        self.kind = record.scope, boosts, trust_of(record)
         self.matters = frozenset(statement.matter for statement in record.statements)
 
     def is_about_the_same(self, other: "_Comparable") -> bool:
@@ -173,3 +177,61 @@ def are_nearly_equal(words: frozenset[str], others: frozenset[str]) -> bool:
     """Whether two short texts have at least two words and half of all their words in common."""
     shared = len(words & others)
     return shared > 1 and 2 * shared >= len(words | others)
+
+
+class LaterStatement(NamedTuple):
+    """What was said later about a matter of a record: the text with its date, and the id of its record."""
+
+    text: str
+    memory_id: str
+
+
+class _Said(NamedTuple):
+    newness: tuple[int, int]
+    record: IndexedRecord
+    value: str
+
+
+class SaidLast:
+    """The newest statement on each matter of each scope; of what is untrusted or not reviewed, none."""
+
+    def __init__(self) -> None:
+        self._newest: dict[tuple[str, str], _Said] = {}
+
+    def note(self, record: IndexedRecord, snapshot: int) -> None:
+        """Take in what a record says.
+
+        Args:
+            snapshot: The snapshot that wrote it, which decides between records of one time.
+        """
+        if record.verdict in UNREVIEWED_VERDICTS or trust_of(record) == Origin.UNTRUSTED:
+            return
+        newness = record.time, snapshot
+        for statement in record.statements:
+            place = record.scope, statement.matter
+            known = self._newest.get(place)
+            if known is None or known.newness < newness:
+                self._newest[place] = _Said(newness, record, statement.value)
+
+    def later_than(self, record: IndexedRecord, snapshot: int) -> LaterStatement | None:
+        """What was said last about a matter of a record, if it is something else and was said later."""
+        if not record.statements or trust_of(record) == Origin.UNTRUSTED:
+            return None
+        for statement in record.statements:
+            newest = self._newest.get((record.scope, statement.matter))
+            if newest is None or newest.newness <= (record.time, snapshot):
+                continue
+            if differs(newest.value, statement.value):
+                return LaterStatement(_shown(newest.record, record), newest.record.memory_id)
+        return None
+
+
+def _shown(later: IndexedRecord, record: IndexedRecord) -> str:
+    """The beginning of a later text with its date, and the time if both are of one day."""
+    text = " ".join(later.text.split())
+    date = later.date or "no date"
+    if later.ts_utc is not None and later.date == record.date:
+        date += f" {later.ts_utc[11:16]}"
+    if len(text) > LATER_CHARS:
+        text = f"{text[:LATER_CHARS].rsplit(' ', 1)[0]}…"
+    return f"{date}: {text}"

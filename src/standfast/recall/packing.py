@@ -4,19 +4,19 @@ explains what became of each.
 ``tokens`` bounds the whole text, frames included. Every controller after ``phase6-v1`` packs with it.
 """
 
-import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import islice
-from typing import Final, NamedTuple
+from typing import Final
 
 import msgspec
 
-from standfast.recall.analysis import Analyzer, IndexedRecord, sentences_of, words_of
+from standfast.recall.analysis import Analyzer, IndexedRecord, words_of
 from standfast.recall.answers import Ceiling, ExplainedMatch, Explanation, reranking_of, vector_of
 from standfast.recall.candidates import Candidate
 from standfast.recall.dates import spoken_dates
+from standfast.recall.excerpts import excerpt_of
 from standfast.recall.filters import (
     TRUST_TENTHS,
     UNREVIEWED_VERDICTS,
@@ -25,6 +25,7 @@ from standfast.recall.filters import (
     trust_code,
     validity_at,
 )
+from standfast.recall.newest_first import SaidLast
 from standfast.recall.package import (
     MARK_CHARS,
     PackageRequest,
@@ -36,27 +37,27 @@ from standfast.recall.package import (
     heading,
     untrusted_line,
 )
-from standfast.recall.said_later import SaidLast
+from standfast.recall.ranking import (
+    NAMED_TENTHS,
+    PREFERENCE_TENTHS,
+    ROLE_TENTHS,
+    SNAPSHOT_BITS,
+    RankedRow,
+    Reader,
+)
 from standfast.recall.tokens import BYTES_PER_TOKEN, EstimatedCounter, TokenCounter
 from standfast.records.filters import trust_of
 from standfast.records.origins import MAX_RECALL_CONFIDENCE, Doubt, Origin, ceiling_of, disputed_in
 from standfast.records.requests import RecallRequest
 from standfast.records.timestamps import MISSING, day_of
 
-SNAPSHOT_BITS: Final = 28
-"""The lowest bits of a score say how new a record is: the snapshot that wrote it."""
-NAMED_TENTHS: Final = 16
-"""What the score is multiplied by, in tenths, where the query names the record's subject or speaker."""
 READ_TIMES_MAX_ITEMS: Final = 4
 """Packing looks at no more than so many times ``max_items`` candidates."""
 READ_AT_ONCE: Final = 16
-CUT: Final = "…"
 _TYPICAL_MARK: Final = "9c7"
 """Stands for the mark, which is known at the end; most marks have as many tokens."""
 assert len(_TYPICAL_MARK) == MARK_CHARS
-ROLE_TENTHS: Final = 16
-"""What the score is multiplied by, in tenths, where the query asks about the speaker's role."""
-EXCERPT_TOKENS: Final = 100
+EXCERPT_TOKENS: Final = 80
 """A longer text is shown by its best passages, in at most so many tokens."""
 LEAST_EXCERPT_TOKENS: Final = 24
 """Less than this is not worth cutting out of a text, or looking for something that fits."""
@@ -64,30 +65,12 @@ LEAST_SHARE: Final = 20
 """Of a small budget, less than a twentieth is not worth looking further."""
 PINNED_SHARE: Final = 5
 """What is pinned takes at most a fifth of the budget."""
+STANDING_SHARE: Final = 10
+"""Standing instructions of a user take at most a tenth of the budget."""
 OTHERS_SHARE: Final = 4
 """In a large scope, what shares no word with the query takes at most a quarter of the budget."""
 UNTRUSTED_SHARE: Final = 4
 """While anything else waits, untrusted records take at most a quarter of the budget."""
-
-
-Reader = Callable[[Sequence[int]], Sequence[tuple[str, IndexedRecord] | None]]
-"""Reads the records of rows, with the paths of their stores; None for one that was erased since."""
-
-
-class RankedRow(NamedTuple):
-    """A slot of a view and its row, with its place in the ranking, and what its score is made of."""
-
-    slot: int
-    row: int
-    rank: int
-    score: int
-    is_named: bool
-    is_asked_role: bool
-    quarters: int
-    shares_word: bool
-    """Whether it shares a word with the query, itself or by a neighbour."""
-    size: int
-    """The bytes of its text, or 0 if it has to be read whatever its size."""
 
 
 @dataclass(slots=True)
@@ -103,6 +86,8 @@ class PackedCandidate:
     disagrees: bool = False
     gist: Sequence[str] = ()
     is_pinned: bool = False
+    is_standing: bool = False
+    """Whether it was taken for a standing instruction."""
     item: RecallItem | None = None
 
     @property
@@ -168,7 +153,8 @@ class Packing:
         self._unit = BYTES_PER_TOKEN if is_estimate else 1
         self._cost: Callable[[str], int] = _bytes_of if is_estimate else counter.count
         self._left = whole = request.tokens * self._unit
-        self._untrusted_left, self._pinned_left = whole // UNTRUSTED_SHARE, whole // PINNED_SHARE
+        self._untrusted_left = whole // UNTRUSTED_SHARE
+        self._first_left = whole // PINNED_SHARE
         self._mark = _TYPICAL_MARK
         self._left -= self._cost(heading(self._mark))
         self._others_left = self._left - whole + whole // OTHERS_SHARE if bounds_others else whole
@@ -186,18 +172,26 @@ class Packing:
         """What was passed over without being read, because it could not fit."""
         self._taken: list[PackedCandidate] = []
         self._said_last = SaidLast()
-        self.pinned: set[int] = set()
-        """The rows that were taken because they are pinned."""
+        self.taken_first: set[int] = set()
+        """The rows that were taken because they are pinned, or instructions that stand."""
 
     def pin(self, rows: Iterator[RankedRow], read: Reader) -> None:
         """Take the pinned records that fit their share."""
         self._read = read
+        self._take_first(rows, is_pinned=True)
+
+    def stand(self, rows: Iterator[RankedRow], read: Reader) -> None:
+        """Take the standing instructions that fit their share."""
+        self._read, self._first_left = read, self._request.tokens * self._unit // STANDING_SHARE
+        self._take_first(rows, is_pinned=False)
+
+    def _take_first(self, rows: Iterator[RankedRow], *, is_pinned: bool) -> None:
         for candidate in self._candidates(rows):
-            candidate.is_pinned = True
+            candidate.is_pinned, candidate.is_standing = is_pinned, not is_pinned
             if self._is_wanted(candidate.record) and self._offer(candidate):
                 self._said_last.note(candidate.record, candidate.snapshot)
                 self._candidates_read.append(candidate)
-                self.pinned.add(candidate.ranked.row)
+                self.taken_first.add(candidate.ranked.row)
 
     def take(self, rows: Iterator[RankedRow], read: Reader) -> None:
         """Take what fits. Untrusted records that went beyond their share are tried again at the end.
@@ -309,8 +303,8 @@ class Packing:
     def _share_left(self, candidate: PackedCandidate) -> int:
         """What a candidate may cost: what is left of the budget, and of each share that it counts to."""
         left = [self._left]
-        if candidate.is_pinned:
-            left.append(self._pinned_left)
+        if candidate.is_pinned or candidate.is_standing:
+            left.append(self._first_left)
         elif not candidate.ranked.shares_word:
             left.append(self._others_left)
         if candidate.is_untrusted:
@@ -319,8 +313,8 @@ class Packing:
 
     def _spend(self, candidate: PackedCandidate, cost: int) -> None:
         self._left -= cost
-        if candidate.is_pinned:
-            self._pinned_left -= cost
+        if candidate.is_pinned or candidate.is_standing:
+            self._first_left -= cost
         elif not candidate.ranked.shares_word:
             self._others_left -= cost
         if candidate.is_untrusted:
@@ -465,6 +459,8 @@ class Packing:
             boosts["named"] = NAMED_TENTHS / 10
         if ranked.is_asked_role:
             boosts["role"] = ROLE_TENTHS / 10
+        if ranked.is_preference:
+            boosts["preference"] = PREFERENCE_TENTHS / 10
         if ranked.quarters:
             boosts["date"] = (4 + ranked.quarters) / 4
         if (trust := TRUST_TENTHS[trust_of(record)]) != 10:
@@ -507,6 +503,7 @@ def _why(
     has_meaning = has_related or parts.get("similarity", 0) > 0
     reasons = {
         "pinned": candidate.is_pinned,
+        "standing": candidate.is_standing,
         "words": has_word,
         "meaning": has_meaning,
         # What it has points for, if not for its own words or meaning, stands next to it.
@@ -552,77 +549,3 @@ def record_hash_of(record: IndexedRecord) -> str:
         written_tags=list(record.tags),
         written_refs=list(record.refs),
     ).record_hash
-
-
-def excerpt_of(
-    text: str,
-    weights: Mapping[str, int],
-    analyzer: Analyzer,
-    count: Callable[[str], int],
-    limit: int,
-    *,
-    focus: str = "",
-) -> str:
-    """The text if it has at most ``limit`` tokens, else its best sentences within them.
-
-    Args:
-        weights: The terms of the query and what each is worth.
-        count: Counts tokens.
-        focus: The passage of the text to show if it has no term of the query.
-    """
-    text = text.strip()
-    if len(text) <= limit or count(text) <= limit:
-        return text
-    sentences = sentences_of(text)
-    worth = [_worth(one, weights, analyzer) for one in sentences]
-    if focus and not any(worth):
-        worth = [int(one.strip() in focus) for one in sentences]
-    chosen: set[int] = set()
-    left = limit - 2 * count(CUT)
-    order = sorted(range(len(sentences)), key=lambda at: (-worth[at], at))
-    best = order[0]
-    # What stands beside the best sentence explains it; other sentences come only if they match.
-    wanted = [best, *(at for at in order[1:] if worth[at] > 0), best + 1, best - 1]
-    for at in dict.fromkeys(wanted):
-        if 0 <= at < len(sentences):
-            cost = count(sentences[at]) + count(CUT)
-            if cost <= left:
-                chosen.add(at)
-                left -= cost
-    if not chosen:
-        return _cut_sentence(sentences[best].strip(), weights, analyzer, count, limit)
-    return _joined(sentences, sorted(chosen))
-
-
-def _worth(sentence: str, weights: Mapping[str, int], analyzer: Analyzer) -> int:
-    return sum(weights.get(term, 0) for term in set(analyzer.terms_of(words_of(sentence))))
-
-
-def _joined(sentences: list[str], chosen: list[int]) -> str:
-    parts, last = [], -1
-    for at in chosen:
-        if at != last + 1:
-            parts.append(f"{CUT} ")
-        parts.append(sentences[at])
-        last = at
-    return "".join(parts).strip() + (f" {CUT}" if last != len(sentences) - 1 else "")
-
-
-def _cut_sentence(
-    sentence: str, weights: Mapping[str, int], analyzer: Analyzer, count: Callable[[str], int], limit: int
-) -> str:
-    """A sentence that is too long alone: from shortly before its first matching word on."""
-    start = 0
-    for match in re.finditer(r"\S+", sentence):
-        if any(term in weights for term in analyzer.terms_of(words_of(match.group()[:256]))):
-            start = max(0, match.start() - limit)
-            break
-    # Bytes per token differ between counters: shorten until it fits, by a quarter each time.
-    size = limit * 8
-    while size > 0:
-        piece = sentence[start : start + size].strip()
-        shown = f"{CUT if start else ''}{piece}{CUT if start + size < len(sentence) else ''}"
-        if count(shown) <= limit:
-            return shown
-        size = size * 3 // 4
-    return ""

@@ -25,11 +25,13 @@ import numpy.typing as npt
 
 from standfast.limits import MAX_CACHED_SCORES
 from standfast.recall.analysis import (
+    ADDRESSED_WORD,
     DATE_TERM,
     FIELD,
     MAX_FREQUENCY,
     PASSAGE_TERM,
     SPEAKER_WORD,
+    STANDING_TERM,
     SUBJECT_WORD,
     Analyzer,
     IndexedRecord,
@@ -37,6 +39,7 @@ from standfast.recall.analysis import (
     words_of,
 )
 from standfast.recall.arrays import Flags, Numbers, Rows, SizedCache, SmallNumbers
+from standfast.recall.cues import SpeakerRole
 from standfast.recall.filters import is_untrusted
 from standfast.recall.index.lexical_index import LexicalIndex, Postings
 from standfast.records.canon import lowered
@@ -50,6 +53,12 @@ sixths.
 """
 REACH_WORDS: Final = 120
 """A neighbour counts only if it and what is between have no more words than this."""
+NAME_PREFIXES: Final = (SUBJECT_WORD, SPEAKER_WORD, ADDRESSED_WORD)
+"""The terms of the index by which a word of a question may name a record."""
+LEAST_ADDRESSES: Final = 2
+"""Somebody who is addressed by a name so often has it, if the other one is hardly ever."""
+ADDRESSES_OF_OTHER: Final = 3
+"""Hardly ever: at most a third as often."""
 _PAD: Final = len(NEIGHBOUR_SIXTHS) - 1
 """Arrays of what is lent have so many zeros more at both ends, so that the first and the last have neighbours
 too.
@@ -276,7 +285,7 @@ class IndexView:
         texts = list(terms)
         self.index.fetch(
             [*texts, *(FIELD + term for term in texts)]
-            + [prefix + word for word in words for prefix in (SUBJECT_WORD, SPEAKER_WORD)]
+            + [prefix + word for word in words for prefix in NAME_PREFIXES]
         )
 
     def term(self, term: str, field_weight: int) -> TermSlots:
@@ -347,7 +356,7 @@ class IndexView:
         return best
 
     def roles(self, rows: Rows) -> Numbers:
-        """Who said the rows; see ``analysis.SpeakerRole``."""
+        """Who said the rows; see ``cues.SpeakerRole``."""
         return self.index.column("role")[rows]
 
     @cached_property
@@ -356,6 +365,11 @@ class IndexView:
         slots = np.flatnonzero(self.index.column("pinned")[self.rows])
         firsts = self.index.column("first")[self.rows[slots]]
         return slots[np.lexsort((slots, -firsts))]
+
+    @property
+    def standing(self) -> Numbers:
+        """The slots with an instruction of a user that stands."""
+        return self.slots_with(STANDING_TERM)
 
     @cached_property
     def size_bytes(self) -> int:
@@ -379,6 +393,37 @@ class IndexView:
         column = self.index.column("subject_words" if prefix == SUBJECT_WORD else "speaker_words")
         named: Flags = (counts > 0) & (counts == column[rows])
         return named
+
+    def addressed(self, words: Iterable[str]) -> Numbers:
+        """The sides of conversations that have one of these words as their name.
+
+        Messages that name no speaker get a name from those of the other side: who is addressed as Ada by the
+        assistant, in the same scope, is the user. A name that both sides use says nothing.
+        """
+        named: list[int] = []
+        for word in dict.fromkeys(words):
+            sides = self._sides(self.rows[self.slots_with(ADDRESSED_WORD + word)])
+            counts = dict(
+                zip(*(found.tolist() for found in np.unique(sides, return_counts=True)), strict=True)
+            )
+            named += [
+                side ^ 1
+                for side, count in counts.items()
+                if count >= max(LEAST_ADDRESSES, ADDRESSES_OF_OTHER * counts.get(side ^ 1, 0))
+            ]
+        return np.array(named, dtype=np.int64)
+
+    def is_of_side(self, sides: Numbers, rows: Rows) -> Flags:
+        """Which of some rows were said by one of these sides, without a name; see ``addressed``."""
+        if not len(sides):
+            return np.zeros(len(rows), dtype=np.bool_)
+        is_unnamed: Flags = (self.roles(rows) > 0) & (self.index.column("speaker_words")[rows] == 0)
+        return is_unnamed & np.isin(self._sides(rows), sides)
+
+    def _sides(self, rows: Rows) -> Numbers:
+        """A number for the user's side of a scope, and the next for the assistant's."""
+        sides: Numbers = 2 * self.index.column("scope")[rows] + (self.roles(rows) == SpeakerRole.ASSISTANT)
+        return sides
 
     def times(self, rows: Rows) -> Numbers:
         """When the rows were said, in microseconds since the start of year 1, or ``MISSING``."""
