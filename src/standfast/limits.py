@@ -43,6 +43,20 @@ ERASED_ROWS_PER_COMMIT: Final = 2_000
 DEFAULT_SIGNED_ENTRIES: Final = 1_000
 DEFAULT_SIGNED_SECONDS: Final = 10.0
 MAX_LISTED_LAW: Final = 1_000
+# Incidents.
+MAX_QUARANTINE_STATES: Final = 8
+"""For how many snapshots at which the quarantine changed a process keeps in memory what was hidden."""
+QUARANTINED_ROWS_PER_COMMIT: Final = 1_000
+MAX_INVESTIGATION_NODES: Final = 5_000
+"""What an investigation shows at most; it says how much more it found no room for."""
+MAX_INVESTIGATION_STEPS: Final = 16
+"""How many steps an investigation goes from where it starts."""
+RECALL_LOG_DAYS: Final = 180
+RECALL_LOG_BYTES: Final = 1 << 30
+RECALL_LOG_BATCH: Final = 64
+"""So many entries of the recall log wait in memory at most before they are written."""
+RECALL_LOG_SECONDS: Final = 1.0
+"""An entry of the recall log waits no longer than that, if another one follows."""
 
 # Scopes and the caller's own fields of a record.
 MAX_SCOPE_SEGMENTS: Final = 8

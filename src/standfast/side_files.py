@@ -6,6 +6,7 @@
     checkpoints       every signed checkpoint
     checkpoints.edge  a shortcut for signing, which may be removed
     traces/           the traces of runs
+    recalls/          the recall log: which package was handed to whom
 
 ``docs/verify.md`` says who should keep which of them.
 """
@@ -30,6 +31,7 @@ class SideFiles:
         self.public_key = folder / "log.pub"
         self.checkpoints = folder / "checkpoints"
         self.traces = folder / "traces"
+        self.recalls = folder / "recalls"
 
     @classmethod
     def of(cls, url: str) -> Self | None:

@@ -121,6 +121,7 @@ def test_nothing_of_the_synchronous_classes_is_missing() -> None:
         SnapshotView: {
             "advice",
             "answer",
+            "handed_to",
             "sources",
             "history",
             "record_at",

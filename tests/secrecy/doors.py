@@ -59,6 +59,15 @@ _SETTLED: Final = {
     "scope": "user/ada",
     "rehearse": False,
 }
+_INCIDENT: Final = {
+    "memory_id": "policy/old",
+    "scope": "user/ada",
+    "run_id": None,
+    "source": None,
+    "since": None,
+    "until": None,
+}
+_ACT: Final = {"reason": "incident 4", "by": "ada"}
 LIBRARY_CALLS: Final[dict[str, dict[str, Any]]] = {
     "remember": {**REMEMBER, **NAMED},
     "add": {**ADD, **NAMED, "is_operator": False, "rehearse": False},
@@ -78,10 +87,34 @@ LIBRARY_CALLS: Final[dict[str, dict[str, Any]]] = {
     "settle": {"conflict_id": "first", "keep": "neither", **_SETTLED},
     "settle_all": _SETTLED,
     "require_readable": {"operation": "look"},
+    "investigate": {**_INCIDENT, "package_hash": None},
+    "quarantine": {
+        **_INCIDENT,
+        **_ACT,
+        "agent": None,
+        "descendants": True,
+        "act_id": UNIQUE,
+        "rehearse": False,
+    },
+    "release": {"act_id": "first", **_ACT},
+    "revert": {
+        **_ACT,
+        "run_id": None,
+        "since_snapshot": 1,
+        "scope": "user/ada",
+        "source": DOC,
+        "agent": "bot",
+        "act_id": UNIQUE,
+        "rehearse": False,
+    },
+    "quarantined": {"scope": "user/ada", "limit": 10},
 }
 """The methods of ``Memory`` that take a text, each with all of its parameters that may be one."""
 # Verbs about what must be there.
-_STOCKED: Final = ("remember", "forget", "lift_pattern", "lift_refusal", "settle", "settle_all")
+_STOCKED: Final = (
+    *("remember", "forget", "lift_pattern", "lift_refusal", "settle", "settle_all"),
+    *("investigate", "quarantine", "release", "revert"),
+)
 RUN_CALLS: Final[dict[str, dict[str, Any]]] = {
     "remember": REMEMBER,
     "recall": RECALL,
@@ -109,7 +142,7 @@ def attempt(
 
 def library(folder: Path) -> None:
     """``Memory`` and ``Run``."""
-    memory = Memory.open(str(folder / STORE))
+    memory = Memory.open(str(folder / STORE), recall_log=True)
 
     def stock() -> None:
         memory.remember("Refunds took 30 days.", subject="policy/old", scope="user/ada", source=DOC)
@@ -123,8 +156,13 @@ def library(folder: Path) -> None:
         (first, *_) = memory.conflicts(scope="user/ada")
         memory.settle(first.conflict_id if conflict_id == "first" else conflict_id, **fields)
 
+    def release(act_id: str, **fields: Any) -> None:
+        (*_, last) = memory.quarantines()
+        memory.release(last.act_id if act_id == "first" else act_id, **fields)
+
     for name, arguments in LIBRARY_CALLS.items():
-        verb = settle if name == "settle" else getattr(memory, name)
+        own: dict[str, Callable[..., None]] = {"settle": settle, "release": release}
+        verb = own.get(name) or getattr(memory, name)
         attempt(verb, arguments, stock if name in _STOCKED else bool)
     attempt(memory.forget, {"source": {"kind": "doc", "id": "handbook"}, "reason": "asked for"}, stock)
     attempt(memory.forget, {"memory_id": "policy/old", "scope": "user/ada", "reason": "asked"}, stock)

@@ -26,7 +26,7 @@ _SECRET = re.compile(SECRET.encode(), re.IGNORECASE)
 # What takes no text of its own: objects, numbers, other calls' answers; and the doors that are tried apart.
 _OTHER_VERBS = {
     *("at", "checkpoint", "close", "due", "finish_forgetting", "open", "patterns", "receipt", "retry", "run"),
-    *("sweep", "tail", "verification", "verify"),
+    *("quarantines", "sweep", "tail", "verification", "verify"),
 }
 _OTHER_RUN_VERBS = {
     *("commit", "discard", "forget_request", "lane", "recall_request", "remember_request", "resume", "tool"),

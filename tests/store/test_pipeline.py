@@ -6,6 +6,7 @@ import msgspec
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from standfast.errors import CommitAborted, InvalidValue, PayloadMismatch, StaleFence
 from standfast.ledger.chain import Tip, check
@@ -76,6 +77,7 @@ ENDED = _version("a", 4, ActionType.EXPIRE, None)
         (expire("a"), LIVE, 3, "the run started at snapshot 3"),
         (expire("a"), LIVE, 4, None),
         (expire("a"), ENDED, 4, "the record expired in snapshot 4"),
+        (replace(expire("a"), again=True), ENDED, 4, None),
         (expire("a", erases="law"), ENDED, 4, None),
         (expire("a", erases="law"), ENDED, 3, "the run started at snapshot 3"),
     ],

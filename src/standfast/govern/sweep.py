@@ -78,12 +78,15 @@ def due(store: Store, namespace: str, now: datetime, *, at: int | None = None) -
     budgeted = [
         band for band in _SWEPT_BANDS if store.read(namespace, [row_key(RowKind.BUDGET, band)], at=head)
     ]
+    # What a quarantine is about stays as it is, so that a release brings all of it back.
+    hidden = store.hidden_at(namespace, head).versions
     for band in _SWEPT_BANDS:
         if band in budgeted:
-            yield from _due_in_budgeted_band(store, namespace, band, head, ages)
+            found = _due_in_budgeted_band(store, namespace, band, head, ages)
+            yield from (one for one in found if one.key not in hidden)
         else:
             for version in store.scan(namespace, prefix=prefix_of(band), at=head):
-                yield from _due(version, ages)
+                yield from _due(version, ages) if version.key not in hidden else ()
     for kind in _SWEPT_BY_AGE:
         for version in store.scan(namespace, prefix=prefix_of(kind), at=head):
             if (age := ages.of(version)) > RETENTION_VOID_DAYS:

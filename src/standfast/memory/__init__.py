@@ -16,6 +16,13 @@
     governance.py       memory.approvals; patterns of attacks, retention
     memory_ledger.py    memory.ledger: verification, signed checkpoints, receipts
     embedding.py        memory.vectors: vectors of new records and queries, filled in where they are missing
+    incidents.py        memory.incidents: investigations, quarantine, revert
+    investigation.py    what an investigation found, as text, JSON and a graph
+    investigating.py    causes and reach, found step by step
+    lineage.py          who wrote what, what cites it, which packages showed it
+    recall_notes.py     what is noted in the recall log
+    quarantine.py       acts that take records out of recall, in as many commits as it takes
+    quarantine_choice.py which versions such an act hides
     erasing.py          Memory.forget of a scope or a source, in as many commits as it takes
     idempotency.py      a request that arrives twice takes effect once
     extraction.py       facts that a model finds in messages
@@ -32,8 +39,25 @@ from standfast.memory.embedding import MemoryVectors, VectorStatus
 from standfast.memory.erasing import ErasurePlan, Forgotten
 from standfast.memory.extraction import ExtractedFact, FactExtractor, KnownFact
 from standfast.memory.idempotency import IdempotencyRecord
+from standfast.memory.investigation import (
+    Investigation,
+    InvestigationLink,
+    InvestigationNode,
+    LinkKind,
+    NodeKind,
+    RecordState,
+    Side,
+)
 from standfast.memory.memory import Memory
 from standfast.memory.messages import SessionInfo, SessionMessage
+from standfast.memory.quarantine import (
+    QuarantineAct,
+    Quarantined,
+    QuarantinedRecord,
+    QuarantinePlan,
+    Released,
+)
+from standfast.memory.quarantine_choice import RevertConflict
 from standfast.memory.run import AgentRun, Run
 from standfast.memory.snapshot_view import SnapshotView
 
@@ -51,15 +75,28 @@ __all__ = [
     "FactExtractor",
     "Forgotten",
     "IdempotencyRecord",
+    "Investigation",
+    "InvestigationLink",
+    "InvestigationNode",
     "KnownFact",
     "LeftOut",
+    "LinkKind",
     "Memory",
     "MemoryVectors",
+    "NodeKind",
     "Profile",
+    "QuarantineAct",
+    "QuarantinePlan",
+    "Quarantined",
+    "QuarantinedRecord",
+    "RecordState",
+    "Released",
+    "RevertConflict",
     "Run",
     "SessionInfo",
     "SessionMessage",
     "Settlement",
+    "Side",
     "SnapshotView",
     "VectorStatus",
 ]

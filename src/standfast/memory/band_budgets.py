@@ -34,6 +34,7 @@ from standfast.records.rows import APPEND_ONLY, RowKind
 from standfast.records.scopes import prefix_in, prefix_of, row_key
 from standfast.records.vocabulary import ActionType, Band, Record
 from standfast.store.commit import Fact, Write
+from standfast.store.protocol import Version, verified
 from standfast.store.store import Store
 from standfast.store.stored_records import record_of
 
@@ -232,7 +233,7 @@ class BandBudgets:
         policy = BudgetedBand(budget)
         row = _budget_row(store, namespace, at, band) or {"epoch": 0}
         held = sorted(
-            store.scan(namespace, prefix=prefix_of(band), at=at),
+            _held_rows(store, namespace, band, at),
             key=lambda one: (one.memory_snapshot_id, one.key),
         )
         if {name: row.get(name) for name in budget.as_json()} != budget.as_json():
@@ -264,6 +265,12 @@ class BandBudgets:
         return state
 
 
+def _held_rows(store: Store, namespace: str, band: Band, at: int) -> list[Version]:
+    """The rows that a band holds. What is in quarantine takes its bytes too, so that it can be released."""
+    rows = store.newest_versions(namespace, prefix=prefix_of(band), at=at)
+    return [one for one in rows if verified(one).content is not None]
+
+
 def restarted_rows(store: Store, namespace: str, at: int, erased: Sequence[str]) -> dict[str, dict[str, Any]]:
     """Return the rows that streams and budgets need when these keys are erased: where policies start again,
     and with what.
@@ -277,7 +284,7 @@ def restarted_rows(store: Store, namespace: str, at: int, erased: Sequence[str])
             0 if row is None else sum(key.startswith(_stream_prefix(band, row["epoch"])) for key in present)
         )
         if row is not None and count:
-            held = {version.key for version in store.scan(namespace, prefix=prefix_of(band), at=at)}
+            held = {version.key for version in _held_rows(store, namespace, Band(band), at)}
             key = f"{_stream_prefix(band, row['epoch'])}{row['rows']:012d}"
             rows[key] = restart_row(held.difference(erased))
             since = row["rows"] + 1

@@ -27,6 +27,7 @@ from standfast.limits import (
 )
 from standfast.memory.band_budgets import BandBudgets, Spending, budget_key
 from standfast.memory.erasure_targets import pending_erasures
+from standfast.memory.recall_notes import Recipient
 from standfast.memory.run_dependencies import RunServices
 from standfast.records.canon import canonical_bytes
 from standfast.records.rows import APPEND_ONLY, RowKind
@@ -96,6 +97,10 @@ def plan_commit(
     if left and (doomed := pending_erasures(store, namespace).doomed([present[key] for key in left])):
         # What is about to be erased is written again, even if it is equal, so that it stays.
         writes = planned({**before, **dict.fromkeys(doomed)})
+    if ended := [key for key in expired if key not in before and key not in rows]:
+        # What ended before is shown all the same if that end is in quarantine, and ends again.
+        shown = store.read(namespace, ended, at=at)
+        writes += [replace(Write.of(namespace, key, ActionType.EXPIRE), again=True) for key in shown]
     if not writes and not (extra_writes and even_if_empty):
         return None
     if len(writes) + len(extra_writes) > MAX_COMMIT_WRITES:
@@ -344,6 +349,7 @@ class JudgedCommit:
         extra_writes: Gives the rows of the caller's own for an attempt, which has an identity of its own.
         even_if_empty: Whether these rows alone are worth a commit.
         until: Erases only the versions up to this snapshot; see ``plan_commit``.
+        agent: Who commits, for the recall log.
     """
 
     def __init__(
@@ -356,8 +362,10 @@ class JudgedCommit:
         extra_writes: Callable[[RunIdentity], Sequence[Write]] = lambda _: (),
         even_if_empty: bool = False,
         until: int | None = None,
+        agent: str = "",
     ) -> None:
         self._services = services
+        self._agent = agent
         self._judged = judged
         self._forgotten = forgotten
         self._run = run
@@ -400,6 +408,7 @@ class JudgedCommit:
                 raise
             else:
                 self._services.judging_cache.saw(commit, receipt)
+                self._services.reader.notes.committed(receipt, Recipient(self._agent, self._run.run_id))
                 if budgets.budgets:
                     budgets.committed(receipt.memory_snapshot_id)
                 return receipt

@@ -294,6 +294,7 @@ class Conversations:
                     run=run,
                     extra_writes=lambda _: rows,
                     even_if_empty=True,
+                    agent=agent,
                 ).submit()
         return _AddedPage(added, receipt, placed)
 

@@ -237,6 +237,7 @@ class Eraser:
         traces = self._traces(intent.target)
         for remove in traces:
             remove()
+        self._services.reader.notes.forget(partial(self._is_forgotten_name, intent.target))
         at = self._store.head()
         was_begun = self._intent(intent.erasure_id, at) is not None
         if not was_begun and (done := self._done(intent.erasure_id)) is not None:
@@ -357,6 +358,8 @@ class Eraser:
             return True
         if isinstance(row.get("record"), dict):
             return target.is_source_of(Record.from_json(row["record"]))
+        if "hides" in row:
+            return target.is_source_of(Record(memory_id="hidden", text="", source=row["source"]))
         return any(self._is_of_source(target, band, parts.scope, parts.name) for band in _ERASED_BANDS)
 
     def _is_of_source(self, target: ErasureTarget, band: Band, scope: str, memory_id: str) -> bool:
@@ -368,6 +371,14 @@ class Eraser:
         rows = self._store.scan(self._namespace, prefix=prefix_of(Band.VAULT, target.scope), at=at)
         keys = (row.key for row in rows if target.is_source_of(record_of(row)))
         return tuple(key for key, _ in zip(keys, range(MAX_LISTED_LAW), strict=False))
+
+    def _is_forgotten_name(self, target: ErasureTarget, name: str) -> bool:
+        """Whether a key in the recall log, or a scope with a slash behind it, is of the target."""
+        scope = name[:-1] if name.endswith("/") else scope_in(name)
+        if not is_within(scope, target.scope) or target.source is None:
+            return target.source is None and is_within(scope, target.scope)
+        # By now nothing of the source is left, and whose record it was can't be seen any more.
+        return not name.endswith("/") and not self._store.read(self._namespace, [name], even_hidden=True)
 
     def _traces(self, target: ErasureTarget, memory_id: str | None = None) -> list[Callable[[], None]]:
         """For each trace that records a text of the target, the function that removes it."""
@@ -426,12 +437,13 @@ def rows_about(store: Store, namespace: str, memory_id: str, *, scope: str, at: 
         if version.content is not None
     }
     notes = [said_key(scope, TextReading(text).fingerprint, memory_id) for text in sorted(texts)]
-    notes.append(scoped_key(RowKind.TTL, scope, memory_id))
+    notes += [scoped_key(kind, scope, memory_id) for kind in (RowKind.TTL, RowKind.QUARANTINED)]
     decided = [
         row.key
         for kind in (RowKind.PHOENIX, RowKind.DECISION)
         for row in store.scan(namespace, prefix=prefix_of(kind), at=at)
         if parse(row.content or b"").get("proposal", {}).get("key") == law
     ]
-    witnesses = [row.key for row in store.scan(namespace, prefix=prefix, at=at)]
+    rows = store.newest_versions(namespace, prefix=prefix, at=at)
+    witnesses = [row.key for row in rows if row.content is not None]
     return [*own, *store.read(namespace, notes, at=at), *decided, *witnesses]

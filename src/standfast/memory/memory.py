@@ -21,10 +21,9 @@ from standfast.memory.erasing import Eraser, ErasurePlan, Forgotten
 from standfast.memory.erasure_targets import ErasureTarget
 from standfast.memory.extraction import Extractions, FactExtractor
 from standfast.memory.governance import MemoryGovernance
+from standfast.memory.incidents import IncidentVerbs, MemoryIncidents
 from standfast.memory.judging_cache import JudgingCache
-from standfast.memory.listings import ChangeList, RecordListing
 from standfast.memory.memory_ledger import MemoryLedger
-from standfast.memory.messages import SessionInfo, SessionMessage
 from standfast.memory.retries import RetryLines
 from standfast.memory.run import Run
 from standfast.memory.run_dependencies import RunServices, checked_ceiling
@@ -37,7 +36,6 @@ from standfast.recall.controllers import ControllerRegistry
 from standfast.recall.embedders import Embedder
 from standfast.recall.rerankers import Reranker, named_reranker
 from standfast.recall.tokens import TokenCounter
-from standfast.records.filters import Filter, Where
 from standfast.records.origins import Origin, checked_origin, origin_table
 from standfast.records.requests import (
     AddFields,
@@ -51,11 +49,12 @@ from standfast.records.requests import (
     takes_fields_of,
 )
 from standfast.records.rows import checked_namespace
-from standfast.records.scopes import SHARED, listed_scope
-from standfast.records.vocabulary import Band, CommitPolicy, Remembered, VisibilityMode, member_of
+from standfast.records.scopes import SHARED
+from standfast.records.vocabulary import CommitPolicy, Remembered, VisibilityMode, member_of
 from standfast.store.store import Store, open_store
 from standfast.traces.artifact import ModelConfig
 from standfast.traces.folder import TraceFolder
+from standfast.traces.recall_log import RecallLog
 
 _P = ParamSpec("_P")
 _T = TypeVar("_T")
@@ -74,7 +73,7 @@ def _of_part(name: str, verb: Callable[Concatenate[Any, _P], _T]) -> Callable[Co
     return call
 
 
-class Memory:
+class Memory(IncidentVerbs):
     """The memory of one namespace. Threads may share it. Close it, or use it as a context manager.
 
         with Memory.open("agent.db") as memory:
@@ -101,6 +100,7 @@ class Memory:
         reranker: Looks at the best records of a recall again; see ``open_reranker``.
         language: The language of the namespace's texts, by which recall finds stems and function words; see
             ``recall.LANGUAGES``. ``"none"`` takes words as they are, for code.
+        recall_log: Keeps which package was handed to whom, for investigations; by default none is kept.
     """
 
     def __init__(
@@ -122,6 +122,7 @@ class Memory:
         embedder: Embedder | str | None = None,
         reranker: Reranker | str | None = None,
         language: str = DEFAULT_LANGUAGE,
+        recall_log: RecallLog | None = None,
     ) -> None:
         self.store = store
         self.namespace = checked_namespace(namespace)
@@ -141,6 +142,7 @@ class Memory:
             may_write=self.ceiling.may_write,
             warn=self._warn,
             reranker=named_reranker(reranker),
+            recall_log=recall_log,
         )
         self._services = RunServices(
             store=store,
@@ -155,13 +157,13 @@ class Memory:
             commit_policy=member_of(CommitPolicy, commit_policy, what="commit_policy"),
             warn=self._warn,
         )
-        self.policy_set_id = self._services.policy_set_id
-        self.traces = traces
+        self.policy_set_id, self.traces = self._services.policy_set_id, traces
         self.ledger = MemoryLedger(store, notary, warn=self._warn)
         self.governance = MemoryGovernance(store, namespace, self.band_budgets)
         self.approvals = self.governance.approvals
         """The queue in which proposals wait for a human's signature."""
         self.current = CurrentFacts(self.reader, self.remember)
+        self.incidents = MemoryIncidents(self._services, recall_log, require_writable=self._require_writable)
         self._eraser = Eraser(self._services)
         self.retry_lines = RetryLines(store.clock)
         self._single_calls = SingleCalls(self._eraser, self.retry_lines)
@@ -196,6 +198,7 @@ class Memory:
         embedder: Embedder | str | None = None,
         reranker: Reranker | str | None = None,
         language: str = DEFAULT_LANGUAGE,
+        recall_log: RecallLog | bool = False,
     ) -> Self:
         """Open the memory at a path (one SQLite file), a ``postgresql://`` URL, or ``":memory:"`` for a test.
 
@@ -204,12 +207,12 @@ class Memory:
         Args:
             notary: ``"auto"`` signs checkpoints of the ledger with a key among the store's side files.
             traces: ``"auto"`` stores the traces of runs that ``run`` opens among the store's side files.
+            recall_log: True keeps a recall log among the store's side files.
         """
         namespace, ceiling = checked_namespace(namespace), checked_ceiling(ceiling)
         mode = member_of(VisibilityMode, mode, what="mode")
         commit_policy = member_of(CommitPolicy, commit_policy, what="commit_policy")
-        origin_table(origins or {})
-        analyzer_of(language)
+        _ = origin_table(origins or {}), analyzer_of(language)
         judge, band_budgets = Judge.of(floors), BandBudgets(budgets)
         embedder, reranker = named_embedder(embedder) or NO_EMBEDDER, named_reranker(reranker)
         store = open_store(url, create=create, clock=clock, ids=ids)
@@ -235,6 +238,7 @@ class Memory:
                 embedder=embedder,
                 reranker=reranker,
                 language=language,
+                recall_log=RecallLog.chosen(recall_log, url, store.clock),
             )
             memory.finish_forgetting()
             memory.ledger.start_signing()
@@ -394,14 +398,17 @@ class Memory:
         return self._single_calls.forget(request, open_run, by=agent or workflow)
 
     def finish_forgetting(self) -> list[Forgotten]:
-        """Finish what processes that died had begun to forget.
+        """Finish what processes that died had begun to forget, to put into quarantine or to release.
 
         ``Memory.open``, the commands and the server do so.
         """
         if self.traces is not None:
             # What is forgotten may be in the journals of runs that were killed.
             self.traces.recover()
-        return self._eraser.finish_abandoned() if self.ceiling.may_write else []
+        if not self.ceiling.may_write:
+            return []
+        self.incidents.finish_abandoned()
+        return self._eraser.finish_abandoned()
 
     def _writing_run(
         self, workflow: str, agent: str | None, run_id: str | None, max_origin: Origin | str = Origin.TRUSTED
@@ -542,37 +549,10 @@ class Memory:
 
     history = _of_part("reader", SnapshotReader.history)
 
-    def diff(self, old: int, new: int | None = None, *, scope: str = SHARED) -> ChangeList:
-        """Return the records of a scope that differ between two snapshots; ``new`` defaults to the newest.
-
-        Args:
-            scope: The scope, with all below it; ``"*"`` for all.
-        """
-        self.require_readable("compare snapshots")
-        return self.reader.changes(old, self.store.head() if new is None else new, scope=listed_scope(scope))
-
-    def records(
-        self,
-        *,
-        band: Band | None = None,
-        at: int | None = None,
-        scope: str = SHARED,
-        where: Filter | Where | None = None,
-    ) -> RecordListing:
-        """Yield the records that a snapshot shows in a scope, each once; see ``SnapshotView.records``."""
-        view = SnapshotView(self.reader, self.store.head() if at is None else at)
-        return view.records(band=band, scope=scope, where=where)
-
-    def session(self, session: str, *, scope: str = SHARED, at: int | None = None) -> list[SessionMessage]:
-        """Return the messages of a session, in order.
-
-        Those that were not accepted have no text, but their verdict.
-        """
-        return list(self.at(self.store.head() if at is None else at).session(session, scope=scope))
-
-    def sessions(self, *, scope: str = SHARED, at: int | None = None) -> list[SessionInfo]:
-        """Return the sessions of a scope and all below it (``"*"`` for all), by scope, in a fixed order."""
-        return list(self.at(self.store.head() if at is None else at).sessions(scope=scope))
+    diff = _of_part("reader", SnapshotReader.diff)
+    records = _of_part("reader", SnapshotReader.records)
+    session = _of_part("reader", SnapshotReader.session)
+    sessions = _of_part("reader", SnapshotReader.sessions)
 
     def require_readable(self, operation: str) -> None:
         """Raise ``NotAllowed`` (``above_ceiling``) if the memory's ceiling forbids to read.
@@ -615,7 +595,7 @@ class Memory:
         """
         try:
             self._at_close.close()
-            self.reader.index.close()
+            self.reader.close()
             self.ledger.sign_at_close()
         finally:
             self.store.close()

@@ -36,6 +36,7 @@ from standfast.memory.erasing import rows_about
 from standfast.memory.erasure_targets import pending_erasures
 from standfast.memory.idempotency import CallLog, ErasedRows
 from standfast.memory.judging_cache import OriginLookup, RunJudgingContext, Superseded, superseded_by
+from standfast.memory.recall_notes import Recipient
 from standfast.memory.related import related_records
 from standfast.memory.run_dependencies import RunServices
 from standfast.memory.run_step import FORGET, RECORD, REMEMBER, Recalled, RunStep, recalled_from
@@ -168,7 +169,7 @@ class Run(RecordingRun):
             raise NotAllowed(mode=mode.value, operation="recall")
         services = self._services
         snapshot = services.store.head() if self._is_live else self.identity.memory_snapshot_id
-        view = SnapshotView(services.reader, snapshot)
+        view = SnapshotView(services.reader, snapshot, Recipient(self.agent, self.identity.run_id))
         request = request.within(self.scope)
         package = view.answer(request, token_counter=token_counter).package
         facts = view.retrieval_facts(package, request)
@@ -518,10 +519,7 @@ class Run(RecordingRun):
         """Commit everything atomically and durably. Returns None if there was nothing to commit.
 
         Calling it again returns the same receipt. After an error it submits the very same commit again, so
-        that it is applied at most once.
-
-        Args:
-            extra_writes: Rows of the caller's own, written in the same transaction or not at all.
+        that it is applied at most once. ``extra_writes`` are rows of the caller's own.
 
         Raises:
             CommitAborted: A record changed since the run's snapshot. Nothing was written; open a new run.
@@ -540,7 +538,7 @@ class Run(RecordingRun):
                 raise
             self._finish_trace(None)
         if self.receipt is not None:
-            self._services.reader.index.after_commit(self.receipt.memory_snapshot_id)
+            self._services.reader.after_commit(self.receipt.memory_snapshot_id, erased=self._forgotten)
         return self.receipt
 
     def _judged_commit(self, identity: RunIdentity, extra_writes: Sequence[Write] = ()) -> JudgedCommit:
@@ -555,6 +553,7 @@ class Run(RecordingRun):
             # An answer is replayed even if it changed nothing, because later it might.
             even_if_empty=log is not None and log.has_calls,
             until=None if self._has_read else identity.memory_snapshot_id,
+            agent=self.agent,
         )
 
     def _submit_once(self, commit: JudgedCommit) -> Receipt | None:

@@ -15,6 +15,7 @@ from standfast.limits import MAX_ATTEMPTS
 from standfast.memory.embedding import MemoryVectors
 from standfast.memory.listings import ChangeList, RecordListing, listed_rows
 from standfast.memory.messages import SessionInfo, SessionMessage, SessionReader
+from standfast.memory.recall_notes import NOBODY_NAMED, RecallNotes, Recipient
 from standfast.recall.analysis import DEFAULT_LANGUAGE
 from standfast.recall.answers import (
     Ceiling,
@@ -66,6 +67,7 @@ from standfast.store.stored_records import (
     record_of,
 )
 from standfast.traces.artifact import RetrievalBudget, SelectedRecord
+from standfast.traces.recall_log import RecallLog
 
 _P = ParamSpec("_P")
 _NAMED_SCOPES: Final = 3
@@ -85,6 +87,7 @@ class SnapshotReader:
         may_write: Whether the index may be stored next to the records.
         warn: Called with what is wrong with the stored index, and with why a reranker was left out.
         reranker: Looks at the best records of an answer again.
+        recall_log: Where it is noted which package was handed to whom.
     """
 
     def __init__(
@@ -100,8 +103,10 @@ class SnapshotReader:
         may_write: bool = True,
         warn: Callable[[str], None] = lambda _: None,
         reranker: Reranker | None = None,
+        recall_log: RecallLog | None = None,
     ) -> None:
         self.store = store
+        self.notes = RecallNotes(namespace, recall_log)
         self._warn, self._reranker = warn, reranker
         self._vectors = vectors or MemoryVectors(store, namespace, None, warn=lambda _: None)
         self.namespace = namespace
@@ -112,9 +117,18 @@ class SnapshotReader:
         self._instant: tuple[int, str | None] = (0, None)
 
     def answer(
-        self, request: RecallRequest, *, at: int | None = None, token_counter: TokenCounter | None = None
+        self,
+        request: RecallRequest,
+        *,
+        at: int | None = None,
+        token_counter: TokenCounter | None = None,
+        recipient: Recipient = NOBODY_NAMED,
     ) -> RecallAnswer:
-        """Recall from a snapshot, by default the newest, and explain the answer."""
+        """Recall from a snapshot, by default the newest, and explain the answer.
+
+        Args:
+            recipient: Who is handed the package, for the recall log.
+        """
         self.require_readable("recall")
         controller = request.controller
         is_replay = isinstance(request, EmbeddedRequest) and request.is_replay
@@ -122,11 +136,13 @@ class SnapshotReader:
             request = self._vectors.with_vector(request)
         for _ in range(MAX_ATTEMPTS):
             head = self.store.head()
-            answer = self._answer_at(head if at is None else at, request, token_counter, head=head)
+            snapshot = head if at is None else at
+            answer = self._answer_at(snapshot, request, token_counter, head=head)
             # An erasure while it was read may have taken a part of it. Then it is neither what the snapshot
             # showed nor what is left of it.
             if self.store.segments.last_erasure(self.namespace) <= head:
                 break
+        self.notes.recalled(answer.package, request, snapshot, recipient)
         return answer
 
     def _answer_at(
@@ -160,11 +176,14 @@ class SnapshotReader:
             package = structs.replace(package, advice=self.advice(request, at=snapshot))
         # It may read more of the index, which may have changed since the answer was given.
         answer = RecallAnswer(package, lambda: self.index.retry(explanation))
-        if snapshot == head:
-            return answer
-        scopes = outer_scopes(request.places)
-        erased = erased_since(self.store, self.namespace, request.bands, snapshot, head=head, scopes=scopes)
-        return answer if erased is None else answer.with_package(answer.package.with_erased(erased))
+        if snapshot != head:
+            scopes = outer_scopes(request.places)
+            erased = erased_since(
+                self.store, self.namespace, request.bands, snapshot, head=head, scopes=scopes
+            )
+            if erased is not None:
+                answer = answer.with_package(answer.package.with_erased(erased))
+        return answer
 
     def advice(self, request: RecallRequest, *, at: int, names_scopes: bool = True) -> str:
         """What to try after a recall that found nothing.
@@ -230,9 +249,15 @@ class SnapshotReader:
             self._warn(str(error))
             return request
 
-    def after_commit(self, snapshot: int) -> None:
-        """Bring the stored index up to date, if many commits were made since. Never raises an error."""
+    def after_commit(self, snapshot: int, *, erased: Collection[str] = ()) -> None:
+        """Bring the stored index up to date, if many commits were made since. Never raises an error.
+
+        Args:
+            erased: The keys of what the commit erased, which the recall log forgets.
+        """
         self.index.after_commit(snapshot)
+        if erased:
+            self.notes.forget(lambda name: name in erased)
 
     def sources(
         self,
@@ -269,6 +294,49 @@ class SnapshotReader:
             instant = self.store.commit_of(snapshot).committed_at
             self._instant = snapshot, instant
         return instant
+
+    def close(self) -> None:
+        """Store what the index needs, and write what waits for the recall log."""
+        self.index.close()
+        self.notes.flush()
+
+    def diff(self, old: int, new: int | None = None, *, scope: str = SHARED) -> ChangeList:
+        """Return the records of a scope that differ between two snapshots; ``new`` defaults to the newest.
+
+        Args:
+            scope: The scope, with all below it; ``"*"`` for all.
+        """
+        self.require_readable("compare snapshots")
+        return self.changes(old, self.store.head() if new is None else new, scope=listed_scope(scope))
+
+    def records(
+        self,
+        *,
+        band: Band | None = None,
+        at: int | None = None,
+        scope: str = SHARED,
+        where: Filter | Where | None = None,
+    ) -> RecordListing:
+        """Yield the records that a snapshot shows in a scope, each once; see ``SnapshotView.records``."""
+        view = SnapshotView(self, self.store.head() if at is None else at)
+        return view.records(band=band, scope=scope, where=where)
+
+    def session(self, session: str, *, scope: str = SHARED, at: int | None = None) -> list[SessionMessage]:
+        """Return the messages of a session, in order.
+
+        Those that were not accepted have no text, but their verdict.
+        """
+        return list(SnapshotView(self, self._existing(at)).session(session, scope=scope))
+
+    def sessions(self, *, scope: str = SHARED, at: int | None = None) -> list[SessionInfo]:
+        """Return the sessions of a scope and all below it (``"*"`` for all), by scope, in a fixed order."""
+        return list(SnapshotView(self, self._existing(at)).sessions(scope=scope))
+
+    def _existing(self, at: int | None) -> int:
+        head = self.store.head()
+        if at is not None and not (type(at) is int and 0 <= at <= head):
+            raise NoSuchSnapshot(memory_snapshot_id=at, head=head)
+        return head if at is None else at
 
     def _sources(self, bands: Sequence[Band], snapshot: int, head: int, choice: Choice) -> list[Source]:
         if not 0 <= snapshot <= head:
@@ -320,11 +388,22 @@ def at_newest(
 
 
 class SnapshotView:
-    """What one snapshot holds. ``Memory.at`` gives it."""
+    """What one snapshot holds. ``Memory.at`` gives it.
 
-    def __init__(self, reader: SnapshotReader, memory_snapshot_id: int) -> None:
+    Args:
+        recipient: Who is handed what it recalls, for the recall log.
+    """
+
+    def __init__(
+        self, reader: SnapshotReader, memory_snapshot_id: int, recipient: Recipient = NOBODY_NAMED
+    ) -> None:
         self._reader = reader
         self.memory_snapshot_id = memory_snapshot_id
+        self._recipient = recipient
+
+    def handed_to(self, caller: str) -> "SnapshotView":
+        """The same view for a caller, whom the recall log names."""
+        return SnapshotView(self._reader, self.memory_snapshot_id, Recipient(caller, self._recipient.run_id))
 
     @takes_fields_of(RecallRequest)
     def explain(
@@ -357,7 +436,9 @@ class SnapshotView:
 
         Unlike ``explain``, this does not look at trust.
         """
-        return self._reader.answer(request, at=self.memory_snapshot_id, token_counter=token_counter)
+        return self._reader.answer(
+            request, at=self.memory_snapshot_id, token_counter=token_counter, recipient=self._recipient
+        )
 
     def advice(self, request: RecallRequest, *, names_scopes: bool = True) -> str:
         """What to try after a recall that found nothing; see ``SnapshotReader.advice``."""

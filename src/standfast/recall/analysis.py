@@ -26,7 +26,7 @@ from standfast.recall.filters import EvidenceFacts, trust_code
 from standfast.recall.word_lists import word_lines, word_sections
 from standfast.records.canon import lowered
 from standfast.records.filters import LAW, RecordFacts, trust_of
-from standfast.records.origins import Origin
+from standfast.records.origins import CITING_KINDS, Origin, kind_of
 from standfast.records.statements import PlainStatement
 from standfast.records.timestamps import MISSING, day_of, time_of
 
@@ -428,19 +428,44 @@ def matter_term(statement: PlainStatement) -> str:
 
 def _filtered_terms(record: IndexedRecord) -> Iterator[str]:
     """Terms for what filters ask of a record: its tags, the kind of its source, who said it where, its
-    metadata.
+    metadata; and for what investigations ask: its source, and the records that it cites.
     """
     for tag in record.tags:
         yield filtered_term("tag", tag)
     kind = (record.source or {}).get("kind")
     if isinstance(kind, str):
         yield filtered_term("kind", lowered(kind.strip()))
+        name = (record.source or {}).get("id")
+        if isinstance(name, str):
+            yield source_term(kind, name)
     if record.session is not None:
         yield filtered_term("session", record.session)
     if record.speaker is not None:
         yield filtered_term("speaker", lowered(record.speaker))
-    for name, value in record.metadata.items():
-        yield filtered_term(f"metadata {name}", value)
+    for field, value in record.metadata.items():
+        yield filtered_term(f"metadata {field}", value)
+    for scope, memory_id in cited_by(record):
+        yield cites_term(scope, memory_id)
+
+
+def source_term(kind: str, name: str) -> str:
+    """The term of the index for what comes from a source, or from any place in the same document."""
+    return filtered_term(f"source {kind}", name.partition("#")[0])
+
+
+def cites_term(scope: str, memory_id: str) -> str:
+    """The term of the index for what cites a record."""
+    return filtered_term(f"cites {scope}", memory_id)
+
+
+def cited_by(record: IndexedRecord) -> list[tuple[str, str]]:
+    """Scope and id of the records that a record cites, by its source or its refs."""
+    named = [
+        (one["scope"] if isinstance(one.get("scope"), str) else record.scope, one["id"])
+        for one in (record.source or {}, *record.refs)
+        if kind_of(one) in CITING_KINDS and isinstance(one.get("id"), str)
+    ]
+    return list(dict.fromkeys(named))
 
 
 def filtered_term(field: str, value: object) -> str:

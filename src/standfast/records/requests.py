@@ -543,11 +543,15 @@ for _request, _given in REQUESTS.items():
     }, f"a field of {_request.__name__} that no caller can give"
 
 
-def takes_fields_of(request: type[Value]) -> Callable[[_F], _F]:
+def takes_fields_of(request: type[Value], given: type | None = None) -> Callable[[_F], _F]:
     """Show the fields that a verb takes as ``**fields`` in its signature and its docstring.
 
     Type checkers know them from the ``TypedDict``; ``inspect``, ``help`` and the documentation from here.
+
+    Args:
+        given: The ``TypedDict``, for a request that is not one of ``REQUESTS``.
     """
+    types = (given or REQUESTS[request]).__annotations__
 
     def shown_in(verb: _F) -> _F:
         own = inspect.signature(verb)
@@ -557,10 +561,10 @@ def takes_fields_of(request: type[Value]) -> Callable[[_F], _F]:
                 name,
                 inspect.Parameter.KEYWORD_ONLY,
                 default=default,
-                annotation=REQUESTS[request].__annotations__[name],
+                annotation=types[name],
             )
             for name, default in defaults_of(request).items()
-            if name in REQUESTS[request].__annotations__
+            if name in types
         }
         parameters = sorted([*named, *fields.values()], key=lambda one: one.kind)
         vars(verb)["__signature__"] = own.replace(parameters=parameters)

@@ -41,6 +41,11 @@ class RowKind(StrEnum):
     VOID = "VOID"
     ACTIVE = "ACTIVE"
     LEDGER = "LEDGER"
+    QUARANTINED = "quarantined"
+    """Which versions of a record are in quarantine, and by which acts.
+
+    It goes after the records: without it they would be shown again while an erasure is under way.
+    """
     SESSION = "session"
     """How far a conversation has come."""
     VAULT = "VAULT"
@@ -48,6 +53,11 @@ class RowKind(StrEnum):
     """The policy of a budgeted band, and how far it has come."""
     VECTORS = "vectors"
     """How far the vectors of an embedder were filled in."""
+    QUARANTINE = "quarantine"
+    """An act that puts records into quarantine, or releases them: what it names, and how far it has come.
+
+    Every commit that writes rows of kind ``quarantined`` also writes the row of its act.
+    """
     REQUEST = "request"
     """The answer to a request under an idempotency key."""
     FORGETTING = "forgetting"
@@ -132,10 +142,12 @@ RULES: Final[Mapping[RowKind, RowRule]] = {
     RowKind.VOID: _RECORD._replace(seen_by=Reader.PEOPLE, indexed=False),
     RowKind.ACTIVE: _RECORD,
     RowKind.LEDGER: _RECORD,
+    RowKind.QUARANTINED: RowRule(Place.SCOPE, ErasedBy.ITS_CONTENT),
     RowKind.SESSION: RowRule(Place.SCOPE, ErasedBy.ITS_SCOPE),
     RowKind.VAULT: _RECORD._replace(erased_by=ErasedBy.SIGNATURE, retention=Retention.NONE),
     RowKind.BUDGET: RowRule(Place.NAMESPACE, ErasedBy.NOTHING),
     RowKind.VECTORS: RowRule(Place.NAMESPACE, ErasedBy.NOTHING),
+    RowKind.QUARANTINE: RowRule(Place.NAMESPACE, ErasedBy.NOTHING),
     RowKind.REQUEST: _SYSTEM,
     RowKind.FORGETTING: _SYSTEM,
     RowKind.FORGOTTEN: _SYSTEM,

@@ -59,6 +59,8 @@ class Write(Value, frozen=True, kw_only=True, gc=False):
 
     ``until`` makes an EXPIRE an erasure by version: the versions up to that snapshot are erased, and the
     record ends unless it has a newer one, which stays. It never conflicts.
+
+    ``again`` lets an EXPIRE end an expired record, which is shown because its first end is in quarantine.
     """
 
     namespace: str
@@ -68,6 +70,7 @@ class Write(Value, frozen=True, kw_only=True, gc=False):
     fingerprint: str | None
     erases: str | None = None
     until: int | None = None
+    again: bool = False
 
     @classmethod
     def of(

@@ -3,6 +3,7 @@
 import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from itertools import islice
 
 import msgspec
 
@@ -28,6 +29,7 @@ from standfast.store.protocol import (
     erased_from_segments,
     is_indexed,
     may_put,
+    runs_of,
 )
 
 
@@ -208,10 +210,14 @@ class InMemoryStorage:
             ]
         return sorted(found, key=_place)[: query.limit]
 
-    def commits(self, *, after: int, limit: int) -> list[AppliedCommit]:
+    def commits(self, *, after: int, limit: int, run_ids: Sequence[str] = ()) -> list[AppliedCommit]:
         """Commits in snapshot order."""
         with self._lock:
-            return self._applied[after : after + limit]
+            if not run_ids:
+                return self._applied[after : after + limit]
+            wanted = frozenset(run_ids)
+            found = (one for one in self._applied[after:] if not wanted.isdisjoint(runs_of(one.run_id)))
+            return list(islice(found, limit))
 
     def entries(self, *, after: int, limit: int) -> list[Entry]:
         """Ledger entries in order."""

@@ -276,7 +276,7 @@ def _conflict_with(write: Write, latest: Version | None, start: int) -> str | No
         return "there is no such record"
     if latest.memory_snapshot_id > start:
         return f"the run started at snapshot {start}, and the record changed in {latest.memory_snapshot_id}"
-    if live or (write.action is ActionType.EXPIRE and write.erases is not None):
+    if live or (write.action is ActionType.EXPIRE and (write.again or write.erases is not None)):
         return None
     return f"the record expired in snapshot {latest.memory_snapshot_id}"
 

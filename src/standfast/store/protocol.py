@@ -268,6 +268,13 @@ class AppliedCommit(msgspec.Struct, frozen=True):
     ledger_hash: str
 
 
+def runs_of(run_id: str) -> tuple[str, ...]:
+    """The runs that a commit with this run id may be of: itself, a live run (``run#call``), or one that was
+    planned again (``run~attempt``).
+    """
+    return tuple(dict.fromkeys((run_id, run_id.partition("#")[0], run_id.partition("~")[0])))
+
+
 class Buffer(msgspec.Struct, frozen=True):
     """A staged commit that is not applied: open, pending or aborted.
 
@@ -524,8 +531,10 @@ class Storage(Protocol):
         """The vectors that match a query, in its order."""
         ...
 
-    def commits(self, *, after: int, limit: int) -> list[AppliedCommit]:
-        """The first commits behind a snapshot, in snapshot order."""
+    def commits(self, *, after: int, limit: int, run_ids: Sequence[str] = ()) -> list[AppliedCommit]:
+        """The first commits behind a snapshot, of some runs if any are given, in snapshot order; see
+        ``runs_of``.
+        """
         ...
 
     def entries(self, *, after: int, limit: int) -> list[Entry]:

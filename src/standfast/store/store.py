@@ -58,6 +58,7 @@ from standfast.store.protocol import (
     VersionQuery,
     verified,
 )
+from standfast.store.quarantine import HiddenVersions, QuarantineLookup
 
 _T = TypeVar("_T")
 
@@ -98,6 +99,7 @@ class Store:
         self.after_commit: list[Callable[[int], None]] = []
         """Told of each commit how many entries it added to the ledger, about."""
         self._group: GroupCommit[Submission, CommitAnswer] = GroupCommit(self._commit_batch)
+        self._quarantine = QuarantineLookup(storage.versions)
 
     @property
     def identity(self) -> StoreIdentity:
@@ -145,17 +147,15 @@ class Store:
         self._known_head, found = self._storage.presence(namespace, prefixes)
         return self._known_head, found
 
-    def read(self, namespace: str, keys: Sequence[str], *, at: int | None = None) -> dict[str, Version]:
-        """The records that a snapshot shows under these keys, verified; expired and unknown ones are left
-        out.
-
-        Args:
-            namespace: Where to look.
-            keys: The order of the result.
-            at: A snapshot; the newest if None.
-        """
-        query = VersionQuery(namespace=namespace, keys=keys, at=self._existing(at), newest=True)
+    def read(
+        self, namespace: str, keys: Sequence[str], *, at: int | None = None, even_hidden: bool = False
+    ) -> dict[str, Version]:
+        """What a snapshot shows under keys, verified; with ``even_hidden`` also what is in quarantine."""
+        snapshot = self._existing(at)
+        query = VersionQuery(namespace=namespace, keys=keys, at=snapshot, newest=True)
         found = {version.key: version for version in self._storage.versions(query)}
+        if not even_hidden:
+            found |= self._quarantine.replaced(namespace, found.values(), snapshot)
         shown = {key: verified(found[key]) for key in keys if key in found}
         return {key: version for key, version in shown.items() if version.content is not None}
 
@@ -164,15 +164,17 @@ class Store:
     ) -> Iterator[Version]:
         """Every record that a snapshot shows in a namespace, by key, verified. It is read in pages.
 
-        Args:
-            namespace: Where to look.
-            prefix: Only keys that begin with it; others are not read.
-            after: Only keys behind this one.
-            at: A snapshot; the newest if None.
+        ``after``: only keys behind this one.
         """
-        for version in self.newest_versions(namespace, prefix=prefix, after=after, at=at):
-            if verified(version).content is not None:
-                yield version
+        snapshot = self._existing(at)
+        for version in self.newest_versions(namespace, prefix=prefix, after=after, at=snapshot):
+            shown = self._quarantine.shown(version, snapshot)
+            if verified(shown).content is not None:
+                yield shown
+
+    def hidden_at(self, namespace: str, snapshot: int) -> HiddenVersions:
+        """The versions of records that are in quarantine as of a snapshot."""
+        return self._quarantine.at(namespace, self._existing(snapshot))
 
     def newest_versions(
         self, namespace: str, *, prefix: str = "", after: str = "", at: int | None = None
@@ -273,9 +275,11 @@ class Store:
             after = (page[0].namespace, BEHIND_ALL_KEYS)
         return found
 
-    def commits(self, *, after: int = 0, limit: int = SCAN_PAGE_RECORDS) -> list[AppliedCommit]:
-        """The first ``limit`` commits behind snapshot ``after``, in snapshot order."""
-        return self._storage.commits(after=after, limit=limit)
+    def commits(
+        self, *, after: int = 0, limit: int = SCAN_PAGE_RECORDS, run_ids: Sequence[str] = ()
+    ) -> list[AppliedCommit]:
+        """The first ``limit`` commits behind snapshot ``after``, of some runs if any are given, in order."""
+        return self._storage.commits(after=after, limit=limit, run_ids=run_ids)
 
     def commit_of(self, snapshot: int) -> AppliedCommit:
         """The commit that made a snapshot; ``NoSuchSnapshot`` if none did."""
@@ -322,6 +326,7 @@ class Store:
                 self.before_commit[namespace](commit)
         began = self.clock.monotonic() if self.on_commit else 0.0
         receipt = _or_raise(self._group.submit(Submission(self._with_vectors(commit), fence)))
+        self._quarantine.saw(commit, receipt.memory_snapshot_id)
         if self.on_commit:
             self.on_commit(self.clock.monotonic() - began)
         for told in self.after_commit:

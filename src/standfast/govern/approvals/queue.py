@@ -350,7 +350,7 @@ class _DecisionCommit(msgspec.Struct, frozen=True, kw_only=True):
         reason.
         """
         require_write(Role.HUMAN, record.band)
-        present = self.store.read(self.namespace, [record.key], at=self.head)
+        present = self.store.read(self.namespace, [record.key], at=self.head, even_hidden=True)
         action = ActionType.MERGE if present else ActionType.WRITE
         return Write.of(
             self.namespace, record.key, action, record.as_json(), erases=erases if present else None
@@ -360,7 +360,8 @@ class _DecisionCommit(msgspec.Struct, frozen=True, kw_only=True):
         """The writes that end those of these records that are there."""
         present = self.store.read(self.namespace, keys, at=self.head) if keys else {}
         return [
-            Write.of(self.namespace, key, ActionType.EXPIRE) for key in sorted(present.keys() - {*keeping})
+            msgspec.structs.replace(Write.of(self.namespace, key, ActionType.EXPIRE), again=True)
+            for key in sorted(present.keys() - {*keeping})
         ]
 
     def _accepted(self, now: datetime) -> tuple[list[Write], list[Fact]]:
@@ -381,7 +382,7 @@ class _DecisionCommit(msgspec.Struct, frozen=True, kw_only=True):
         rows |= {one.key: one.as_json() for one in placed}
         if placed:
             rows[said_key(record.scope, reading, record.memory_id)] = {}
-        present = self.store.read(self.namespace, [*rows], at=self.head)
+        present = self.store.read(self.namespace, [*rows], at=self.head, even_hidden=True)
         for one in placed:
             require_write(Role.HUMAN, one.band)
         writes = [

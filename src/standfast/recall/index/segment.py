@@ -35,7 +35,7 @@ from standfast.recall.index.vector_parts import LIST_PART, VectorList, decode_li
 from standfast.store.protocol import PartName, PartReader, SegmentHead
 
 _Name = TypeVar("_Name", bound=Hashable)
-FORMAT: Final = "lexical-segment-5"
+FORMAT: Final = "lexical-segment-6"
 NEVER: Final = (1 << 62) - 1
 KEYS_A_PART: Final = 64
 _BLOCK_BYTES: Final = 1 << 12

@@ -12,25 +12,34 @@ import threading
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from itertools import groupby
 from typing import Final, TypeVar
 
 import msgspec
+import numpy as np
 
 from standfast.errors import NoSuchSnapshot, StandfastError
-from standfast.limits import MAX_ATTEMPTS, MAX_INDEX_VIEWS, MAX_TAIL_ROWS, MAX_TAIL_SNAPSHOTS
+from standfast.limits import (
+    MAX_ATTEMPTS,
+    MAX_INDEX_VIEWS,
+    MAX_QUARANTINE_STATES,
+    MAX_TAIL_ROWS,
+    MAX_TAIL_SNAPSHOTS,
+)
 from standfast.recall.analysis import DEFAULT_LANGUAGE, IndexedRecord, analyzer_of
 from standfast.recall.candidates import BadLine, Candidate, Fault, bad_line, read_block
 from standfast.recall.filters import Choice
 from standfast.recall.index.lexical_index import LexicalIndex, read_commits, record_of_version
-from standfast.recall.index.segment import RowEnd, Segment, SegmentLost, tombstoned
+from standfast.recall.index.segment import NEVER, RowEnd, Segment, SegmentLost, tombstoned
 from standfast.recall.index.upkeep import PERSISTED_BANDS, IndexUpkeep, SegmentRange, uncovered
-from standfast.recall.index.view import IndexView
+from standfast.recall.index.view import IndexView, QuarantinedRows
 from standfast.recall.jsonl import Source
 from standfast.records.filters import RecordFacts
-from standfast.records.scopes import SHARED, prefix_in, prefix_of, scoped_key
+from standfast.records.scopes import ALL_SCOPES, SHARED, prefix_in, prefix_of, scoped_key
 from standfast.records.vocabulary import Band
 from standfast.store.commit import Commit
 from standfast.store.protocol import PartName, SegmentHead
+from standfast.store.quarantine import HiddenVersions, shown_of
 from standfast.store.store import Store
 from standfast.store.stored_records import record_line
 
@@ -147,8 +156,16 @@ class _Loaded:
     """The newest erasure when it was loaded. A later one may have erased something that is in it."""
     views: dict[tuple[int, tuple[str, ...], tuple[str, ...]], IndexView] = field(default_factory=dict)
     """By snapshot, bands and scopes, those that were used last at the end."""
+    quarantined: dict[int, QuarantinedRows] = field(default_factory=dict)
+    """What a quarantine hides and brings back, by the snapshot that changed it last."""
 
-    def view(self, snapshot: int, bands: tuple[str, ...], scopes: tuple[str, ...]) -> IndexView:
+    def view(
+        self,
+        snapshot: int,
+        bands: tuple[str, ...],
+        scopes: tuple[str, ...],
+        quarantined: QuarantinedRows | None,
+    ) -> IndexView:
         """The view of a snapshot that is loaded.
 
         One of an earlier snapshot makes it cheap, and is not kept beside the newest.
@@ -157,7 +174,7 @@ class _Loaded:
         if view is None:
             alike = [key for key in self.views if key[1:] == (bands, scopes) and key[0] < snapshot]
             earlier = self.views[max(alike)] if alike else None
-            view = IndexView(self.index, snapshot, bands, scopes, earlier=earlier)
+            view = IndexView(self.index, snapshot, bands, scopes, earlier=earlier, quarantined=quarantined)
             if alike and snapshot == self.newest:
                 del self.views[max(alike)]
             if len(self.views) >= MAX_INDEX_VIEWS:
@@ -226,8 +243,82 @@ class StoreIndex:
         with self._lock:
             # Not only up to the snapshot: a newer commit may have erased what an older snapshot showed.
             loaded = self._prepared(frozenset(names), head)
-            view = loaded.view(snapshot, names, within)
+            view = loaded.view(snapshot, names, within, self._quarantined(loaded, snapshot))
             return StoreIndexView(view, self._store, self._namespace, snapshot)
+
+    def versions_with(
+        self, terms: Sequence[str], *, bands: Sequence[Band], until: int
+    ) -> list[tuple[str, int]]:
+        """Key and snapshot of every version up to a snapshot, ended ones too, that has one of some terms.
+
+        Two values may share a term, so what is found is still to be checked.
+        """
+
+        def found() -> list[tuple[str, int]]:
+            index = self.view(bands).index.index
+            with self._lock:
+                rows = np.unique(np.concatenate([index.postings(term).rows for term in terms]))
+                rows = rows[index.column("first")[rows] <= until]
+                rows = rows[index.rows_of_bands(rows, [band.value for band in bands])]
+                firsts = index.column("first")[rows].tolist()
+                return sorted(zip(index.keys_of(rows.tolist()), firsts, strict=True))
+
+        return self.retry(found) if terms else []
+
+    def versions_in(
+        self, scope: str, *, bands: Sequence[Band], after: int, until: int
+    ) -> list[tuple[str, int]]:
+        """Key and snapshot of every version in a scope, with all below it, that commits after a snapshot
+        wrote, up to another one.
+        """
+
+        def found() -> list[tuple[str, int]]:
+            index = self.view(bands).index.index
+            with self._lock:
+                firsts = index.column("first")
+                rows = np.flatnonzero((firsts > after) & (firsts <= until))
+                rows = rows[index.rows_of_bands(rows, [band.value for band in bands])]
+                if scope != ALL_SCOPES:
+                    rows = rows[index.rows_of_scopes(rows, [scope])]
+                return sorted(zip(index.keys_of(rows.tolist()), firsts[rows].tolist(), strict=True))
+
+        return self.retry(found)
+
+    def _quarantined(self, loaded: _Loaded, snapshot: int) -> QuarantinedRows | None:
+        """What the quarantine of a snapshot hides of the rows that are loaded, and brings back."""
+        hidden = self._store.hidden_at(self._namespace, snapshot)
+        if not hidden.versions:
+            return None
+        known = loaded.quarantined.pop(hidden.since, None)
+        if known is None:
+            versions = {
+                key: snapshots for key, snapshots in hidden.versions.items() if prefix_in(key) in loaded.bands
+            }
+            named = [(key, one) for key in versions for one in sorted(versions[key])]
+            rows = [row for row in loaded.index.rows_of(named) if row is not None]
+            known = QuarantinedRows(len(loaded.index), rows, self._restored(loaded, hidden, sorted(versions)))
+            if len(loaded.quarantined) >= MAX_QUARANTINE_STATES:
+                del loaded.quarantined[next(iter(loaded.quarantined))]
+        loaded.quarantined[hidden.since] = known
+        return known
+
+    def _restored(
+        self, loaded: _Loaded, hidden: HiddenVersions, keys: Sequence[str]
+    ) -> dict[str, tuple[int, int]]:
+        """The rows that are shown in the place of hidden ones, by key, each with the snapshot that ends
+        it.
+        """
+        found = list[tuple[str, int, int]]()
+        versions = self._store.versions_under(self._namespace, keys) if keys else []
+        for key, group in groupby(versions, key=lambda one: one.key):
+            of_key = list(group)
+            then = [one for one in of_key if one.memory_snapshot_id <= hidden.since]
+            shown = shown_of(then, hidden)
+            if shown is not None and shown is not then[-1] and shown.content is not None:
+                later = (one.memory_snapshot_id for one in of_key if one.memory_snapshot_id > hidden.since)
+                found.append((key, shown.memory_snapshot_id, next(later, NEVER)))
+        rows = loaded.index.rows_of([(key, first) for key, first, _ in found])
+        return {key: (row, end) for (key, _, end), row in zip(found, rows, strict=True) if row is not None}
 
     def _prepared(self, bands: frozenset[str], head: int) -> _Loaded:
         loaded, self._loaded = self._loaded, None
@@ -307,6 +398,8 @@ class StoreIndex:
         """Add the rows of the commits since the newest snapshot that is loaded."""
         for commit in read_commits(self._store, self._namespace, loaded.bands, loaded.newest, head):
             for version in commit:
+                for quarantined in loaded.quarantined.values():
+                    quarantined.end(version.key, version.snapshot)
                 if version.snapshot <= loaded.covered[version.band]:
                     continue
                 if version.previous is not None:

@@ -113,6 +113,40 @@ class _SlotColumns(NamedTuple):
         )
 
 
+class QuarantinedRows:
+    """The rows of an index that a quarantine hides, and those that it brings back.
+
+    It holds from the snapshot that changed the quarantine last, until it changes again.
+
+    Args:
+        hidden: The rows that are hidden.
+        restored: Rows that had ended and are shown again, by key, each with the snapshot that ends it anew.
+    """
+
+    def __init__(self, size: int, hidden: Iterable[int], restored: Mapping[str, tuple[int, int]]) -> None:
+        self._is_hidden: Flags = np.zeros(size, dtype=np.bool_)
+        self._is_hidden[list(hidden)] = True
+        self._ends: Numbers = np.zeros(size, dtype=np.int64)
+        self._rows = {key: row for key, (row, _) in restored.items()}
+        for row, end in restored.values():
+            self._ends[row] = end
+
+    def end(self, key: str, snapshot: int) -> None:
+        """A commit wrote under a key, so that what was brought back under it is shown no more."""
+        if (row := self._rows.get(key)) is not None:
+            self._ends[row] = min(int(self._ends[row]), snapshot)
+
+    def hides(self, rows: slice | Rows, size: int) -> Flags:
+        """Which of some rows of an index of this size are hidden."""
+        is_hidden: Flags = np.pad(self._is_hidden[:size], (0, max(0, size - len(self._is_hidden))))[rows]
+        return is_hidden
+
+    def ends(self, rows: slice | Rows, size: int) -> Numbers:
+        """When some rows that were brought back end; 0 for all others."""
+        ends: Numbers = np.pad(self._ends[:size], (0, max(0, size - len(self._ends))))[rows]
+        return ends
+
+
 class IndexView:
     """The rows that one snapshot shows in the asked bands and scopes.
 
@@ -124,6 +158,7 @@ class IndexView:
         scopes: The scopes, each with all below it; by default all.
         earlier: A view of the same index, bands and scopes, of an older snapshot. Whoever has it made sure
             that nothing was erased since.
+        quarantined: What the snapshot's quarantine hides and brings back.
 
     Attributes:
         rows: The row of each slot.
@@ -138,13 +173,15 @@ class IndexView:
         scopes: Collection[str] | None = None,
         *,
         earlier: "IndexView | None" = None,
+        quarantined: QuarantinedRows | None = None,
     ) -> None:
         self.index = index
+        self.quarantined = quarantined
         self.snapshot = snapshot
         self.size = len(index)
         self._bands = frozenset(bands)
         self._scopes = None if scopes is None else frozenset(scopes)
-        if earlier is None or not self._follow(earlier):
+        if earlier is None or earlier.quarantined is not quarantined or not self._follow(earlier):
             self._build()
         self.rows: SmallNumbers = self.columns.rows
         self.count = len(self.rows)
@@ -170,7 +207,7 @@ class IndexView:
     def _follow(self, earlier: "IndexView") -> bool:
         """Take over what an earlier view has, and look at what changed since; False if that is too much."""
         index = self.index
-        ends = index.column("end")[: earlier.size]
+        ends = self._ends_of(slice(0, earlier.size))
         ended = np.flatnonzero((ends > earlier.snapshot) & (ends <= self.snapshot))
         ended = ended[earlier.slot_of[ended] >= 0]
         added = np.flatnonzero(index.column("first") > earlier.snapshot)
@@ -200,11 +237,20 @@ class IndexView:
         """Which of some rows are shown, before law hides some."""
         index = self.index
         shown: Flags = index.column("first")[rows] <= self.snapshot
-        shown &= self.snapshot < index.column("end")[rows]
+        shown &= self.snapshot < self._ends_of(rows)
+        if self.quarantined is not None:
+            shown &= ~self.quarantined.hides(rows, self.size)
         shown &= index.rows_of_bands(rows, self._bands)
         if self._scopes is not None:
             shown &= index.rows_of_scopes(rows, self._scopes)
         return shown
+
+    def _ends_of(self, rows: slice | Rows) -> Numbers:
+        """The snapshots from which on some rows are shown no more."""
+        ends: Numbers = self.index.column("end")[rows]
+        if self.quarantined is not None:
+            return np.maximum(ends, self.quarantined.ends(rows, self.size))
+        return ends
 
     def _law_in(self, rows: Rows) -> frozenset[tuple[str, str]]:
         """Scope and id of the law among some rows, if VAULT is read."""

@@ -300,13 +300,20 @@ class PostgresStorage:
         sql = f"SELECT {_VECTOR} FROM vectors WHERE {condition} {order}"
         return [Vector(*row) for row in self._rows(sql, *parameters, limit)]
 
-    def commits(self, *, after: int, limit: int) -> list[AppliedCommit]:
+    def commits(self, *, after: int, limit: int, run_ids: Sequence[str] = ()) -> list[AppliedCommit]:
         """Commits in snapshot order."""
-        sql = (
-            f"SELECT {_APPLIED} FROM commits WHERE memory_snapshot_id > %s ORDER BY memory_snapshot_id"
-            " LIMIT %s"
+        of_runs = (
+            " AND (run_id = ANY(%s) OR split_part(run_id, '#', 1) = ANY(%s)"
+            " OR split_part(run_id, '~', 1) = ANY(%s))"
+            if run_ids
+            else ""
         )
-        return [applied_of(row) for row in self._rows(sql, after, limit)]
+        sql = (
+            f"SELECT {_APPLIED} FROM commits WHERE memory_snapshot_id > %s{of_runs}"
+            " ORDER BY memory_snapshot_id LIMIT %s"
+        )
+        named = [list(run_ids)] * 3 if run_ids else []
+        return [applied_of(row) for row in self._rows(sql, after, *named, limit)]
 
     def entries(self, *, after: int, limit: int) -> list[Entry]:
         """Ledger entries in order."""

@@ -200,6 +200,13 @@ APPLIED_BY_ID: Final = f"SELECT {_APPLIED} FROM commits WHERE commit_id = ?"
 APPLIED_AFTER: Final = (
     f"SELECT {_APPLIED} FROM commits WHERE memory_snapshot_id > ? ORDER BY memory_snapshot_id LIMIT ?"
 )
+APPLIED_OF_RUNS: Final = (
+    f"SELECT {_APPLIED} FROM commits WHERE memory_snapshot_id > ? AND ("
+    "run_id IN (SELECT value FROM json_each(?))"
+    " OR substr(run_id, 1, instr(run_id, '#') - 1) IN (SELECT value FROM json_each(?))"
+    " OR substr(run_id, 1, instr(run_id, '~') - 1) IN (SELECT value FROM json_each(?))"
+    ") ORDER BY memory_snapshot_id LIMIT ?"
+)
 ENTRIES_AFTER: Final = "SELECT seq, content, hash FROM ledger WHERE seq > ? ORDER BY seq LIMIT ?"
 BRANCHES: Final = f"SELECT {', '.join(Branch.__struct_fields__)} FROM branches ORDER BY number"
 BUFFER_BY_ID: Final = f"SELECT {_BUFFER} FROM buffers WHERE commit_id = ?"

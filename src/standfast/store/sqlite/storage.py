@@ -1,5 +1,6 @@
 """The SQLite backend: one file, one writer at a time, readers that never wait."""
 
+import json
 import os
 import threading
 from collections.abc import Callable, Iterator, Sequence
@@ -296,10 +297,14 @@ class SQLiteStorage:
         with _Reading(self) as connection:
             return [Vector(*row) for row in connection.execute(*schema.vectors_in_range(query))]
 
-    def commits(self, *, after: int, limit: int) -> list[AppliedCommit]:
+    def commits(self, *, after: int, limit: int, run_ids: Sequence[str] = ()) -> list[AppliedCommit]:
         """Commits in snapshot order."""
         with _Reading(self) as connection:
-            rows = connection.execute(schema.APPLIED_AFTER, (after, limit))
+            if run_ids:
+                named = json.dumps(list(run_ids))
+                rows = connection.execute(schema.APPLIED_OF_RUNS, (after, named, named, named, limit))
+            else:
+                rows = connection.execute(schema.APPLIED_AFTER, (after, limit))
             return [applied_of(row) for row in rows]
 
     def entries(self, *, after: int, limit: int) -> list[Entry]:

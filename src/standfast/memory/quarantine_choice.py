@@ -1,0 +1,270 @@
+"""Which versions of records an act of quarantine hides: what a request names, with what cites it and with
+copies of it, and what that had ended.
+
+The same request as of the same snapshot always gives the same choice, so that any process can go on with it.
+"""
+
+from typing import Any, Final, NamedTuple
+
+from standfast.errors import InvalidValue, NotFound
+from standfast.govern.patterns import is_pattern_key
+from standfast.limits import MAX_LISTED_LAW
+from standfast.memory.lineage import Lineage, RecordPlace, RecordVersion
+from standfast.memory.run_dependencies import RunServices
+from standfast.records.incident_requests import QuarantineRequest, RevertRequest
+from standfast.records.rows import RowKind
+from standfast.records.scopes import is_within, key_parts, name_in, prefix_in, prefix_of, scope_in, scoped_key
+from standfast.records.vocabulary import ActionType, Band, Record, Value
+from standfast.store.protocol import Version, verified
+from standfast.store.stored_records import keys_of, record_of, superseded_keys
+
+ActRequest = QuarantineRequest | RevertRequest
+_HIDDEN_BANDS: Final = (Band.LEDGER, Band.ACTIVE, Band.WITNESS)
+
+
+class RevertConflict(Value, frozen=True, kw_only=True):
+    """A record that others changed after the run. Their change is kept."""
+
+    scope: str
+    memory_id: str
+    snapshot: int
+    changed_in: int
+
+
+class HiddenRow(NamedTuple):
+    """What an act hides under one name: snapshots by band."""
+
+    source: dict[str, Any] | None
+    bands: dict[str, set[int]]
+
+
+class QuarantineChoice(NamedTuple):
+    """What an act hides in all, by the key of the row about it, and what it leaves."""
+
+    rows: dict[str, HiddenRow]
+    versions: tuple[RecordPlace, ...]
+    restored: frozenset[tuple[str, str]]
+    law: tuple[str, ...]
+    conflicts: tuple[RevertConflict, ...]
+
+
+def decide(services: RunServices, asked: ActRequest, lineage: Lineage) -> QuarantineChoice:
+    """Choose what a request hides, as of the head of a lineage.
+
+    Raises:
+        InvalidValue: There is no such record.
+        NotFound: There is no such run.
+    """
+    return _Decider(services, asked, lineage).decide()
+
+
+class _Decider:
+    """Decides which versions an act hides, as of the head of a lineage."""
+
+    def __init__(self, services: RunServices, asked: ActRequest, lineage: Lineage) -> None:
+        self._store, self._namespace = services.store, services.namespace
+        self._has_budgets = bool(services.budgets.budgets)
+        self._asked, self._lineage = asked, lineage
+        self._rows: dict[str, HiddenRow] = {}
+        self._versions: set[RecordPlace] = set()
+        self._restored: set[tuple[str, str]] = set()
+        self._law: set[str] = set()
+        self._conflicts: list[RevertConflict] = []
+
+    def decide(self) -> QuarantineChoice:
+        """Decide. The same request as of the same snapshot always gives the same."""
+        if isinstance(self._asked, RevertRequest):
+            self._revert(self._asked)
+        else:
+            self._quarantine(self._asked)
+        return QuarantineChoice(
+            self._rows,
+            tuple(sorted(self._versions)),
+            frozenset(self._restored),
+            tuple(sorted(self._law)[:MAX_LISTED_LAW]),
+            tuple(sorted(self._conflicts, key=lambda one: (one.scope, one.memory_id))),
+        )
+
+    # Quarantine.
+
+    def _quarantine(self, asked: QuarantineRequest) -> None:
+        found = {one.place: one for one in self._named(asked)}
+        level = list(found.values())
+        while level and asked.descendants:
+            new = {child.place: child for _, child in self._lineage.citing(level)}
+            level = [child for place, child in new.items() if place not in found]
+            found |= {one.place: one for one in level}
+        by_name: dict[tuple[str, str], list[RecordVersion]] = {}
+        for place in sorted(found):
+            by_name.setdefault((place.scope, place.name), []).append(found[place])
+        for (scope, name), versions in by_name.items():
+            law = [one for one in versions if prefix_in(one.key) == Band.VAULT]
+            self._law.update(one.key for one in law)
+            self._hide_with_copies(scope, name, [one for one in versions if one not in law])
+        if asked.source is not None:
+            self._hide_witnesses(asked)
+
+    def _named(self, asked: QuarantineRequest) -> list[RecordVersion]:
+        after, until = self._lineage.range_of(asked)
+        if asked.memory_id is not None:
+            current = self._lineage.current(asked.place, asked.memory_id)
+            if current is None:
+                problem = (
+                    f"there is no record {asked.memory_id!r:.80} in scope {asked.place} now; name the id that"
+                    " remember returned, and its scope"
+                )
+                raise InvalidValue(what="memory_id", problem=problem)
+            return [current]
+        if asked.run_id is not None:
+            written = self._lineage.written_in([asked.run_id])[asked.run_id]
+            return [
+                one
+                for one in written
+                if one.record is not None
+                and is_within(one.place.scope, asked.within)
+                and after < one.place.snapshot <= until
+            ]
+        return self._lineage.selected(asked)
+
+    def _hide_with_copies(self, scope: str, name: str, versions: list[RecordVersion]) -> None:
+        """Hide versions of a record, with copies of them in other bands and in the archive."""
+        if not versions:
+            return
+        snapshots = {one.place.snapshot for one in versions}
+        proofs = {one.record.evidence.hash for one in versions if one.record and one.record.evidence}
+        keys = [scoped_key(band, scope, name) for band in (Band.LEDGER, Band.ACTIVE)]
+        if self._has_budgets and versions[0].record is not None:
+            memory_id = versions[0].record.memory_id.partition("@")[0]
+            bands = (Band.LEDGER, Band.ACTIVE)
+            keys = keys_of(self._store, self._namespace, memory_id, bands, scope=scope, at=self._lineage.head)
+        for key, history in self._lineage.histories(keys).items():
+            for version in history:
+                if version.memory_snapshot_id > self._lineage.head or version.action is ActionType.EXPIRE:
+                    continue
+                copy = self._lineage.read(version)
+                evidence = None if copy.record is None else copy.record.evidence
+                if version.memory_snapshot_id in snapshots or (evidence and evidence.hash in proofs):
+                    self._hide(key, version.memory_snapshot_id, copy.record)
+
+    def _hide(self, key: str, snapshot: int, record: Record | None) -> None:
+        parts = key_parts(key)
+        assert parts is not None, "a record is in a scope"
+        note = scoped_key(RowKind.QUARANTINED, parts.scope, parts.name)
+        source = None if record is None else record.source
+        hides = self._rows.setdefault(note, HiddenRow(source, {}))
+        if hides.source is None and source is not None:
+            hides = self._rows[note] = hides._replace(source=source)
+        hides.bands.setdefault(parts.prefix, set()).add(snapshot)
+        if record is None:
+            return
+        if parts.prefix == Band.LEDGER:
+            self._versions.add(RecordPlace(parts.scope, parts.name, snapshot))
+        self._bring_back(parts.scope, parts.name, key, snapshot)
+        for ended in superseded_keys(record):
+            self._hide_end(ended, snapshot)
+
+    def _hide_end(self, key: str, snapshot: int) -> None:
+        """Hide that a record ended in a snapshot, so that it is shown again."""
+        for version in self._lineage.histories([key])[key]:
+            if version.memory_snapshot_id == snapshot and version.action is ActionType.EXPIRE:
+                self._hide(key, snapshot, None)
+                self._restored.add((scope_in(key), name_in(key)))
+
+    def _bring_back(self, scope: str, name: str, key: str, snapshot: int) -> None:
+        """Note that an older version is shown again, if this one is the newest."""
+        history = self._lineage.histories([key])[key]
+        earlier = [one for one in history if one.memory_snapshot_id < snapshot]
+        is_newest = bool(history) and history[-1].memory_snapshot_id == snapshot
+        if prefix_in(key) == Band.LEDGER and is_newest and earlier and earlier[-1].content is not None:
+            self._restored.add((scope, name))
+
+    def _hide_witnesses(self, asked: QuarantineRequest) -> None:
+        """Hide that a source repeated what others said. A pattern of attacks stays: it is about the
+        source.
+        """
+        after, until = self._lineage.range_of(asked)
+        rows = self._store.newest_versions(
+            self._namespace, prefix=prefix_of(Band.WITNESS, asked.within), at=self._lineage.head
+        )
+        for row in rows:
+            if row.content is None or is_pattern_key(row.key) or not after < row.memory_snapshot_id <= until:
+                continue
+            record = record_of(verified(row))
+            if asked.is_source_of(record):
+                self._hide(row.key, row.memory_snapshot_id, record)
+
+    # Revert.
+
+    def _revert(self, asked: RevertRequest) -> None:
+        selected = self._written(asked)
+        by_key: dict[str, list[RecordVersion]] = {}
+        for one in selected:
+            by_key.setdefault(one.key, []).append(one)
+        for key in sorted(by_key):
+            parts = key_parts(key)
+            assert parts is not None, "a record is in a scope"
+            if parts.prefix == Band.VAULT:
+                self._law.add(key)
+                continue
+            own = {one.place.snapshot for one in by_key[key]}
+            proofs = {one.record.evidence.hash for one in by_key[key] if one.record and one.record.evidence}
+            later = [
+                version.memory_snapshot_id
+                for version in self._lineage.histories([key])[key]
+                if max(own) < version.memory_snapshot_id <= self._lineage.head
+                and not self._is_copy(version, proofs)
+            ]
+            if later:
+                if parts.prefix == Band.LEDGER:
+                    self._conflicts.append(
+                        RevertConflict(
+                            scope=parts.scope,
+                            memory_id=parts.name,
+                            snapshot=max(own),
+                            changed_in=min(later),
+                        )
+                    )
+                continue
+            for one in by_key[key]:
+                if one.record is not None:
+                    self._hide_with_copies(parts.scope, parts.name, [one])
+                    self._hide(key, one.place.snapshot, one.record)
+                else:
+                    self._hide_end(key, one.place.snapshot)
+
+    def _is_copy(self, version: Version, proofs: set[str]) -> bool:
+        if version.content is None:
+            return False
+        evidence = record_of(version).evidence
+        return evidence is not None and evidence.hash in proofs
+
+    def _written(self, asked: RevertRequest) -> list[RecordVersion]:
+        """The versions of records that a revert names, ends of records included."""
+        if asked.run_id is not None:
+            commits = self._store.commits(run_ids=[asked.run_id])
+            if not commits:
+                raise NotFound(what=f"commit of run {asked.run_id!r:.80}")
+            rows = [row for one in commits for row in self._store.versions_of(one.memory_snapshot_id)]
+        else:
+            after, until = self._lineage.range_of(asked)
+            rows = self._store.versions_between(self._namespace, after, until) if after < until else []
+        bands = (*_HIDDEN_BANDS, Band.VAULT)
+        by_agent = None if asked.agent is None else self._lineage.by_agent(asked.agent)
+        found = []
+        for row in rows:
+            if row.namespace != self._namespace or prefix_in(row.key) not in bands or is_pattern_key(row.key):
+                continue
+            if not is_within(scope_in(row.key), asked.within):
+                continue
+            version = self._lineage.read(row)
+            record = version.record
+            is_filtered = asked.source is not None or by_agent is not None
+            if record is None:
+                if row.action is ActionType.EXPIRE and not is_filtered:
+                    found.append(version)
+                continue
+            own = {"kind": "agent", "id": asked.agent}
+            is_agents = by_agent is None or record.source == own or version.place.snapshot in by_agent
+            if is_agents and asked.is_source_of(record):
+                found.append(version)
+        return found
