@@ -184,6 +184,11 @@ MAX_WRITE_LOG_ENTRIES: Final = 1_000
 MAX_SIGNED_TOGETHER: Final = 100
 """The most proposals that one signature decides."""
 MAX_SUMMARY_CHARS: Final = 4_096
+MAX_WAITING_OF_SOURCE: Final = 10
+"""How many proposals of one untrusted source wait for review in a scope. More are rejected."""
+MAX_WAITING_UNTRUSTED: Final = 100
+"""How many proposals of all untrusted sources wait in a scope."""
+assert MAX_WAITING_OF_SOURCE <= MAX_WAITING_UNTRUSTED
 MIN_PROPOSAL_PREFIX_CHARS: Final = 6
 MAX_ARMOR_CHARS: Final = 4_096
 MAX_KEY_FILE_BYTES: Final = 65_536

@@ -6,11 +6,11 @@ results into a commit.
 """
 
 import logging
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import cached_property
-from typing import Final
+from typing import Final, NamedTuple
 
 import msgspec
 
@@ -33,6 +33,7 @@ from standfast.govern.judge.text_reading import computed_once
 from standfast.govern.patterns import Incident, incidents_of
 from standfast.govern.policy import MemoryWritePolicy, WriteDecision
 from standfast.govern.refusals import Refusal, refusal_of_attack
+from standfast.limits import MAX_WAITING_OF_SOURCE, MAX_WAITING_UNTRUSTED
 from standfast.records.canon import canonical_bytes, fingerprint
 from standfast.records.origins import Origin, lowest
 from standfast.records.scopes import scoped_key
@@ -42,6 +43,7 @@ from standfast.records.validity import validity_in_words
 from standfast.records.vocabulary import (
     Band,
     Evidence,
+    FloorCheck,
     Record,
     Remembered,
     RunIdentity,
@@ -49,6 +51,8 @@ from standfast.records.vocabulary import (
 )
 from standfast.store.stored_records import superseded_keys
 
+QUEUE_FLOOR: Final = "review_queue"
+"""The check that rejects what would wait for review behind too many of its kind."""
 _log: Final = logging.getLogger("standfast.govern")
 _BAND_NAMED: Final = {band.value: band for band in Band}
 CANONICAL_VERDICTS: Final = (Verdict.SEAL, Verdict.SABAR)
@@ -59,6 +63,27 @@ _OPERATION_OF_VERDICT: Final = {
     Verdict.PARTIAL: Operation.AMENDMENT_SEALING,
     Verdict.HOLD: Operation.HOLD_VERDICT,
 }
+
+
+class WaitingProposals(NamedTuple):
+    """How many proposals of untrusted sources wait in a scope: of one source, and of all of them."""
+
+    of_source: int = 0
+    of_untrusted: int = 0
+
+    @property
+    def problem(self) -> str:
+        """Why no more may wait; empty if there is room."""
+        if self.of_source >= MAX_WAITING_OF_SOURCE:
+            return f"{self.of_source} proposals of this untrusted source wait for review already"
+        if self.of_untrusted >= MAX_WAITING_UNTRUSTED:
+            return f"{self.of_untrusted} proposals of untrusted sources wait for review already"
+        return ""
+
+
+def nothing_waits(_record: Record) -> WaitingProposals:
+    """The count of a queue that nobody has looked at."""
+    return WaitingProposals()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -193,6 +218,7 @@ def admit(
     now: datetime,
     minimum: Verdict | None = None,
     reason: str = "",
+    waiting: Callable[[Record], WaitingProposals] = nothing_waits,
 ) -> JudgedRecord:
     """Judge a claim, build its evidence, and ask the policy where it may go.
 
@@ -203,12 +229,15 @@ def admit(
         author: Who wants it remembered; recorded in proposals and patterns.
         minimum: The verdict can't be more lenient than this (SABAR or 888_HOLD).
         reason: The reason for ``minimum``.
+        waiting: Counts the proposals that wait already, of what is untrusted in the scope of a record.
     """
     judgement = judge.judge(claim, context, minimum=minimum, reason=redacted_text(reason) if reason else "")
     if claim.is_message and judgement.verdict is Verdict.VOID:
         claim, judgement = _kept_message(claim, judgement, judge, context)
     if not policy.strict_mode:
         judgement = lenient_judgement(judgement, claim)
+    if claim.record.origin is Origin.UNTRUSTED and _would_wait(judgement, claim):
+        judgement = _unless_queue_is_full(judgement, waiting(claim.record))
     verdict = judgement.verdict
     has_secret = verdict is Verdict.VOID and _failed(judgement, SECRECY_FLOOR)
     content = redacted_claim(claim) if has_secret else with_readings(claim.record, claim.is_message)
@@ -299,6 +328,30 @@ def _kept_message(
         reasons=tuple(f"kept as a turn of the conversation, {reason}" for reason in reasons),
     )
     return Claim(record=record, role=claim.role, is_message=True), kept
+
+
+def _would_wait(judgement: Judgement, claim: Claim) -> bool:
+    """Whether a judgement makes a proposal."""
+    is_new = judgement.known is None and judgement.verdict in (Verdict.PARTIAL, Verdict.HOLD)
+    return is_new or (claim.is_meant_as_law and judgement.verdict is not Verdict.VOID)
+
+
+def _unless_queue_is_full(judgement: Judgement, waiting: WaitingProposals) -> Judgement:
+    """The judgement, or a rejection if too much of the same source, or of all untrusted ones, waits already.
+
+    Nobody could review what a page can write without end.
+    """
+    if not waiting.problem:
+        return judgement
+    reason = f"{waiting.problem}. Decide on those first, or let the user say what should be remembered"
+    full = FloorCheck(floor=QUEUE_FLOOR, score=0.0, passed=False, threshold=0.5, hard=True, reason=reason)
+    return msgspec.structs.replace(
+        judgement,
+        verdict=Verdict.VOID,
+        floor_checks=(*judgement.floor_checks, full),
+        reasons=(*judgement.reasons, f"rejected: {reason} [{QUEUE_FLOOR}]"),
+        known=None,
+    )
 
 
 def lenient_judgement(judgement: Judgement, claim: Claim) -> Judgement:

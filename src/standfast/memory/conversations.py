@@ -24,7 +24,7 @@ from standfast.limits import (
 )
 from standfast.memory.commit_plan import JudgedCommit
 from standfast.memory.idempotency import IdempotencyRecord, StoredAnswer, fingerprint_of_call
-from standfast.memory.judging_cache import Superseded, superseded_by
+from standfast.memory.judging_cache import Superseded, WaitingCounter, superseded_by
 from standfast.memory.messages import (
     ACCEPTED_VERDICTS,
     OPERATOR,
@@ -375,6 +375,7 @@ class Conversations:
         context = self._context(
             request.scope, [one for group in claims.values() for one in group], run, utc_text(now)[:10]
         )
+        waiting = WaitingCounter(self._store, services.namespace, request.scope, run.memory_snapshot_id)
         return {
             position: [
                 admit(
@@ -386,6 +387,7 @@ class Conversations:
                     namespace=services.namespace,
                     author=agent,
                     now=now,
+                    waiting=waiting,
                 )
                 for claim in group
             ]

@@ -2,6 +2,7 @@
 cited; what is superseded.
 """
 
+from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Any, Final, NamedTuple, TypeAlias
@@ -9,8 +10,10 @@ from typing import Any, Final, NamedTuple, TypeAlias
 from msgspec.structs import replace
 
 from standfast.errors import InvalidValue, NotAuthorised
-from standfast.govern.admission import CANONICAL_VERDICTS, with_own_id, witness_prefix
+from standfast.govern.admission import CANONICAL_VERDICTS, WaitingProposals, with_own_id, witness_prefix
+from standfast.govern.approvals.queue import ApprovalQueue
 from standfast.govern.authority import Role
+from standfast.govern.judge.claim import source_key
 from standfast.govern.judge.judge import Claim, JudgingContext
 from standfast.govern.patterns import is_pattern_key, pattern_prefix
 from standfast.govern.refusals import RefusalLookup
@@ -151,6 +154,7 @@ class RunJudgingContext:
         self._looked_up: set[str] = set()
         self._accepted: list[Claim] = []
         self._current: dict[str, Record | None] = {}
+        self.waiting = WaitingCounter(store, namespace, scope, at)
         self._refusals: RefusalLookup | None = None
 
     def for_claim(
@@ -261,6 +265,32 @@ class RunJudgingContext:
             if key not in self._looked_up:
                 self._looked_up.add(key)
                 yield from map(record_of, self._store.read(self._namespace, [key], at=self._at).values())
+
+
+class WaitingCounter:
+    """Counts the proposals of untrusted sources that wait in a scope, by source.
+
+    A record that it is asked about will wait too if there is room, and counts from then on.
+    """
+
+    def __init__(self, store: Store, namespace: str, scope: str, at: int) -> None:
+        self._store, self._namespace, self._scope, self._at = store, namespace, scope, at
+        self._counts: Counter[str] | None = None
+
+    def __call__(self, record: Record) -> WaitingProposals:
+        """Return how many wait already: of the record's source, and of all."""
+        if self._counts is None:
+            queue = ApprovalQueue(self._store, self._namespace, clock=self._store.clock)
+            waiting = [one.record for one in queue.waiting(at=self._at)]
+            self._counts = Counter(
+                source_key(one.source)
+                for one in waiting
+                if one.scope == self._scope and one.origin is Origin.UNTRUSTED
+            )
+        source = source_key(record.source)
+        found = WaitingProposals(self._counts[source], self._counts.total())
+        self._counts[source] += not found.problem
+        return found
 
 
 # In the order in which they are looked up: law wins.

@@ -359,9 +359,7 @@ class Run(RecordingRun):
     def _admitted(
         self, claim: Claim, context: RunJudgingContext, request: RememberRequest, now: datetime
     ) -> JudgedRecord:
-        """Judge a claim against what survives: neither what the run forgets nor what a pending erasure takes
-        is known.
-        """
+        """Judge a claim. What the run forgets, or a pending erasure takes, is not known."""
         services = self._services
         forgotten = {name_in(key) for key in self._forgotten if scope_in(key) == request.place}
         while True:
@@ -381,6 +379,7 @@ class Run(RecordingRun):
                 now=now,
                 minimum=None if request.hold is None else Verdict.HOLD,
                 reason=request.hold or "",
+                waiting=context.waiting,
             )
             known = judged.known
             if known is None or known in forgotten or not self._is_doomed(known, request.place):

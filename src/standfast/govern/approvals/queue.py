@@ -134,9 +134,9 @@ class ApprovalQueue:
         self._extra_writes = extra_writes
         self._budgets = budgets
 
-    def waiting(self) -> Iterator[WaitingProposal]:
-        """Yields the proposals that wait, ordered by id."""
-        for version in self._store.scan(self._namespace, prefix=prefix_of(RowKind.PHOENIX)):
+    def waiting(self, *, at: int | None = None) -> Iterator[WaitingProposal]:
+        """Yields the proposals that wait, now or as of a snapshot, ordered by id."""
+        for version in self._store.scan(self._namespace, prefix=prefix_of(RowKind.PHOENIX), at=at):
             yield _read(version, WaitingProposal)
 
     def decided(self) -> Iterator[DecidedProposal]:
