@@ -3,6 +3,7 @@ else.
 """
 
 import json
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -133,6 +134,60 @@ def test_calls_that_are_wrong_are_refused_as_described(
     name: str, schema: Any, harness: Harness, examples: int
 ) -> None:
     _tried(name, schema, harness, "negative", examples)
+
+
+# What JSON Schema has no word for: what depends on the store, and what two fields say together.
+NOT_SAYABLE = re.compile(
+    "the cursor does not belong|there is no record|is far behind it|it needs a subject, which holds"
+    "|can be pinned|valid_from must be before|there is no controller|snapshot|reserved"
+    "|budgets together|was used for another request|give scope or scopes|cannot be|at most"
+)
+ACCEPTED_ROUTES = (
+    *("remember", "remember_batch", "recall", "recall_batch", "add", "forget", "history", "list_records"),
+    *("get_record", "session", "sessions", "open_run", "create_key", "list_refusals", "list_keys"),
+)
+
+
+@pytest.mark.parametrize("examples", [5, pytest.param(100, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("name", ACCEPTED_ROUTES)
+def test_what_the_description_allows_is_not_rejected(
+    name: str, app: ASGIApp, harness: Harness, examples: int
+) -> None:
+    """Patterns of names and scopes, forms of times, bounds of numbers, roles, and what to forget.
+
+    Strings are ASCII: that others are printable and in NFC, no schema can say.
+    """
+    import schemathesis
+
+    config = schemathesis.Config()
+    config.projects.default.generation.codec = "ascii"
+    described = schemathesis.openapi.from_dict(openapi_document(), config=config)
+    described.app = app
+    operation = described.find_operation_by_id(name)
+    headers = harness.headers("operator", "*")
+    rejected = list[str]()
+
+    @settings(max_examples=examples, suppress_health_check=list(HealthCheck), database=None)
+    @given(data=st.data())
+    def attempt(data: st.DataObject) -> None:
+        case = data.draw(operation.as_strategy(schemathesis.GenerationMode("positive")))
+        case.path_parameters = {**case.path_parameters, **_places(operation.path, app, headers)}
+        answer = case.call(headers=headers)
+        if answer.status_code in (400, 422) and not NOT_SAYABLE.search(answer.json()["detail"]):
+            rejected.append(answer.json()["detail"])
+
+    attempt()
+
+    assert rejected == []
+
+
+def test_a_whole_number_may_be_written_with_a_point(app: ASGIApp, harness: Harness) -> None:
+    client = TestClient(app, headers=harness.headers("operator", "*"))
+    body = {"query": "refunds", "tokens": 300.0}
+
+    assert client.post("/v1/namespaces/described/recall", json=body).status_code == 200
+    refused = client.post("/v1/namespaces/described/recall", json={**body, "tokens": 300.5})
+    assert (refused.status_code, "float" in refused.json()["detail"]) == (422, True)
 
 
 def test_the_checks_would_see_an_answer_that_is_not_as_described(schema: Any, harness: Harness) -> None:

@@ -243,7 +243,19 @@ def _decode(plain: object, kind: type[Value]) -> Value:
     try:
         return converted(plain, kind)
     except msgspec.ValidationError as error:
+        # JSON has one kind of numbers: 8.0 is a whole one.
+        if repr(whole := _whole_numbers(plain)) != repr(plain):
+            return _decode(whole, kind)
         raise InvalidValue(what=kind.__name__, problem=str(error)) from None
+
+
+def _whole_numbers(plain: object) -> object:
+    """The same JSON with whole numbers as integers, however they are written."""
+    if isinstance(plain, list):
+        return [_whole_numbers(one) for one in plain]
+    if isinstance(plain, dict):
+        return {name: _whole_numbers(one) for name, one in plain.items()}
+    return int(plain) if isinstance(plain, float) and plain.is_integer() else plain
 
 
 def _typed(query: dict[str, str], kind: type[Value]) -> dict[str, Any]:

@@ -6,9 +6,10 @@ from typing import Any, Final
 from standfast.limits import MAX_NAME_CHARS, SAFE_INTEGER
 from standfast.server.edge.event_streams import EVENT_STREAM, EVENTS_PATH, LAST_ID_HEADER
 from standfast.server.edge.problems import CONTENT_TYPE, STATUS_OF_CODE, Problem
+from standfast.server.http.described_limits import with_limits
 from standfast.server.http.endpoints import ENDPOINTS, REQUEST_KEY_HEADER, VERSION_HEADER, Endpoint
 from standfast.server.operations.event_operations import ServerEvent
-from standfast.server.operations.schemas import component_schemas
+from standfast.server.operations.schemas import component_schemas, struct_names
 from standfast.server.operations.telemetry import VERSION
 
 # Any endpoint can return these: the statuses of our errors, and those of HTTP itself (method, timeout, media
@@ -26,6 +27,9 @@ def openapi_document() -> dict[str, Any]:
         [Problem, ServerEvent, *(one.response for one in ENDPOINTS)],
         ref_template=_REF,
     )
+    sent = struct_names([one.request for one in ENDPOINTS])
+    returned = struct_names([Problem, ServerEvent, *(one.response for one in ENDPOINTS)])
+    components = with_limits(components, sent - returned)
     paths: dict[str, dict[str, Any]] = {}
     for one in ENDPOINTS:
         paths.setdefault(one.path, {})[one.method.lower()] = _operation(one, components)

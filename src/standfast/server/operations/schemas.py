@@ -7,6 +7,7 @@ store_schemas.py.
 """
 
 from collections.abc import Callable, Iterable
+from inspect import cleandoc
 from typing import Annotated, Any, Final, Self, TypeVar
 
 import msgspec
@@ -451,7 +452,7 @@ def component_schemas(
             schemas[kind.__name__]["required"] = list(schemas[kind.__name__]["properties"])
     for kind in _structs(asked):
         described = schemas[kind.__name__]
-        described["description"] = described["description"].partition("\n\nArgs:")[0]
+        described["description"] = cleandoc(described["description"]).partition("\n\nArgs:")[0]
         for name, text in descriptions_of(kind).items():
             described["properties"][name]["description"] = text
         for name in local_fields(kind):
@@ -473,6 +474,11 @@ def field_schemas(request: type[Value]) -> dict[str, dict[str, Any]]:
         return {**inlined(schemas[schema["$ref"].rpartition("/")[2]]), **more} if "$ref" in schema else more
 
     return {name: inlined(one) for name, one in schemas[request.__name__]["properties"].items()}
+
+
+def struct_names(kinds: Iterable[type[Value]]) -> set[str]:
+    """The names of these classes and of all that they refer to."""
+    return {one.__name__ for one in _structs(set(kinds))}
 
 
 def _structs(kinds: set[type[Value]]) -> set[type[msgspec.Struct]]:
