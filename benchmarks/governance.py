@@ -23,7 +23,7 @@ from standfast.ledger.note import SigningKey, open_note
 from standfast.ledger.tree import Tree
 from standfast.ledger.witness import problems_of_ledger
 from standfast.memory import Memory, Run
-from standfast.memory import run as run_module
+from standfast.memory import request_judge as judge_module
 from standfast.memory.commit_plan import plan_commit
 from standfast.records.vocabulary import Verdict
 from standfast.store.protocol import Changes
@@ -77,7 +77,7 @@ def _sync_seconds(folder: Path) -> float:
 @contextmanager
 def _timed_judge(took: list[float]) -> Iterator[None]:
     """Adds the seconds that 888_JUDGE takes inside ``remember`` to the first of these."""
-    admit = run_module.admit  # type: ignore[attr-defined]  # It is timed from outside.
+    admit = judge_module.admit  # type: ignore[attr-defined]  # It is timed from outside.
 
     def timed(*given: Any, **named: Any) -> JudgedRecord:
         begun = time.perf_counter()
@@ -85,11 +85,11 @@ def _timed_judge(took: list[float]) -> Iterator[None]:
         took[0] += time.perf_counter() - begun
         return judged
 
-    run_module.admit = timed  # type: ignore[attr-defined]  # As above.
+    judge_module.admit = timed  # type: ignore[attr-defined]  # As above.
     try:
         yield
     finally:
-        run_module.admit = admit  # type: ignore[attr-defined]  # As it was.
+        judge_module.admit = admit  # type: ignore[attr-defined]  # As it was.
 
 
 def _against_commits(kind: str) -> tuple[float, float, float, str]:

@@ -240,10 +240,10 @@ def test_of_two_concurrent_puts_to_one_key_the_later_wins() -> None:
     graph_store.put(("x",), "k", {"v": 1})
     overtaking = [lambda: StandfastStore(memory).put(("x",), "k", {"v": 2})]
 
-    def overtaken(commit: Any, *, fence: int | None = None) -> Any:
+    def overtaken(commit: Any, **how: Any) -> Any:
         if overtaking:
             overtaking.pop()()
-        return committed(commit, fence=fence)
+        return committed(commit, **how)
 
     memory.store.commit = overtaken  # type: ignore[method-assign]  # Another graph, at the worst moment.
     graph_store.put(("x",), "k", {"v": 3})

@@ -5,6 +5,7 @@ store.
 import threading
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -176,14 +177,14 @@ def overtaken(memory: Memory, times: int) -> list[str]:
     seen: list[str] = []
     busy: list[bool] = []
 
-    def commit(given: Commit, *, fence: int | None = None) -> Receipt:
+    def commit(given: Commit, **how: Any) -> Receipt:
         if not busy:
             seen.append(given.run_id)
             if len(seen) <= times:
                 busy.append(True)
                 other.remember(f"Order {len(seen)} left the depot on day {len(seen)}.", source=HANDBOOK)
                 busy.clear()
-        return store_commit(given, fence=fence)
+        return store_commit(given, **how)
 
     memory.store.commit = commit  # type: ignore[assignment,method-assign]  # A store that others are faster at.
     return seen

@@ -385,8 +385,8 @@ from tests.raising import raises_code
 erasing.ERASED_ROWS_PER_COMMIT = 200
 memory = Memory.open(sys.argv[1], notary=None)
 commit, commits = memory.store.commit, []
-def counted(one):
-    commits.append(commit(one))
+def counted(one, **how):
+    commits.append(commit(one, **how))
     if len(commits) == 3:
         print("begun", flush=True)
         sys.stdin.read()

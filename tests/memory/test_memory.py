@@ -326,10 +326,10 @@ def test_a_commit_that_failed_can_be_submitted_again_and_happens_once(memory: Me
     """A busy store is no answer: taking the second call for an empty commit would lose the write."""
     store_commit, refusals = memory.store.commit, [StoreBusy(waited_seconds=30)]
 
-    def busy_once(commit: Commit, *, fence: int | None = None) -> Receipt:
+    def busy_once(commit: Commit, **how: Any) -> Receipt:
         if refusals:
             raise refusals.pop()
-        return store_commit(commit, fence=fence)
+        return store_commit(commit, **how)
 
     memory.store.commit = busy_once  # type: ignore[method-assign]  # A store that is busy for one call.
     run = writing(memory)

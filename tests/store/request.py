@@ -31,7 +31,7 @@ def committing(owner: str, batch: list[Submission], held: dict[str, int]) -> Req
     return Request(
         what="commit " + ", ".join(f"{asked.commit.run_id} fence {asked.fence}" for asked in batch),
         owner=owner,
-        query=pipeline.query_for([asked.commit for asked in batch]),
+        query=pipeline.query_for(batch),
         decide=lambda view: pipeline.decide_commits(view, batch),
         held=dict(held),
     )
@@ -44,7 +44,7 @@ def staging(
     return Request(
         what=f"stage {staged.run_id} as {state}, {len(staged.writes)} writes, waits for {waits_for}",
         owner=owner,
-        query=pipeline.query_for([staged]),
+        query=pipeline.query_for([pipeline.Submission(staged)]),
         decide=lambda view: pipeline.decide_stage(
             view, staged, owner=owner, state=state, waits_for=waits_for
         ),

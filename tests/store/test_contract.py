@@ -1,12 +1,15 @@
 """The contract that every backend keeps."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 import msgspec
 import pytest
 
-from standfast.errors import CommitAborted, NoSuchSnapshot, PayloadMismatch, StaleFence
+from standfast.errors import CommitAborted, NoSuchSnapshot, OutcomeUnknown, PayloadMismatch, StaleFence
 from standfast.records.vocabulary import AbortReason, ActionType, BufferState, Receipt
 from standfast.store.commit import Write
-from standfast.store.protocol import BEHIND_ALL_KEYS, Buffer, Version, VersionQuery
+from standfast.store.protocol import BEHIND_ALL_KEYS, Buffer, Transaction, Version, VersionQuery
 from standfast.store.store import Store
 from tests.store.builders import NAMESPACE, commit, contents, expire, merge, write
 from tests.store.conftest import Ager, Opener
@@ -52,6 +55,27 @@ def test_snapshots_have_no_gaps_and_each_can_be_read_again(store: Store) -> None
         ["k1", "k3", "k4", "k5"],
     ]
     assert (contents(store, 5)["k1"], contents(store, 6)["k1"]) == ('"x"', '"changed"')
+
+
+def test_a_commit_with_new_keys_is_applied_once_though_its_outcome_was_unknown(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nothing is looked up for it at first, but once its answer was lost, it may be there."""
+    transaction = store._storage.transaction
+
+    @contextmanager
+    def cut_off() -> Iterator[Transaction]:
+        with transaction() as one:
+            yield one
+        monkeypatch.undo()
+        raise OutcomeUnknown(problem="the answer was lost")
+
+    monkeypatch.setattr(store._storage, "transaction", cut_off)
+    receipt = store.commit(commit("r1", write("a")), new=frozenset({"a"}))
+
+    assert (receipt.memory_snapshot_id, receipt.replayed) == (1, True)
+    assert store.head() == 1
+    assert list(store.verify()) == []
 
 
 def test_presence_tells_the_head_and_which_prefixes_any_key_ever_had(store: Store) -> None:

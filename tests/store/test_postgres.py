@@ -204,7 +204,7 @@ def test_a_writer_that_stops_in_mid_transaction_is_overtaken(
 
     def dawdle() -> None:
         with stopped._storage.transaction() as transaction:
-            changes, _ = decide_commits(transaction.load(query_for([late])), [Submission(late)])
+            changes, _ = decide_commits(transaction.load(query_for([Submission(late)])), [Submission(late)])
             overtaking.append(other.commit(commit("other", write("a", "other"))))
             transaction.append(changes)
 
@@ -263,7 +263,7 @@ def test_what_was_decided_on_another_state_is_not_sent_again(
 
     def conflict() -> None:
         with store._storage.transaction() as transaction:
-            changes, _ = decide_commits(transaction.load(query_for([mine])), [Submission(mine)])
+            changes, _ = decide_commits(transaction.load(query_for([Submission(mine)])), [Submission(mine)])
             transaction.append(changes)
             monkeypatch.setattr(server.ServerConnection, "execute_with_retry", overtaken)
 

@@ -112,7 +112,7 @@ def test_a_commit_that_arrives_late_is_waited_for(proxy: CuttingProxy, cut_store
 
     def lose_the_line() -> None:
         with storage.transaction() as transaction:
-            changes, _ = decide_commits(transaction.load(query_for([late])), [Submission(late)])
+            changes, _ = decide_commits(transaction.load(query_for([Submission(late)])), [Submission(late)])
             transaction.append(changes)
 
     with pytest.raises(OutcomeUnknown):

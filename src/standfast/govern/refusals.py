@@ -94,23 +94,16 @@ def refusal_by_human(record: Record, day: str) -> Refusal:
 
 
 class RefusalLookup:
-    """The refusals of one scope as of a snapshot.
+    """The refusals of one scope as of a snapshot."""
 
-    Args:
-        has_any: Whether anything was ever refused in the scope, as ``Store.presence`` tells.
-    """
-
-    def __init__(self, store: Store, namespace: str, scope: str, at: int, *, has_any: bool) -> None:
+    def __init__(self, store: Store, namespace: str, scope: str, at: int) -> None:
         self._store = store
         self._namespace = namespace
         self._scope = scope
         self._at = at
-        self._has_any = has_any
 
     def binding(self, claim: Claim, today: str) -> frozenset[str]:
         """Those of the claim's ``binding_refusals`` that apply on this day (``YYYY-MM-DD``)."""
-        if not self._has_any:
-            return frozenset()
         return frozenset(digest for digest in claim.binding_refusals if self._applies(digest, today))
 
     def _applies(self, digest: str, today: str) -> bool:

@@ -57,6 +57,7 @@ def plan_commit(
     extra_writes: Sequence[Write] = (),
     even_if_empty: bool = False,
     until: int | None = None,
+    has_new_ids: bool = False,
 ) -> Commit | None:
     """Plan the commit of a run as of its snapshot. Returns None if nothing changes.
 
@@ -68,6 +69,8 @@ def plan_commit(
         extra_writes: Rows of the caller's own, written in the same transaction if there is a commit.
         even_if_empty: Whether these rows alone are worth a commit.
         until: Erases only the versions up to this snapshot; what is newer stays, and is no conflict.
+        has_new_ids: Whether the run made the ids of the records without a subject, so that there is nothing
+            to find under them.
     """
     at = run.memory_snapshot_id
     allowed = [one for one in judged if one.decision.allowed]
@@ -85,8 +88,10 @@ def plan_commit(
         **governance,
     }
     expired = [*spending.expired, *(key for one in allowed for key in one.superseded if key not in rows)]
-    keys = {key for key in rows if not key.startswith(APPEND_ONLY)} | {*forgotten, *expired}
-    present = _present(store, namespace, sorted(keys), at)
+    new = new_keys(allowed) if has_new_ids else frozenset[str]()
+    keys = {key for key in rows if key not in new and not key.startswith(APPEND_ONLY)}
+    keys |= {*forgotten, *expired}
+    present = _present(store, namespace, sorted(keys), at) if keys else {}
     planned = partial(
         writes_of, namespace, rows, forgotten=forgotten, expired=dict.fromkeys(expired), until=until
     )
@@ -116,6 +121,20 @@ def plan_commit(
         writes=[*writes, *extra_writes],
         facts=[*audit_facts(allowed, patterns), *spending.facts],
     )
+
+
+def new_keys(judged: Iterable[JudgedRecord]) -> frozenset[str]:
+    """The keys of records that have ids of their own, with the notes about what they say."""
+    return frozenset(
+        key
+        for one in judged
+        if one.record.subject is None and one.known is None
+        for key in (*(record.key for record in one.placed), _said_key(one))
+    )
+
+
+def _said_key(one: JudgedRecord) -> str:
+    return said_key(one.record.scope, one.reading, one.record.memory_id)
 
 
 def _present(store: Store, namespace: str, keys: Sequence[str], at: int) -> dict[str, Version]:
@@ -201,7 +220,7 @@ def governance_rows(
             key = waiting_key(one.proposal.proposal_id)
             rows[key] = {"proposal": one.proposal.as_json(), "record": one.record.as_json()}
         if one.is_accepted and one.placed and one.reading:
-            rows[said_key(one.record.scope, one.reading, one.record.memory_id)] = {}
+            rows[_said_key(one)] = {}
         if one.witness is not None:
             require_write(Role.FORGE, one.witness.band)
             rows[one.witness.key] = one.witness.as_json()
@@ -350,6 +369,8 @@ class JudgedCommit:
         even_if_empty: Whether these rows alone are worth a commit.
         until: Erases only the versions up to this snapshot; see ``plan_commit``.
         agent: Who commits, for the recall log.
+        has_new_ids: Whether the run made the ids of records without a subject; see ``plan_commit``.
+        is_unknown: Whether nobody was told these ids, nor that of the run. Then nobody can have used them.
     """
 
     def __init__(
@@ -363,9 +384,13 @@ class JudgedCommit:
         even_if_empty: bool = False,
         until: int | None = None,
         agent: str = "",
+        has_new_ids: bool = False,
+        is_unknown: bool = False,
     ) -> None:
         self._services = services
         self._agent = agent
+        self._has_new_ids = has_new_ids
+        self._is_unknown = is_unknown
         self._judged = judged
         self._forgotten = forgotten
         self._run = run
@@ -389,12 +414,13 @@ class JudgedCommit:
         if self.commit is not None:
             return store.commit(self.commit)
         problem = self._rejection()
+        new = new_keys(self._judged) if self._is_unknown else frozenset[str]()
         for attempt in count(1):
             commit = self.commit = self._plan(run)
             if commit is None:
                 return None
             try:
-                receipt = store.reject(commit, problem) if problem else store.commit(commit)
+                receipt = store.reject(commit, problem) if problem else store.commit(commit, new=new)
             except CommitAborted:
                 budgets.discarded()
                 if problem or attempt == MAX_REBASES or not self._may_replan(commit, run.memory_snapshot_id):
@@ -425,6 +451,7 @@ class JudgedCommit:
             extra_writes=self._extra_writes(run),
             even_if_empty=self._even_if_empty,
             until=self._until,
+            has_new_ids=self._has_new_ids,
         )
 
     def _rejection(self) -> str:

@@ -411,9 +411,11 @@ class Conversations:
 
     def _context(self, scope: str, claims: Sequence[Claim], run: RunIdentity, today: str) -> JudgingContext:
         at = run.memory_snapshot_id
-        _, (has_refusals,) = self._store.presence(self._services.namespace, [refused_key(scope, "")])
-        lookup = RefusalLookup(self._store, self._services.namespace, scope, at, has_any=has_refusals)
-        refused = frozenset[str]().union(*(lookup.binding(claim, today) for claim in claims))
+        refused = frozenset[str]()
+        # Nearly no scope has refusals.
+        if self._store.presence(self._services.namespace, [refused_key(scope, "")])[1][0]:
+            lookup = RefusalLookup(self._store, self._services.namespace, scope, at)
+            refused = refused.union(*(lookup.binding(claim, today) for claim in claims))
         return self._services.judging_cache.at(at, scope).updated(refused=refused, recalled=(), today=today)
 
     def _records(

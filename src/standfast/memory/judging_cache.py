@@ -138,14 +138,45 @@ class JudgingCache:
         return {scope: tuple(records) for scope, records in found.items()}
 
 
+class Presence(NamedTuple):
+    """What one look at the store told before a claim was judged; see ``Store.presence``.
+
+    Attributes:
+        is_said: Whether there may be records of the scope that say the same word for word.
+        has_refusals: Whether anything was ever refused in the scope.
+    """
+
+    is_said: bool
+    has_refusals: bool
+
+
+def presence_of(store: Store, namespace: str, claim: Claim) -> tuple[int, Presence]:
+    """The newest snapshot, and what is present for a claim."""
+    scope = claim.record.scope
+    prefixes = [said_key(scope, claim.reading.fingerprint), refused_key(scope, "")]
+    head, found = store.presence(namespace, prefixes)
+    return head, Presence(*found)
+
+
 class RunJudgingContext:
     """What the judge sees of one scope during one run: law and patterns, records that a claim may repeat, and
     what the run accepted.
+
+    Args:
+        presence: That of the first claim, if it is known.
     """
 
     def __init__(
-        self, cache: JudgingCache, store: Store, namespace: str, at: int, scope: str = SHARED
+        self,
+        cache: JudgingCache,
+        store: Store,
+        namespace: str,
+        at: int,
+        scope: str = SHARED,
+        *,
+        presence: Presence | None = None,
     ) -> None:
+        self._presence = presence
         self._store = store
         self._namespace = namespace
         self._at = at
@@ -155,7 +186,7 @@ class RunJudgingContext:
         self._accepted: list[Claim] = []
         self._current: dict[str, Record | None] = {}
         self.waiting = WaitingCounter(store, namespace, scope, at)
-        self._refusals: RefusalLookup | None = None
+        self._refusals = RefusalLookup(store, namespace, scope, at)
 
     def for_claim(
         self, claim: Claim, *, recalled: Sequence[tuple[str, str]], forgotten: frozenset[str], today: str
@@ -177,13 +208,14 @@ class RunJudgingContext:
             self._looked_up.add(own)
             if (current := self._current_of(subject)) is not None:
                 self._add_known(current)
-        said = said_key(self._scope, claim.reading.fingerprint)
         # Nearly every text is new, and nearly no scope has refusals.
-        is_said, refusals = self._looked_at(said)
-        for record in self._equal_records(said) if is_said else ():
+        present, self._presence = self._presence, None
+        if present is None:
+            _, present = presence_of(self._store, self._namespace, claim)
+        for record in self._equal_records(claim) if present.is_said else ():
             self._add_known(record)
         return self._context.updated(
-            refused=refusals.binding(claim, today),
+            refused=self._refusals.binding(claim, today) if present.has_refusals else frozenset(),
             recalled=tuple(excerpt for _, excerpt in recalled),
             recalled_ids=tuple(memory_id for memory_id, _ in recalled),
             forgotten=forgotten,
@@ -247,18 +279,9 @@ class RunJudgingContext:
         for known in (record, *islice(witnesses, _MAX_WITNESSES)):
             self._context = self._context.with_accepted(Claim(record=known))
 
-    def _looked_at(self, said: str) -> tuple[bool, RefusalLookup]:
-        """Whether the notes that begin so may be there, and the refusals of the scope."""
-        refused = [refused_key(self._scope, "")] if self._refusals is None else []
-        _, (is_said, *has_refusals) = self._store.presence(self._namespace, [said, *refused])
-        if self._refusals is None:
-            self._refusals = RefusalLookup(
-                self._store, self._namespace, self._scope, self._at, has_any=has_refusals[0]
-            )
-        return is_said, self._refusals
-
-    def _equal_records(self, prefix: str) -> Iterator[Record]:
-        """Yield the records that notes with this prefix are about, for the floor against duplicates."""
+    def _equal_records(self, claim: Claim) -> Iterator[Record]:
+        """Yield records that say the same word for word, for the floor against duplicates."""
+        prefix = said_key(self._scope, claim.reading.fingerprint)
         notes = self._store.scan(self._namespace, prefix=prefix, at=self._at)
         for note in islice(notes, _MAX_EQUAL_RECORDS):
             key = scoped_key(Band.LEDGER, self._scope, note.key.removeprefix(prefix))

@@ -166,7 +166,7 @@ class Memory(IncidentVerbs):
         self.incidents = MemoryIncidents(self._services, recall_log, require_writable=self._require_writable)
         self._eraser = Eraser(self._services)
         self.retry_lines = RetryLines(store.clock)
-        self._single_calls = SingleCalls(self._eraser, self.retry_lines)
+        self._single_calls = SingleCalls(self._services, self._eraser, self.retry_lines)
         self._conversations = Conversations(self._services, self.retry_lines)
         self.extractions = Extractions(self._services, self.session)
         self._allow_live = allow_live
@@ -274,8 +274,11 @@ class Memory(IncidentVerbs):
             PayloadMismatch: The ``run_id`` was used for another call.
         """
         request = RememberRequest.of(text, **fields)
-        open_run = partial(self._writing_run, workflow, agent, run_id, max_origin)
-        return self._single_calls.remember(request, open_run)
+        if run_id is not None or self._services.records_single_calls:
+            open_run = partial(self._writing_run, workflow, agent, run_id, max_origin)
+            return self._single_calls.remember_in_run(request, open_run)
+        self._require_run(VisibilityMode.BUFFERED_WRITE)
+        return self._single_calls.remember(request, workflow=workflow, agent=agent, max_origin=max_origin)
 
     @takes_fields_of(AddRequest)
     def add(
@@ -413,15 +416,18 @@ class Memory(IncidentVerbs):
     def _writing_run(
         self, workflow: str, agent: str | None, run_id: str | None, max_origin: Origin | str = Origin.TRUSTED
     ) -> Run:
-        """A run for one call, which nobody else gets to see.
-
-        It is recorded only for a trace folder that takes such runs.
-        """
-        is_recorded = self.traces is not None and not self.traces.only_named_runs
-        mode = VisibilityMode.BUFFERED_WRITE
+        """A run for one call, which nobody else gets to see."""
+        mode, is_recorded = VisibilityMode.BUFFERED_WRITE, self._services.records_single_calls
         return self._open_run(
             workflow, mode, agent, run_id, max_origin, is_recorded=is_recorded, has_read=False
         )
+
+    def _require_run(self, mode: VisibilityMode) -> None:
+        """Refuse a run that the ceiling forbids."""
+        if mode.may_read:
+            self.require_readable(f"open a run in mode {mode}")
+        if mode.may_write:
+            self._require_writable(f"open a run in mode {mode}")
 
     def run(
         self,
@@ -480,10 +486,7 @@ class Memory(IncidentVerbs):
         is_recorded: bool = True,
         has_read: bool = True,
     ) -> Run:
-        if mode.may_read:
-            self.require_readable(f"open a run in mode {mode}")
-        if mode.may_write:
-            self._require_writable(f"open a run in mode {mode}")
+        self._require_run(mode)
         new_id = self.store.ids.new_id() if run_id is None else run_id
         at = self.store.head() if snapshot is None else self.at(snapshot).memory_snapshot_id
         identity = self._services.identity(new_id, workflow=workflow, at=at, mode=mode, scope=scope)

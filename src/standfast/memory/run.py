@@ -1,12 +1,11 @@
 """Run: one run of an agent, from what it recalls and remembers to the commit."""
 
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
-from datetime import datetime
 from types import TracebackType
-from typing import Any, Self, TypeAlias, Unpack
+from typing import Self, TypeAlias, Unpack
 
 from msgspec.structs import replace
 
@@ -19,7 +18,7 @@ from standfast.errors import (
     RunOver,
     TraceError,
 )
-from standfast.govern.admission import JudgedRecord, admit, without_built_evidence
+from standfast.govern.admission import JudgedRecord, without_built_evidence
 from standfast.govern.authority import Role, checked_role
 from standfast.govern.judge.judge import Claim
 from standfast.govern.judge.secrecy import (
@@ -33,17 +32,14 @@ from standfast.govern.judge.secrecy import (
 from standfast.limits import COMMIT_OWN_ROWS, MAX_COMMIT_WRITES
 from standfast.memory.commit_plan import JudgedCommit, rows_needed
 from standfast.memory.erasing import rows_about
-from standfast.memory.erasure_targets import pending_erasures
 from standfast.memory.idempotency import CallLog, ErasedRows
-from standfast.memory.judging_cache import OriginLookup, RunJudgingContext, Superseded, superseded_by
 from standfast.memory.recall_notes import Recipient
-from standfast.memory.related import related_records
+from standfast.memory.request_judge import RequestJudge
 from standfast.memory.run_dependencies import RunServices
 from standfast.memory.run_step import FORGET, RECORD, REMEMBER, Recalled, RunStep, recalled_from
 from standfast.memory.snapshot_view import SnapshotView
 from standfast.recall.answers import Package
 from standfast.recall.tokens import TokenCounter
-from standfast.records.canon import fingerprint, utc_text
 from standfast.records.origins import Origin
 from standfast.records.requests import (
     ForgetRequest,
@@ -53,13 +49,12 @@ from standfast.records.requests import (
     RememberRequest,
     takes_fields_of,
 )
-from standfast.records.scopes import SHARED, checked_scope, name_in, scope_in, scoped_key
+from standfast.records.scopes import SHARED, checked_scope, scoped_key
 from standfast.records.vocabulary import (
     Band,
     Receipt,
     Remembered,
     RunIdentity,
-    Verdict,
     VisibilityMode,
 )
 from standfast.store.commit import Write
@@ -128,16 +123,11 @@ class Run(RecordingRun):
                 identity, clock=services.store.clock, model=model, journal=journal, redact=redacted_json
             )
         self._lock = threading.RLock()
-        self._snapshot = identity.memory_snapshot_id
         self._judged: list[JudgedRecord] = []
-        self._own_origins: dict[tuple[str, str], Origin] = {}
-        self._noted_origins = 0
         self._rows = 0
         self._forgotten: dict[str, str] = {}
         self._recalled: list[Recalled] = []
-        self._judging: dict[str, RunJudgingContext] = {}
-        self._count = 0
-        self._id_start = fingerprint(["memory-id/v2", identity.run_id])[:24]
+        self._requests = RequestJudge(services, identity, agent=agent, max_origin=max_origin)
         self._is_over = False
         self._commit: JudgedCommit | None = None
         self._is_idempotent = is_idempotent
@@ -257,7 +247,7 @@ class Run(RecordingRun):
                     fingerprint="" if log is None else log.last_fingerprint,
                     judged=tuple(map(without_built_evidence, self._judged[judged:])),
                     forgotten=dict(self._forgotten.items() - forgotten.items()),
-                    named=self._count,
+                    named=self._requests.named,
                 )
                 self.steps.append(step)
 
@@ -286,7 +276,8 @@ class Run(RecordingRun):
                 if identity.policy_set_id != self.identity.policy_set_id:
                     raise RunOver(run_id=identity.run_id)
                 self.identity, self.scope = identity, identity.scope
-                self._snapshot = identity.memory_snapshot_id
+                self._requests.identity = identity
+                self._requests.snapshot = identity.memory_snapshot_id
                 journal, clock = self.recorder.journal, self._services.store.clock
                 self.recorder = Recorder(
                     identity, clock=clock, model=self._model, journal=journal, redact=redacted_json
@@ -297,10 +288,9 @@ class Run(RecordingRun):
                 if step.verb in (REMEMBER, FORGET) and (log := self._log_of_call()) is not None:
                     log.restore(step.fingerprint, step.answer)
                 for judged in step.judged:
-                    claim = Claim(record=judged.record)
-                    self._note_judged(judged, claim, self._judging_context(claim.record.scope))
+                    self._note_judged(judged, Claim(record=judged.record))
                 self._forgotten |= step.forgotten
-                self._count = max(self._count, step.named)
+                self._requests.named = max(self._requests.named, step.named)
             self.steps = [*(self.steps or ()), *steps]
 
     @property
@@ -314,106 +304,17 @@ class Run(RecordingRun):
 
     def _judge(self, request: RememberRequest, screened: Claim) -> Remembered:
         """Judge a request and buffer the outcome."""
-        services = self._services
-        now = services.store.clock.now()
-        context = self._judging_context(request.place)
-        source = request.source or self._own_word(request.role)
-        origin = self._origin_of(source, request)
-        if request.pin and origin is not Origin.TRUSTED:
-            problem = 'only what a person or an operator said can be pinned; give source={"kind": "user", …}'
-            raise InvalidValue(what="pin", problem=problem)
-        superseded = self._superseded(request, origin) if request.supersedes else Superseded()
-        record = request.record(
-            "" if request.named_id else self._next_id(),
-            utc_text(now),
-            source=source,
-            origin=origin,
-            band=Band.PHOENIX if request.propose else Band.LEDGER,
-        )
-        record = superseded.applied_to(record)
-        if not request.propose:
-            record = context.placed(record, self._forgotten)
-        claim = screened.of_record(record, request.role)
-        judged = self._admitted(claim, context, request, now)
-        self._note_judged(judged, claim, context)
-        if not judged.is_accepted:
-            return judged.answer
-        related = related_records(services.reader, judged.record, at=self._snapshot)
-        reasons = superseded.reasons(judged.record)
-        answer = replace(judged.answer, **related._asdict()) if any(related) else judged.answer
-        return replace(answer, reasons=(*answer.reasons, *reasons)) if reasons else answer
+        if self._is_live:
+            # A live run judges each claim by the newest state.
+            self._requests.advance()
+        judged = self._requests.judge(request, screened, recalled=self._recalled, forgotten=self._forgotten)
+        self._note_judged(judged.judged, judged.claim)
+        return self._requests.answer_to(judged)
 
-    def _superseded(self, request: RememberRequest, origin: Origin) -> Superseded:
-        """What a request may end of what it names."""
-        return superseded_by(
-            self._services.store,
-            self._services.namespace,
-            request.supersedes,
-            scope=request.place,
-            origin=origin,
-            at=self._snapshot,
-            buffered=[name for scope, name in self._own_origins if scope == request.place],
-            is_proposed=request.propose or request.hold is not None,
-        )
-
-    def _admitted(
-        self, claim: Claim, context: RunJudgingContext, request: RememberRequest, now: datetime
-    ) -> JudgedRecord:
-        """Judge a claim. What the run forgets, or a pending erasure takes, is not known."""
-        services = self._services
-        forgotten = {name_in(key) for key in self._forgotten if scope_in(key) == request.place}
-        while True:
-            judged = admit(
-                claim,
-                context.for_claim(
-                    claim,
-                    recalled=[recalled[1:] for recalled in self._recalled if recalled[0] == request.place],
-                    forgotten=frozenset(forgotten),
-                    today=utc_text(now)[:10],
-                ),
-                judge=services.judge,
-                policy=services.policy,
-                run=self.identity,
-                namespace=services.namespace,
-                author=self.agent,
-                now=now,
-                minimum=None if request.hold is None else Verdict.HOLD,
-                reason=request.hold or "",
-                waiting=context.waiting,
-            )
-            known = judged.known
-            if known is None or known in forgotten or not self._is_doomed(known, request.place):
-                return judged
-            forgotten.add(known)
-
-    def _is_doomed(self, memory_id: str, scope: str) -> bool:
-        """Whether a record will be erased, because that was asked for before the run's snapshot."""
-        store, namespace = self._services.store, self._services.namespace
-        found = store.read(namespace, [scoped_key(Band.LEDGER, scope, memory_id)], at=self._snapshot)
-        return bool(found) and bool(
-            pending_erasures(store, namespace, at=self._snapshot).doomed(found.values())
-        )
-
-    def _origin_of(self, source: Mapping[str, Any], request: RememberRequest) -> Origin:
-        """How far a request is trusted: the lowest of its source, of what it cites, and of what the run may
-        be trusted.
-        """
-        services = self._services
-        lookup = OriginLookup(services.store, services.namespace, services.origin_of_kind, at=self._snapshot)
-        if len(self._judged) < self._noted_origins:
-            self._own_origins, self._noted_origins = {}, 0
-        for one in self._judged[self._noted_origins :]:
-            self._own_origins[one.record.scope, one.record.memory_id] = one.record.origin
-        self._noted_origins = len(self._judged)
-        return lookup.origin_of(source, request, self._own_origins, self.max_origin)
-
-    def _note_judged(self, judged: JudgedRecord, claim: Claim, context: RunJudgingContext) -> None:
+    def _note_judged(self, judged: JudgedRecord, claim: Claim) -> None:
         self._require_room(judged)
         self._judged.append(judged)
-        if judged.is_accepted:
-            context.accept(claim)
-        elif judged.witness is not None:
-            context.accept(Claim(record=judged.witness))
+        self._requests.note(judged, claim)
 
     def _require_room(self, judged: JudgedRecord) -> None:
         """Count the rows of a record.
@@ -429,10 +330,6 @@ class Run(RecordingRun):
             )
             raise InvalidValue(what=f"run {self.identity.run_id}", problem=problem)
         self._rows += rows
-
-    def _own_word(self, role: str) -> dict[str, str]:
-        """The source of a text that names none: whoever wants it remembered."""
-        return {"kind": "user" if role == Role.HUMAN else "agent", "id": self.agent}
 
     def forget(self, subject: str, *, reason: str, scope: str | None = None) -> None:
         """Erase every version of a subject or memory id when the run commits.
@@ -476,10 +373,10 @@ class Run(RecordingRun):
     def _rows_to_erase(self, subject: str, scope: str) -> list[str]:
         store, namespace = self._services.store, self._services.namespace
         if self._is_live:
-            self._snapshot = store.head()
-        if store.read(namespace, [scoped_key(Band.VAULT, scope, subject)], at=self._snapshot):
+            self._requests.advance()
+        if store.read(namespace, [scoped_key(Band.VAULT, scope, subject)], at=self._requests.snapshot):
             raise NotAuthorised(role=Role.AGENT.value, act="forget what is sealed", who=Role.HUMAN.value)
-        keys = rows_about(store, namespace, subject, scope=scope, at=self._snapshot)
+        keys = rows_about(store, namespace, subject, scope=scope, at=self._requests.snapshot)
         if not keys and self._has_read:
             place = "" if scope == SHARED else f" and scope {scope}"
             problem = (
@@ -494,23 +391,6 @@ class Run(RecordingRun):
             raise NotAllowed(mode=self.identity.visibility_mode.value, operation=operation)
         if self._is_over:
             raise RunOver(run_id=self.identity.run_id)
-
-    def _judging_context(self, scope: str) -> RunJudgingContext:
-        services = self._services
-        if self._is_live:
-            # A live run judges each claim by the newest state.
-            self._snapshot = services.store.head()
-            self._judging = {}
-        if scope not in self._judging:
-            self._judging[scope] = RunJudgingContext(
-                services.judging_cache, services.store, services.namespace, self._snapshot, scope
-            )
-        return self._judging[scope]
-
-    def _next_id(self) -> str:
-        self._count += 1
-        # The ids of one run follow each other, so that they are stored together.
-        return f"m-{self._id_start}{self._count:08x}"
 
     # Ending.
 
@@ -553,6 +433,8 @@ class Run(RecordingRun):
             even_if_empty=log is not None and log.has_calls,
             until=None if self._has_read else identity.memory_snapshot_id,
             agent=self.agent,
+            # The id of the run was made for it, and so were those of its records.
+            has_new_ids=not self._is_idempotent,
         )
 
     def _submit_once(self, commit: JudgedCommit) -> Receipt | None:
@@ -586,7 +468,7 @@ class Run(RecordingRun):
 
     def _commit_live(self) -> None:
         """Commit at once. To the store, each such commit is a run of its own."""
-        live = replace(self.identity, run_id=self._live_run_id, memory_snapshot_id=self._snapshot)
+        live = replace(self.identity, run_id=self._live_run_id, memory_snapshot_id=self._requests.snapshot)
         try:
             with self._services.budgets_lock():
                 self.receipt = self._submit_once(self._judged_commit(live)) or self.receipt

@@ -72,6 +72,11 @@ class RunServices:
             scope=scope,
         )
 
+    @property
+    def records_single_calls(self) -> bool:
+        """Whether there is a trace folder that takes runs which nobody named."""
+        return self.traces is not None and not self.traces.only_named_runs
+
     def budgets_lock(self) -> AbstractContextManager[object]:
         """Held while a commit is planned and submitted, because write policies remember what they were
         shown.

@@ -1,4 +1,4 @@
-"""Single calls: ``remember`` and ``forget`` without a run.
+"""Single calls: ``remember`` and ``forget`` without a run that the caller sees.
 
 Their caller has read nothing that it could rely on, so no conflict is the caller's: a call that lost against
 another one is made again from the newest snapshot, in its turn, until it is done.
@@ -8,11 +8,17 @@ from collections.abc import Callable
 
 import msgspec
 
-from standfast.govern.judge.secrecy import redacted_text
+from standfast.govern.authority import checked_role
+from standfast.govern.judge.secrecy import claim_of, redacted_text, require_no_secret
 from standfast.limits import MAX_SINGLE_CALL_ATTEMPTS
+from standfast.memory.commit_plan import JudgedCommit
 from standfast.memory.erasing import Eraser, Forgotten
+from standfast.memory.judging_cache import presence_of
+from standfast.memory.request_judge import RequestJudge
 from standfast.memory.retries import RetryLines
 from standfast.memory.run import Run
+from standfast.memory.run_dependencies import RunServices
+from standfast.records.origins import Origin, checked_origin
 from standfast.records.requests import ForgetRequest, RememberRequest
 from standfast.records.vocabulary import Remembered
 
@@ -24,12 +30,49 @@ class SingleCalls:
         lines: Who tries again first.
     """
 
-    def __init__(self, eraser: Eraser, lines: RetryLines) -> None:
+    def __init__(self, services: RunServices, eraser: Eraser, lines: RetryLines) -> None:
+        self._services = services
         self._eraser = eraser
         self._lines = lines
 
-    def remember(self, request: RememberRequest, open_run: Callable[[], Run]) -> Remembered:
-        """Judge a text and commit it.
+    def remember(
+        self, request: RememberRequest, *, workflow: str, agent: str | None, max_origin: Origin | str
+    ) -> Remembered:
+        """Judge a text and commit it. Nobody sees a run, so there is none but for its identity.
+
+        Everything is judged and planned before the write lock is taken.
+
+        Args:
+            workflow: Under which name the commit is made.
+            agent: Whose own word the text is if it names no source; by default that of the workflow.
+            max_origin: The most that the text may be trusted, whatever its source says.
+        """
+        checked_role(request.role)
+        highest = checked_origin(max_origin, what="max_origin")
+        author = workflow if agent is None else agent
+        require_no_secret(agent=author)
+        screened = claim_of(request)
+
+        def attempt() -> Remembered:
+            services, store = self._services, self._services.store
+            head, presence = presence_of(store, services.namespace, screened)
+            run = services.identity(store.ids.new_id(), workflow=workflow, at=head)
+            judge = RequestJudge(services, run, agent=author, max_origin=highest, presence=presence)
+            judged = judge.judge(request, screened)
+            answer = judge.answer_to(judged)
+            with services.budgets_lock():
+                commit = JudgedCommit(
+                    services, [judged.judged], {}, run=run, has_new_ids=True, is_unknown=True
+                )
+                receipt = commit.submit()
+            if receipt is not None:
+                services.reader.after_commit(receipt.memory_snapshot_id, erased={})
+            return msgspec.structs.replace(answer, receipt=receipt)
+
+        return self._lines.retry(attempt, key=_line_of(request), attempts=MAX_SINGLE_CALL_ATTEMPTS)
+
+    def remember_in_run(self, request: RememberRequest, open_run: Callable[[], Run]) -> Remembered:
+        """Judge a text and commit it, in a run that is recorded, or whose id the caller gave.
 
         Args:
             open_run: Opens a run from the newest snapshot, for one attempt.
@@ -42,8 +85,7 @@ class SingleCalls:
             (committed,) = run.answers or [answer]
             return msgspec.structs.replace(committed, receipt=run.receipt)
 
-        key = f"remember {request.place}//{request.subject or ''}"
-        return self._lines.retry(attempt, key=key, attempts=MAX_SINGLE_CALL_ATTEMPTS)
+        return self._lines.retry(attempt, key=_line_of(request), attempts=MAX_SINGLE_CALL_ATTEMPTS)
 
     def forget(self, request: ForgetRequest, open_run: Callable[[], Run], *, by: str) -> Forgotten:
         """Erase one record, with the versions that the newest snapshot has of it.
@@ -69,3 +111,8 @@ class SingleCalls:
         for remove in removals:
             remove()
         return forgotten
+
+
+def _line_of(request: RememberRequest) -> str:
+    """Callers that change one subject stand in one line."""
+    return f"remember {request.place}//{request.subject or ''}"

@@ -10,7 +10,7 @@ and in a simulation that plays thousands of schedules of crashes and paused work
     buffer_open ──crash───> discarded
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from typing import Any, Final, Literal, NamedTuple
 
@@ -47,25 +47,33 @@ CommitAnswer = Receipt | StoreError
 
 
 class Submission(msgspec.Struct, frozen=True):
-    """A commit to apply, with the fence that its submitter holds; None if the commit was never staged."""
+    """A commit to apply, with the fence that its submitter holds; None if the commit was never staged.
+
+    ``new`` has keys that were made for the commit, as was its id, so that nothing can be there.
+    """
 
     commit: Commit
     fence: int | None = None
+    new: frozenset[str] = frozenset()
 
 
-def query_for(commits: Sequence[Commit]) -> StateQuery:
+def query_for(batch: Sequence[Submission]) -> StateQuery:
     """The state that deciding on these commits needs."""
     return StateQuery(
-        commit_ids=[commit.commit_id for commit in commits],
+        commit_ids=[one.commit.commit_id for one in batch if not one.new],
         record_keys=[
-            key
-            for commit in commits
-            for key in (
-                *((write.namespace, write.key) for write in commit.writes),
-                *((one.namespace, one.key) for one in commit.vectors if one.of_snapshot is not None),
-            )
+            (row.namespace, row.key)
+            for one in batch
+            for row in _looked_up(one.commit)
+            if row.key not in one.new
         ],
     )
+
+
+def _looked_up(commit: Commit) -> Iterator[Write | RecordVector]:
+    """What is written, and the vectors of older versions."""
+    yield from commit.writes
+    yield from (one for one in commit.vectors if one.of_snapshot is not None)
 
 
 def decide_commits(view: StateView, batch: Sequence[Submission]) -> tuple[Changes, list[CommitAnswer]]:

@@ -304,12 +304,16 @@ class Store:
 
     # Committing.
 
-    def commit(self, commit: Commit, *, fence: int | None = None) -> Receipt:
+    def commit(
+        self, commit: Commit, *, fence: int | None = None, new: frozenset[str] = frozenset()
+    ) -> Receipt:
         """Apply a commit atomically and durably. The same commit again gives the same receipt.
 
         Args:
             commit: What to apply.
             fence: The fence of its buffer, if the commit was staged.
+            new: Keys that were made for this commit, as was its id, and that nobody else knows. They are not
+                looked up.
 
         Raises:
             CommitAborted: It was refused; ``reason_code`` says why.
@@ -325,7 +329,7 @@ class Store:
             for namespace in sorted({write.namespace for write in commit.writes} & self.before_commit.keys()):
                 self.before_commit[namespace](commit)
         began = self.clock.monotonic() if self.on_commit else 0.0
-        receipt = _or_raise(self._group.submit(Submission(self._with_vectors(commit), fence)))
+        receipt = _or_raise(self._group.submit(Submission(self._with_vectors(commit), fence, new)))
         self._quarantine.saw(commit, receipt.memory_snapshot_id)
         if self.on_commit:
             self.on_commit(self.clock.monotonic() - began)
@@ -352,7 +356,7 @@ class Store:
         return answer
 
     def _commit_batch(self, batch: Sequence[Submission]) -> list[CommitAnswer]:
-        query = pipeline.query_for([submission.commit for submission in batch])
+        query = pipeline.query_for(batch)
         unknown: OutcomeUnknown | None = None
         for _ in range(MAX_ATTEMPTS):
             try:
@@ -361,6 +365,8 @@ class Store:
                 # Submitting again is safe: a commit that was applied answers with its receipt.
                 unknown = error
                 self._reset(error)
+                # From now on each of them may have been applied.
+                query = pipeline.query_for([Submission(one.commit, one.fence) for one in batch])
             except StoreError as error:
                 if unknown is not None:
                     # This attempt changed nothing, but the one before it may have.
@@ -411,7 +417,7 @@ class Store:
         state = BufferState.PENDING if settled else BufferState.OPEN
         commit = self._with_vectors(commit)
         answer = self._transact(
-            pipeline.query_for([commit]),
+            pipeline.query_for([Submission(commit)]),
             lambda view: pipeline.decide_stage(
                 view, commit, owner=self.worker_id, state=state, waits_for=waits_for
             ),
@@ -456,7 +462,7 @@ class Store:
         reason = AbortReason.POLICY_REJECTED
         return _or_raise(
             self._transact(
-                pipeline.query_for([commit]),
+                pipeline.query_for([Submission(commit)]),
                 lambda view: pipeline.decide_rejection(view, commit, reason, problem),
             )
         )

@@ -5,7 +5,8 @@ import os
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
-from typing import Any, NamedTuple, Self
+from functools import cache
+from typing import Any, Final, NamedTuple, Self
 
 import apsw
 from msgspec.structs import astuple
@@ -48,6 +49,15 @@ from standfast.store.sqlite.file import (
     translated,
 )
 from standfast.store.sqlite.unversioned import SQLiteSegments, SQLiteTemporaryRows
+
+_FEW_ROWS: Final = 4
+
+
+@cache
+def _inserting(sql: str, rows: int) -> str:
+    """The statement that inserts so many rows, from the one that inserts one."""
+    _, _, row = sql.rpartition(" VALUES ")
+    return ", ".join([sql, *[row] * (rows - 1)])
 
 
 class _Ends(NamedTuple):
@@ -437,15 +447,14 @@ class SQLiteTransaction:
     def append(self, changes: Changes) -> None:
         """Add the rows, parents before children."""
         many = self._execute_many
-        many(schema.INSERT_ENTRY, row_of_entry, changes.entries)
-        many(schema.INSERT_APPLIED, row_of_applied, changes.applied)
+        self._insert(schema.INSERT_ENTRY, list(map(row_of_entry, changes.entries)))
+        self._insert(schema.INSERT_APPLIED, list(map(row_of_applied, changes.applied)))
         if changes.versions:
             next_ids = self._next_ids(changes)
-            rows = schema.rows_of_versions(changes.versions, next_ids)
-            self._connection.executemany(schema.INSERT_VERSION, rows)
+            self._insert(schema.INSERT_VERSION, list(schema.rows_of_versions(changes.versions, next_ids)))
             for namespace, key, snapshot, content in references_to(changes.versions):
                 self._connection.execute(schema.REFER, (namespace, key, *schema.ids_of(snapshot), content))
-        many(schema.INSERT_VECTOR, astuple, changes.vectors)
+        self._insert(schema.INSERT_VECTOR, list(map(astuple, changes.vectors)))
         many(schema.END_VECTORS, astuple, changes.vector_ends)
         for erasure in changes.erasures:
             self._erase(erasure)
@@ -463,6 +472,13 @@ class SQLiteTransaction:
             changes.entries[-1].tip if changes.entries else before.tip,
             before.has_buffers or bool(changes.buffers),
         )
+
+    def _insert(self, sql: str, rows: Sequence[tuple[Any, ...]]) -> None:
+        """Insert rows: a few of them, as those of one fact, in one statement."""
+        if 0 < len(rows) <= _FEW_ROWS:
+            self._connection.execute(_inserting(sql, len(rows)), [value for row in rows for value in row])
+        elif rows:
+            self._connection.executemany(sql, rows)
 
     def _execute_many(
         self, sql: str, row_of: Callable[[Any], tuple[Any, ...]], values: Sequence[Any]
