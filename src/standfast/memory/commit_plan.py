@@ -57,7 +57,7 @@ def plan_commit(
     extra_writes: Sequence[Write] = (),
     even_if_empty: bool = False,
     until: int | None = None,
-    has_new_ids: bool = False,
+    new: frozenset[str] = frozenset(),
 ) -> Commit | None:
     """Plan the commit of a run as of its snapshot. Returns None if nothing changes.
 
@@ -69,8 +69,7 @@ def plan_commit(
         extra_writes: Rows of the caller's own, written in the same transaction if there is a commit.
         even_if_empty: Whether these rows alone are worth a commit.
         until: Erases only the versions up to this snapshot; what is newer stays, and is no conflict.
-        has_new_ids: Whether the run made the ids of the records without a subject, so that there is nothing
-            to find under them.
+        new: Keys with ids that the run made, under which there is nothing to find.
     """
     at = run.memory_snapshot_id
     allowed = [one for one in judged if one.decision.allowed]
@@ -88,7 +87,6 @@ def plan_commit(
         **governance,
     }
     expired = [*spending.expired, *(key for one in allowed for key in one.superseded if key not in rows)]
-    new = new_keys(allowed) if has_new_ids else frozenset[str]()
     keys = {key for key in rows if key not in new and not key.startswith(APPEND_ONLY)}
     keys |= {*forgotten, *expired}
     present = _present(store, namespace, sorted(keys), at) if keys else {}
@@ -369,7 +367,7 @@ class JudgedCommit:
         even_if_empty: Whether these rows alone are worth a commit.
         until: Erases only the versions up to this snapshot; see ``plan_commit``.
         agent: Who commits, for the recall log.
-        has_new_ids: Whether the run made the ids of records without a subject; see ``plan_commit``.
+        has_new_ids: Whether the run made the ids of the records without a subject.
         is_unknown: Whether nobody was told these ids, nor that of the run. Then nobody can have used them.
     """
 
@@ -389,8 +387,8 @@ class JudgedCommit:
     ) -> None:
         self._services = services
         self._agent = agent
-        self._has_new_ids = has_new_ids
-        self._is_unknown = is_unknown
+        self._new = new_keys(judged) if has_new_ids else frozenset[str]()
+        self._unknown = self._new if is_unknown else frozenset[str]()
         self._judged = judged
         self._forgotten = forgotten
         self._run = run
@@ -414,13 +412,14 @@ class JudgedCommit:
         if self.commit is not None:
             return store.commit(self.commit)
         problem = self._rejection()
-        new = new_keys(self._judged) if self._is_unknown else frozenset[str]()
         for attempt in count(1):
             commit = self.commit = self._plan(run)
             if commit is None:
                 return None
             try:
-                receipt = store.reject(commit, problem) if problem else store.commit(commit, new=new)
+                receipt = (
+                    store.reject(commit, problem) if problem else store.commit(commit, new=self._unknown)
+                )
             except CommitAborted:
                 budgets.discarded()
                 if problem or attempt == MAX_REBASES or not self._may_replan(commit, run.memory_snapshot_id):
@@ -451,7 +450,7 @@ class JudgedCommit:
             extra_writes=self._extra_writes(run),
             even_if_empty=self._even_if_empty,
             until=self._until,
-            has_new_ids=self._has_new_ids,
+            new=self._new,
         )
 
     def _rejection(self) -> str:

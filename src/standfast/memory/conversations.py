@@ -411,8 +411,7 @@ class Conversations:
 
     def _context(self, scope: str, claims: Sequence[Claim], run: RunIdentity, today: str) -> JudgingContext:
         at = run.memory_snapshot_id
-        refused = frozenset[str]()
-        # Nearly no scope has refusals.
+        refused = frozenset[str]()  # Nearly no scope has any.
         if self._store.presence(self._services.namespace, [refused_key(scope, "")])[1][0]:
             lookup = RefusalLookup(self._store, self._services.namespace, scope, at)
             refused = refused.union(*(lookup.binding(claim, today) for claim in claims))

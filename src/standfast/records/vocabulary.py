@@ -417,7 +417,6 @@ class Record(Value, frozen=True, kw_only=True, gc=False):
     validity_words: str | None = None
 
     def __post_init__(self) -> None:
-        # Several are built for every fact, so what is not set costs no call.
         self._require_name("memory_id", self.memory_id)
         if not isinstance(self.text, str):
             self._refuse("text must be a string")
