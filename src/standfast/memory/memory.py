@@ -275,8 +275,8 @@ class Memory(IncidentVerbs):
         """
         request = RememberRequest.of(text, **fields)
         if run_id is not None or self._services.records_single_calls:
-            open_run = partial(self._writing_run, workflow, agent, run_id, max_origin)
-            return self._single_calls.remember_in_run(request, open_run)
+            run = partial(self._writing_run, workflow, agent, run_id, max_origin)
+            return self._single_calls.remember_in_run(request, run)
         self._require_run(VisibilityMode.BUFFERED_WRITE)
         return self._single_calls.remember(request, workflow=workflow, agent=agent, max_origin=max_origin)
 
@@ -417,10 +417,8 @@ class Memory(IncidentVerbs):
         self, workflow: str, agent: str | None, run_id: str | None, max_origin: Origin | str = Origin.TRUSTED
     ) -> Run:
         """A run for one call, which nobody else gets to see."""
-        mode, is_recorded = VisibilityMode.BUFFERED_WRITE, self._services.records_single_calls
-        return self._open_run(
-            workflow, mode, agent, run_id, max_origin, is_recorded=is_recorded, has_read=False
-        )
+        mode, recorded = VisibilityMode.BUFFERED_WRITE, self._services.records_single_calls
+        return self._open_run(workflow, mode, agent, run_id, max_origin, is_recorded=recorded, has_read=False)
 
     def _require_run(self, mode: VisibilityMode) -> None:
         """Refuse a run that the ceiling forbids."""
