@@ -260,11 +260,10 @@ class Memory(IncidentVerbs):
         max_origin: Origin | str = Origin.TRUSTED,
         **fields: Unpack[RememberFields],
     ) -> Remembered:
-        """Judge a text and commit it, in a run of its own. The fields are those of ``RememberRequest``.
+        """Judge a text and commit it. The fields are those of ``RememberRequest``.
 
         Args:
-            run_id: An idempotency key. Repeating the call with it, later and from any process, has one
-                effect.
+            run_id: An idempotency key. Repeating the call with it, from any process, has one effect.
             max_origin: The most that the text may be trusted, whatever its source says.
 
         Returns:
