@@ -107,11 +107,7 @@ def plan_commit(
     if not writes and not (extra_writes and even_if_empty):
         return None
     if len(writes) + len(extra_writes) > MAX_COMMIT_WRITES:
-        problem = (
-            f"its {len(judged):,} buffered records need {len(writes):,} rows, and one commit holds"
-            f" {MAX_COMMIT_WRITES:,}; discard it and remember in several runs"
-        )
-        raise InvalidValue(what=f"run {run.run_id}", problem=problem)
+        raise _too_many(run, len(judged), len(writes))
     return Commit.of(
         run_id=run.run_id,
         memory_snapshot_id=at,
@@ -119,6 +115,14 @@ def plan_commit(
         writes=[*writes, *extra_writes],
         facts=[*audit_facts(allowed, patterns), *spending.facts],
     )
+
+
+def _too_many(run: RunIdentity, records: int, rows: int) -> InvalidValue:
+    problem = (
+        f"its {records:,} buffered records need {rows:,} rows, and one commit holds"
+        f" {MAX_COMMIT_WRITES:,}; discard it and remember in several runs"
+    )
+    return InvalidValue(what=f"run {run.run_id}", problem=problem)
 
 
 def new_keys(judged: Iterable[JudgedRecord]) -> frozenset[str]:

@@ -140,10 +140,7 @@ class Store:
         return self._known_head
 
     def presence(self, namespace: str, prefixes: Sequence[str]) -> tuple[int, list[bool]]:
-        """The newest snapshot, and for each prefix whether any key ever began with it, in one look.
-
-        What was never there, no snapshot shows.
-        """
+        """The newest snapshot, and for each prefix whether any key ever began with it, in one look."""
         self._known_head, found = self._storage.presence(namespace, prefixes)
         return self._known_head, found
 
@@ -312,8 +309,7 @@ class Store:
         Args:
             commit: What to apply.
             fence: The fence of its buffer, if the commit was staged.
-            new: Keys that were made for this commit, as was its id, and that nobody else knows. They are not
-                looked up.
+            new: Keys made for this commit, as was its id, that nobody else knows. They are not looked up.
 
         Raises:
             CommitAborted: It was refused; ``reason_code`` says why.
