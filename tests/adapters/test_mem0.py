@@ -49,6 +49,7 @@ def test_a_conversation_as_in_mem0s_first_example(mem0: Mem0Memory) -> None:
     assert set(added[0]) == {"id", "memory", "event", "actor_id", "role", "inferred"}
     assert found[0]["memory"] == messages[3]["content"]
     assert 0 < found[0]["score"] <= 1
+    assert len({one["score"] for one in found}) == len(found), "a better match has a better score"
     assert one is not None
     assert one["metadata"] == {"category": "movies"}
     assert (one["user_id"], one["actor_id"], one["role"]) == ("alice", "alice", "user")

@@ -143,7 +143,7 @@ def test_problems_are_of_three_kinds() -> None:
         ("floor_checks a string", "floor_checks must be a list"),
         ("second check malformed", "floor_checks[1]: FloorCheck is invalid: score must be between 0 and 1"),
         ("score NaN", "evidence_chain: At $.floor_checks[0].score: nan is not a number"),
-        ("unknown field in a floor check", "floor_checks[0]: FloorCheck is invalid: Object contains unknown"),
+        ("unknown field in a floor check", "floor_checks[0]: FloorCheck is invalid: there is no field"),
         ("timestamp naive", "timestamp must be an ISO 8601 instant with a time zone"),
         ("verdict unknown", "verdict must be one of SEAL, SABAR, PARTIAL, VOID, 888_HOLD"),
         ("lone surrogate", "evidence_chain: At $.floor_checks[0].reason: the string holds a lone surrogate"),

@@ -26,12 +26,13 @@ _ANTHROPIC = "tests/lib/tools/memory_tools/test_filesystem.py"
 
 
 class Suite(NamedTuple):
-    """A suite: the repository's name, where it is run, the tests, and the environment."""
+    """A suite: the repository's name, where it is run, the tests, the environment, and options of pytest."""
 
     name: str
     folder: str
     tests: tuple[str, ...]
     environment: str = ".venv-frameworks"
+    options: tuple[str, ...] = ()
 
 
 SUITES = (
@@ -44,7 +45,13 @@ SUITES = (
         "llama-index-core",
         ("tests/memory/test_memory_base.py", "tests/memory/test_memory_blocks_base.py"),
     ),
-    Suite("anthropic-sdk-python", ".", (f"{_ANTHROPIC}::TestBetaLocalFilesystemMemoryTool",)),
+    Suite(
+        "anthropic-sdk-python",
+        ".",
+        (f"{_ANTHROPIC}::TestBetaLocalFilesystemMemoryTool",),
+        # What its conftest needs is for tests of the client.
+        options=("--noconftest",),
+    ),
     Suite("crewAI", "lib/crewai", ("tests/memory/test_unified_memory.py",), ".venv-crewai"),
 )
 
@@ -75,6 +82,7 @@ def run(suite: Suite, suites: Path) -> list[tuple[str, str]] | None:
                 "-m",
                 "pytest",
                 *options,
+                *suite.options,
                 *suite.tests,
                 "-o",
                 "asyncio_mode=auto",

@@ -136,6 +136,11 @@ def test_records_come_in_pages_from_one_snapshot(client: Client) -> None:
 
     assert len(list(client.records(band=Band.LEDGER))) == 110
     assert len(list(client.records())) == 110
+    chosen = client.records(where={"subject_prefix": "10"})
+    assert sorted(one.subject or "" for one in chosen) == ["10", *map(str, range(100, 110))]
+    assert list(client.records(where={"tag": "none"})) == []
+    with pytest.raises(InvalidValue, match="there is no filter 'colour'"):
+        client.records(where={"colour": "red"})  # type: ignore[arg-type]  # No such filter.
 
 
 def test_errors_are_the_classes_that_they_were(client: Client, served: Served) -> None:

@@ -411,7 +411,7 @@ def test_errors_are_problems_with_a_code(bot: TestClient) -> None:
         "canon_syntax",
         "invalid_value",
     ]
-    assert "`text`" in missing.json()["detail"]
+    assert missing.json()["detail"] == "text is invalid: it is missing"
     assert method.headers["allow"] == "POST"
     for answer in (unknown, malformed, missing, media, method):
         assert answer.headers["content-type"] == "application/problem+json"

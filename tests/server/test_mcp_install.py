@@ -19,7 +19,7 @@ from mcp.client.stdio import StdioServerParameters
 
 from standfast.cli import main
 from standfast.errors import InvalidValue
-from standfast.server.mcp.clients import CLIENTS, ClientMachine, entry_for
+from standfast.server.mcp.clients import CLIENTS, ClientMachine, entry_for, install, uninstall
 from standfast.server.mcp.config_files import (
     with_json_entry,
     with_toml_entry,
@@ -272,6 +272,36 @@ def test_a_json_entry_is_added_and_taken_out_again(text: str) -> None:
     assert without_json_entry(back, "servers", "standfast") is None
     for comment in ("// only a comment", "// last", "// mine", "/* servers */", "// note"):
         assert (comment in added) == (comment in text)
+
+
+@pytest.mark.parametrize(
+    ("client", "content"),
+    [
+        ("cursor", '{\n  "mcpServers": {\n    // none yet\n  }\n}\n'),
+        (
+            "cursor",
+            '{\n  "a": 1, // one\n  "mcpServers": {\n    /* mine */ "x": {"command": "y"},\n  },\n}\n',
+        ),
+        ("cursor", '\ufeff{\n  "a": 1\n}\n'),
+        ("cursor", '{\r\n  "a": 1,\r\n  "mcpServers": {\r\n    "x": {}\r\n  }\r\n}\r\n'),
+        ("cursor", '{\r\n  "a": 1\r\n}\r\n'),
+        ("codex", 'model = "o3"\r\n\r\n[mcp_servers.x]\r\ncommand = "y"\r\n'),
+        ("codex", 'model = "o3" # mine   \n\n\n'),
+        ("codex", "[mcp_servers]\n\n[other]\nb = 1\n"),
+        ("codex", '\ufeffmodel = "o3"\n'),
+    ],
+)
+def test_what_was_installed_is_undone_to_the_byte(home: Path, client: str, content: str) -> None:
+    """Comments, line ends, a byte-order mark and empty tables included."""
+    entry = entry_for(ClientMachine(cwd=home, home=home, variables={}), CLIENTS[client])
+    entry.file.parent.mkdir(parents=True, exist_ok=True)
+    entry.file.write_bytes(content.encode())
+    assert install(entry) == "added"
+    added = entry.file.read_bytes()
+    assert added.count(b"\r") in (0, added.count(b"\n")), "all lines end alike"
+    assert uninstall(entry)
+
+    assert entry.file.read_bytes() == content.encode()
 
 
 names = st.text(st.characters(codec="utf-8", exclude_categories=["Cs"]), min_size=1, max_size=5)

@@ -270,6 +270,41 @@ def test_the_everyday_tools_answer_twenty_everyday_requests_in_one_call_each(har
     use(harness, steps)
 
 
+def test_what_is_not_there_is_said_and_what_to_do(harness: Harness) -> None:
+    async def steps(client: Client) -> None:
+        ada = {"scope": "user/ada"}
+        await said(client, "memory_remember", text="Ada likes tea.", subject="drink", **ada)
+        await said(client, "memory_remember", text="Tea costs 4 euros.")
+        assert await said(client, "memory_list", where={"tag": "x"}) == "Nothing there passes the filter."
+        assert await said(client, "memory_list", scope="user/bob") == "Nothing is in the scope user/bob."
+        assert "in the scope shared" in await said(client, "memory_history", subject="drink")
+        gone = await said(client, "memory_forget", subject="tea", reason="asked")
+        assert gone.startswith("Nothing was erased: there is no such memory in that scope.")
+        assert "query is invalid: it must not be empty" in await refused(client, "memory_read", query="")
+        assert "tokens is invalid: it must be `int` >= 1" in await refused(
+            client, "memory_read", query="x", tokens=0
+        )
+        assert "where is invalid: there is no field colour" in await refused(
+            client, "memory_list", where={"colour": "x"}
+        )
+        assert "query is invalid: it is missing" in await refused(client, "memory_read")
+
+    use(harness, steps)
+
+
+def test_scores_in_the_shape_of_mem0_are_from_0_to_1(harness: Harness) -> None:
+    async def steps(client: Client) -> None:
+        for text in ("My cat is called Mia.", "I live in Cork.", "My boat has a cat on board."):
+            await said(client, "add_memory", text=text, user_id="ada")
+        found = json.loads(await said(client, "search_memories", query="Which cat?", user_id="ada"))
+        scores = [one["score"] for one in found["results"]]
+
+        assert scores == sorted(scores, reverse=True)
+        assert 0 <= scores[-1] < scores[0] <= 1
+
+    use(harness, steps, ToolSet.MEM0)
+
+
 def test_an_argument_that_a_tool_has_not_is_refused_by_name(harness: Harness) -> None:
     async def steps(client: Client) -> None:
         assert "has no argument 'user'" in await refused(client, "memory_read", query="x", user="ada")

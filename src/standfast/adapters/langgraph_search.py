@@ -23,8 +23,7 @@ from standfast.errors import InvalidValue
 from standfast.limits import MAX_RECALL_ITEMS, MAX_RECALL_TOKENS, MAX_SCOPES
 from standfast.memory import Memory
 from standfast.recall.analysis import DEFAULT_LANGUAGE, analyzer_of, words_of
-from standfast.recall.lexical import BEST_SCORE
-from standfast.recall.ranking import SNAPSHOT_BITS
+from standfast.recall.lexical import shares_of_best
 from standfast.records.canon import parse
 from standfast.records.origins import Origin
 from standfast.records.requests import RECALLED_BANDS, RecallRequest
@@ -303,9 +302,10 @@ class SnapshotItems:
                 least_origin=Origin.UNTRUSTED,
             )
             candidates = view.answer(request).explanation.items
+            scores = shares_of_best([candidate.as_json()["score"] for candidate in candidates])
             found: dict[str, float | None] = {
-                candidate.memory_id: (candidate.as_json()["score"] >> SNAPSHOT_BITS) / BEST_SCORE
-                for candidate in candidates
+                candidate.memory_id: score
+                for candidate, score in zip(candidates, scores, strict=True)
                 if candidate.memory_id in wanted
             }
             if len(found) >= min(count, len(wanted)) or len(candidates) < most or most == MAX_RECALL_ITEMS:

@@ -32,7 +32,7 @@ from standfast.errors import InvalidValue, PutRefused
 from standfast.govern.judge.secrecy import redacted_json
 from standfast.limits import MAX_RECALL_ITEMS, MAX_RECALL_TOKENS
 from standfast.memory.messages import read_messages
-from standfast.recall.lexical import BEST_SCORE
+from standfast.recall.lexical import shares_of_best
 from standfast.records.canon import utc_text
 from standfast.records.filters import Filter
 from standfast.records.origins import Origin
@@ -269,8 +269,9 @@ class Mem0Memory:
             now_utc=None if reference_date is None else _instant("reference_date", reference_date),
         )
         results: list[Shape] = []
-        for item in package.items:
-            record, score = view.record_at(item.store_path, item.memory_id), min(item.score / BEST_SCORE, 1.0)
+        scores = shares_of_best([int(item.score) for item in package.items])
+        for item, score in zip(package.items, scores, strict=True):
+            record = view.record_at(item.store_path, item.memory_id)
             if record is not None and self._is_shown(record, conditions, show_expired=show_expired):
                 shape = as_memory(record, score) | (_details(item, score, threshold) if explain else {})
                 results += [shape] if score >= (threshold or 0) else []

@@ -35,6 +35,8 @@ from standfast.ledger.checkpoint import InclusionReceipt
 from standfast.limits import SAFE_INTEGER
 from standfast.memory.conversations import AddedMessages
 from standfast.memory.messages import SessionInfo, SessionMessage
+from standfast.records.canon import canonical_bytes
+from standfast.records.filters import Filter, Where
 from standfast.records.requests import (
     AddFields,
     AddRequest,
@@ -237,13 +239,27 @@ class Client:
         return self._calls.get("/diff", schemas.DiffResponse, query).changes
 
     def records(
-        self, *, band: Band | None = None, at: int | None = None, scope: str | None = None
+        self,
+        *,
+        band: Band | None = None,
+        at: int | None = None,
+        scope: str | None = None,
+        where: Filter | Where | None = None,
     ) -> Iterator[Record]:
         """Yield the records of one snapshot in a scope, with all below it (``"*"`` for all), by band, scope
         and id.
+
+        Args:
+            where: Which records to list, such as ``{"tag": "billing"}``.
         """
+        chosen = Filter.of(where)
         query = schemas.RecordsQuery.from_json(
-            {"band": None if band is None else str(band), "at": at, "scope": scope}
+            {
+                "band": None if band is None else str(band),
+                "at": at,
+                "scope": scope,
+                "where": canonical_bytes(chosen.as_json()).decode() if chosen else None,
+            }
         )
         return (
             one for page in self._calls.pages("/records", schemas.RecordsPage, query) for one in page.records

@@ -212,7 +212,7 @@ class SnapshotReader:
         """A hint for a read of ``shared`` that found nothing while other scopes hold something; else
         empty.
         """
-        if tuple(scopes) != (SHARED,):
+        if tuple(scopes) != (SHARED,) or self._holds_any(prefix_of(Band.LEDGER, SHARED), at):
             return ""
         others, after = list[str](), ""
         while len(others) < _NAMED_SCOPES:

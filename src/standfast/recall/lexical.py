@@ -21,7 +21,7 @@ from standfast.recall.filters import Choice
 from standfast.recall.index.view import IndexView, LexicalView, TermScores
 from standfast.recall.newest_first import NewestFirst
 from standfast.recall.packing import Packing
-from standfast.recall.ranking import LexicalQuery, RankedRows, SlotScores, reranked_rows
+from standfast.recall.ranking import SNAPSHOT_BITS, LexicalQuery, RankedRows, SlotScores, reranked_rows
 from standfast.recall.rerankers import RERANKED, RERANKED_TEXT_TOKENS, RerankScores
 from standfast.recall.tokens import BYTES_PER_TOKEN, EstimatedCounter, TokenCounter
 from standfast.records.requests import RecallRequest
@@ -240,3 +240,14 @@ class LexicalController:
         index.fetch(query.terms, query.words)
         weights, shares_word, scores = lexical_scores(query.terms, index)
         return SlotScores(scores, shares_word, shares_word, weights)
+
+
+def shares_of_best(scores: Sequence[int]) -> list[float]:
+    """Scores of the items of one recall as numbers from 0 to 1, for interfaces that know no others.
+
+    1 is a record that has all that the best match by words and meaning can have, or more (names, roles, dates
+    and trust raise a score above that): then the others count as parts of it.
+    """
+    points = [score >> SNAPSHOT_BITS for score in scores]
+    best = max([BEST_SCORE, *points])
+    return [one / best for one in points]

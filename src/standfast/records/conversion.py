@@ -5,15 +5,20 @@ the interpreter. Here each type is looked at once, in one thread; lint bans msgs
 A ``Decoder`` that a module makes when it is imported is looked at there, and needs none of this.
 """
 
+import re
 import threading
 from contextlib import suppress
 from typing import Any, Final, TypeVar
 
 import msgspec
 
+from standfast.errors import InvalidValue
+
 _T = TypeVar("_T")
 _READY: Final[set[Any]] = set()
 _LOOKING: Final = threading.Lock()
+_MISSING: Final = re.compile("Object missing required field `(.*)`")
+_UNKNOWN: Final = re.compile("Object contains unknown field `(.*)`")
 
 
 def converted(plain: object, kind: type[_T], *, strict: bool = True) -> _T:
@@ -39,3 +44,22 @@ def _make_ready(kind: Any) -> None:
         with suppress(msgspec.ValidationError):
             msgspec.convert(None, kind)  # noqa: TID251  # This is what looks at it.
         _READY.add(kind)
+
+
+def invalid_argument(error: msgspec.ValidationError, *, what: str) -> InvalidValue:
+    """What msgspec found wrong with a request, in words for whoever sent it: the argument, then the problem.
+
+    Args:
+        what: What is wrong if no argument is named.
+    """
+    problem, _, place = str(error).partition(" - at `$")
+    missing = _MISSING.fullmatch(problem)
+    unknown = _UNKNOWN.fullmatch(problem)
+    inside = place.rstrip("`").lstrip(".")
+    if missing:
+        return InvalidValue(what=f"{inside}.{missing[1]}".lstrip("."), problem="it is missing")
+    if unknown:
+        return InvalidValue(what=inside or what, problem=f"there is no field {unknown[1]}")
+    plain = problem.replace("Expected `str` of length >= 1", "it must not be empty")
+    plain = plain.replace("Expected ", "it must be ").replace(", got ", ", not ")
+    return InvalidValue(what=inside or what, problem=plain)

@@ -30,7 +30,7 @@ from standfast.limits import (
     SAFE_INTEGER,
 )
 from standfast.records.canon import lowered, normal_string, utc_text
-from standfast.records.conversion import converted
+from standfast.records.conversion import converted, invalid_argument
 from standfast.records.origins import Origin
 from standfast.records.outcomes import RememberOutcome
 from standfast.records.rows import RowKind
@@ -59,7 +59,7 @@ class Value(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
         try:
             return converted(plain, cls)
         except msgspec.ValidationError as error:
-            raise InvalidValue(what=cls.__name__, problem=str(error)) from None
+            raise invalid_argument(error, what=cls.__name__) from None
 
     def _require(self, condition: bool, problem: str) -> None:
         if not condition:

@@ -28,7 +28,6 @@ from standfast.errors import (
 from standfast.limits import MAX_NAME_CHARS, SAFE_INTEGER
 from standfast.optimize.prompts.overrides import PromptOverride
 from standfast.records.canon import normal_string, parse
-from standfast.records.conversion import converted
 from standfast.records.vocabulary import Value
 from standfast.server.access.permissions import Caller, Permission
 from standfast.server.edge.admission import ClientLeft
@@ -241,12 +240,12 @@ def _ledger_seq(digits: str) -> int:
 
 def _decode(plain: object, kind: type[Value]) -> Value:
     try:
-        return converted(plain, kind)
-    except msgspec.ValidationError as error:
+        return kind.from_json(plain)
+    except InvalidValue:
         # JSON has one kind of numbers: 8.0 is a whole one.
-        if repr(whole := _whole_numbers(plain)) != repr(plain):
-            return _decode(whole, kind)
-        raise InvalidValue(what=kind.__name__, problem=str(error)) from None
+        if repr(whole := _whole_numbers(plain)) == repr(plain):
+            raise
+    return _decode(whole, kind)
 
 
 def _whole_numbers(plain: object) -> object:

@@ -25,6 +25,8 @@ from standfast.server.mcp.config_files import (
 
 _T = TypeVar("_T")
 DEFAULT_NAME: Final = "standfast"
+_MARK: Final = "\ufeff"
+"""The byte-order mark, with which some editors begin a file. It stays."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -254,7 +256,7 @@ def _edited(entry: ServerEntry, edit: Callable[[], _T]) -> _T:
 
 def _text_of(file: Path) -> str | None:
     try:
-        return file.read_bytes().decode("utf-8-sig")
+        return file.read_bytes().decode().removeprefix(_MARK)
     except FileNotFoundError:
         return None
     except (OSError, UnicodeDecodeError) as error:
@@ -277,11 +279,14 @@ def _write(file: Path, text: str) -> None:
     """Replace a file in one step, with its mode. A link stays a link."""
     target = file.resolve()
     target.parent.mkdir(parents=True, exist_ok=True)
-    mode = target.stat().st_mode & 0o777 if target.exists() else 0o644
+    mode, mark = 0o644, ""
+    if target.exists():
+        mode = target.stat().st_mode & 0o777
+        mark = _MARK if target.read_bytes().startswith(_MARK.encode()) else ""
     descriptor, made = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
     try:
         with os.fdopen(descriptor, "w", encoding="utf-8", newline="") as new:
-            new.write(text)
+            new.write(f"{mark}{text}")
             new.flush()
             os.fsync(new.fileno())
         Path(made).chmod(mode)

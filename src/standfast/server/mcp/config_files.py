@@ -58,9 +58,11 @@ def without_json_entry(text: str, section: str, name: str) -> str | None:
     if name not in entries:
         return None
     left = {one: value for one, value in entries.items() if one != name}
-    if left:
-        changed = _removed(text, root.members[section][1], name)
-        return _checked(changed, {**root.value, section: left})
+    node = root.members[section][1]
+    without = _removed(text, node, name)
+    if left or "/" in text[node.start : node.members[name][0]] + text[node.members[name][1].end : node.end]:
+        # Other entries stay, and so do comments.
+        return _checked(without, {**root.value, section: left})
     changed = _removed(text, root, section)
     return _checked(changed, {one: value for one, value in root.value.items() if one != section})
 
@@ -70,13 +72,14 @@ def with_toml_entry(text: str, section: str, name: str, entry: dict[str, Any]) -
     held = _toml_in(text)
     expected = {**held, section: {**_section_of(held, section), name: entry}}
     lines = [f"[{section}.{name}]", *(f"{key} = {_toml_value(value)}" for key, value in entry.items())]
-    block = "\n".join(lines) + "\n"
+    end = _line_end(text)
+    block = end.join(lines) + end
     span = _toml_table(text, section, name)
     if span is None:
-        gap = "" if not text or text.endswith("\n\n") else "\n" if text.endswith("\n") else "\n\n"
+        gap = "" if not text else end if text.endswith("\n") else end * 2
         changed = f"{text}{gap}{block}"
     else:
-        tail = "\n" if span[1] < len(text) else ""
+        tail = end if span[1] < len(text) else ""
         changed = text[: span[0]] + block + tail + text[span[1] :]
     return _checked_toml(changed, expected)
 
@@ -88,12 +91,17 @@ def without_toml_entry(text: str, section: str, name: str) -> str | None:
     if name not in entries:
         return None
     left = {one: value for one, value in entries.items() if one != name}
-    expected = {key: value for key, value in {**held, section: left}.items() if key != section or left}
     span = _toml_table(text, section, name)
     before, behind = (text, "") if span is None else (text[: span[0]], text[span[1] :])
-    # The empty line before the table goes with it, unless another table follows.
-    changed = before + behind if behind.strip() else f"{before.rstrip()}\n" if before.strip() else ""
-    return _checked_toml(changed, expected)
+    if not behind.strip():
+        # The empty line before the table goes with it, unless another table follows.
+        before = re.sub(r"(\n|\A)\r?\n\Z", r"\1", before)
+    # The section itself stays if it has a header of its own.
+    kept = left or tomllib.loads(before + behind).get(section)
+    expected = {
+        key: value for key, value in {**held, section: left}.items() if key != section or kept == left
+    }
+    return _checked_toml(before + behind, expected)
 
 
 # JSON with comments.
@@ -172,7 +180,8 @@ def _inserted(text: str, node: _JsonNode, name: str, value: dict[str, Any]) -> s
         inner = outer + _unit_of(text)
         inside = text[node.start + 1 : closing].rstrip()
         member = f"{json.dumps(name)}: {_dumped(value, inner, text)}"
-        return f"{text[: node.start + 1]}{inside}\n{inner}{member}\n{outer}{text[closing:]}"
+        end = _line_end(text)
+        return f"{text[: node.start + 1]}{inside}{end}{inner}{member}{end}{outer}{text[closing:]}"
     key, last = list(node.members.values())[-1]
     has_comma = text[_skip(text, last.end)] == ","
     before = text[: last.end] + ("" if has_comma else ",") + text[last.end : closing]
@@ -182,7 +191,7 @@ def _inserted(text: str, node: _JsonNode, name: str, value: dict[str, Any]) -> s
     indent = _indent_at(text, key)
     kept, space = before.rstrip(), before[len(before.rstrip()) :]
     member = f"{json.dumps(name)}: {_dumped(value, indent, text)}"
-    return f"{kept}\n{indent}{member}{',' if has_comma else ''}{space}{text[closing:]}"
+    return f"{kept}{_line_end(text)}{indent}{member}{',' if has_comma else ''}{space}{text[closing:]}"
 
 
 def _removed(text: str, node: _JsonNode, name: str) -> str:
@@ -203,7 +212,7 @@ def _removed(text: str, node: _JsonNode, name: str) -> str:
     line = text.rfind("\n", 0, start) + 1
     if not text[line:start].strip() and line:
         rest = re.compile(r"[ \t]*(?=\r?\n|\})").match(text, end)
-        return text[: line - 1] + text[rest.end() if rest else end :]
+        return text[: line - 1].removesuffix("\r") + text[rest.end() if rest else end :]
     return text[:start].rstrip(" ") + text[end:]
 
 
@@ -221,7 +230,13 @@ def _unit_of(text: str) -> str:
 
 
 def _dumped(value: Any, indent: str, text: str) -> str:
-    return json.dumps(value, ensure_ascii=False, indent=_unit_of(text)).replace("\n", f"\n{indent}")
+    lines = json.dumps(value, ensure_ascii=False, indent=_unit_of(text)).split("\n")
+    return f"{_line_end(text)}{indent}".join(lines)
+
+
+def _line_end(text: str) -> str:
+    """How the lines of a file end."""
+    return "\r\n" if "\r\n" in text else "\n"
 
 
 def _section_of(held: dict[str, Any], section: str) -> dict[str, Any]:

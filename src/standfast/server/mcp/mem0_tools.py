@@ -25,6 +25,7 @@ from standfast.errors import InvalidValue
 from standfast.limits import MAX_PAGE_ITEMS
 from standfast.memory import Memory
 from standfast.recall.index.store_index import key_at
+from standfast.recall.lexical import shares_of_best
 from standfast.records.filters import Filter
 from standfast.records.requests import ForgetRequest, RememberRequest
 from standfast.records.scopes import scope_in
@@ -129,12 +130,13 @@ def search_memories(
     )
     response = memory_operations.recall(*place, body)
     results = []
-    for item in response.selected:
+    scores = shares_of_best([item["score"] for item in response.selected])
+    for item, score in zip(response.selected, scores, strict=True):
         name = item["memory_id"]
         scope = scope_in(key_at(place[2], item["store_path"], name))
         one = RecordQuery(memory_id=name, scope=scope, at=response.memory_snapshot_id)
         record = memory_operations.get_record(*place, one).records[0]
-        results.append(as_memory(record, item["score"]))
+        results.append(as_memory(record, score))
     return {"results": results}
 
 

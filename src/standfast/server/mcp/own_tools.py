@@ -8,6 +8,7 @@ from pydantic import Field, WithJsonSchema
 from standfast.errors import InvalidValue
 from standfast.limits import DEFAULT_RECALL_TOKENS, MAX_RECALL_TOKENS
 from standfast.records.requests import AddRequest, ForgetRequest, RememberRequest
+from standfast.records.scopes import SHARED
 from standfast.server.access.permissions import Permission
 from standfast.server.mcp import texts
 from standfast.server.mcp.tools import WORKFLOW, AnyContext, Place, Reply, progress_of, tool
@@ -75,7 +76,7 @@ def memory_remember(place: Place, request: RememberRequest, request_key: Request
 
 @tool("Add messages", Permission.REMEMBER, core=("messages", "scope", "session"))
 def memory_add(place: Place, request: AddRequest, request_key: RequestKey = None) -> Reply:
-    """Add the messages of a conversation. Each is judged; what the session has is not added again."""
+    """Add the newest messages of a conversation, each once, in order. Each is judged."""
     response = memory_operations.add(*place, request, request_key=request_key, workflow=WORKFLOW)
     return Reply(texts.added_text(response), response)
 
@@ -93,8 +94,12 @@ def memory_list(
     page = memory_operations.newest_records(*place, query)
     lines = list(map(texts.record_line, page.records))
     budget = _checked(tokens)
-    text = texts.framed(lines, budget) if lines else texts.within(page.advice or texts.NOTHING, budget)
-    return Reply(text, page)
+    if lines:
+        return Reply(texts.framed(lines, budget), page)
+    none = (
+        "Nothing there passes the filter." if where else f"Nothing is in the scope {query.scope or SHARED}."
+    )
+    return Reply(texts.within(page.advice or texts.one_line(none), budget), page)
 
 
 @tool("History", Permission.HISTORY, reads=True)
@@ -110,7 +115,8 @@ def memory_history(
     page = memory_operations.history(*place, query)
     lines = list(texts.version_lines(page.versions))
     budget = _checked(tokens)
-    none = f"There never was a memory about {texts.one_line(subject)} there."
+    place_name = texts.one_line(query.scope or SHARED)
+    none = f"There never was a memory about {texts.one_line(subject)} in the scope {place_name}."
     return Reply(texts.framed(lines, budget) if lines else texts.within(none, budget), page)
 
 

@@ -127,12 +127,11 @@ class StrictServer(MCPServer[Any]):
     async def call_tool(
         self, name: str, arguments: dict[str, Any], context: AnyContext | None = None
     ) -> CallToolResult | InputRequiredResult:
-        """Call a tool by name, if it has all of these arguments."""
-        known = next(
-            (tool.input_schema["properties"] for tool in await super().list_tools() if tool.name == name),
-            None,
-        )
+        """Call a tool by name, if it has all of these arguments, and these are all that it needs."""
+        schemas = [tool.input_schema for tool in await super().list_tools() if tool.name == name]
+        known = schemas[0]["properties"] if schemas else None
         unknown = [] if known is None else sorted(set(arguments).difference(known))
+        missing = [one for one in (schemas[0].get("required", ()) if schemas else ()) if one not in arguments]
         if unknown:
             # An ignored argument may be one that the caller relies on, such as whose memory is meant.
             arguments_of_tool = ", ".join(sorted(known or ()))
@@ -140,6 +139,8 @@ class StrictServer(MCPServer[Any]):
                 f"{name} has no argument {unknown[0]!r:.80}; its arguments are {arguments_of_tool}"
                 " [invalid_value]"
             )
+        if missing:
+            raise ToolError(f"{missing[0]} is invalid: it is missing [invalid_value]")
         return await super().call_tool(name, arguments, context)
 
 

@@ -146,6 +146,11 @@ def remembered_text(outcome: RememberOutcome) -> str:
 
 def forgotten_text(done: ForgetResponse) -> str:
     """What was forgotten, or would be."""
+    if not done.records and not done.law:
+        return (
+            "Nothing was erased: there is no such memory in that scope. memory_list shows subjects and texts;"
+            " give one exactly."
+        )
     records = f"{done.records:,} {'memory' if done.records == 1 else 'memories'}"
     law = f" {len(done.law)} stay because they are law." if done.law else ""
     return f"{records} {'would be erased' if done.receipt is None else 'erased for good'}.{law}"

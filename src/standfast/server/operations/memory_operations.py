@@ -30,6 +30,8 @@ from standfast.memory.snapshot_view import SnapshotView
 from standfast.recall.answers import Package
 from standfast.recall.package import RecallPackage
 from standfast.recall.tokens import TokenCounter
+from standfast.records.canon import parse
+from standfast.records.filters import NO_FILTER, Filter
 from standfast.records.requests import (
     RECALLED_BANDS,
     AddRequest,
@@ -185,8 +187,10 @@ def list_records(gateway: Gateway, caller: Caller, namespace: str, query: Record
             raise wrong_cursor()
     bands = [band for band in readable_bands(caller) if query.band in (None, band)]
     scopes = listed_scopes(caller, Permission.LIST_RECORDS, query.scope)
+    chosen = NO_FILTER if query.where is None else Filter.from_json(parse(query.where.encode()))
+    rows = listed_rows(memory.store, memory.namespace, bands, scopes, at=at, after=after)
     page, cursor = paginate(
-        listed_rows(memory.store, memory.namespace, bands, scopes, at=at, after=after),
+        (row for row in rows if not chosen or chosen.matches(record_of(row))),
         limit=query.limit,
         size=lambda version: len(version.content or b""),
         position=lambda version: (at, version.key),

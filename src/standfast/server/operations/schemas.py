@@ -60,6 +60,14 @@ ListedScope = Annotated[
         extra_json_schema={"pattern": SCOPE_PATTERN, "not": {"pattern": r"(^|/)\.{1,2}(/|$)|/\*(/|$)|^\*/"}},
     ),
 ]
+WhereText = Annotated[
+    str,
+    Meta(
+        min_length=2,
+        max_length=4_096,
+        description='Which records, as the JSON that a recall takes: {"tag": "billing"}.',
+    ),
+]
 SnapshotId = Annotated[int, Meta(ge=0, le=SAFE_INTEGER)]
 Limit = Annotated[int, Meta(ge=1, le=MAX_PAGE_ITEMS)]
 # A cursor holds the position of the last item of a page: a number, a name in hexadecimal, or both.
@@ -124,6 +132,7 @@ class RecordsQuery(Value, frozen=True, kw_only=True):
     band: Band | None = None
     at: SnapshotId | None = None
     scope: ListedScope | None = None
+    where: WhereText | None = None
     limit: Limit = DEFAULT_PAGE_ITEMS
     cursor: PlaceCursor | None = None
 
