@@ -86,11 +86,28 @@ def test_the_client_has_the_verbs_of_memory(client: Client) -> None:
         "quarantines",
         "release",
         "revert",
-        "profile",
-        "conflicts",
-        "settle",
-        "settle_all",
     }
+
+
+def test_what_is_current_is_told_and_settled_over_http(client: Client) -> None:
+    user = {"kind": "user", "id": "ada"}
+    munich = client.remember("I live in Munich.", scope="user/ada", source=user, time="2026-01-05")
+    client.remember("I moved to Lisbon.", scope="user/ada", source=user, time="2026-03-02")
+    profile = client.profile("user/ada", tokens=200)
+    (conflict,) = client.conflicts(scope="*")
+    newest = conflict.entries[0].memory_id
+    rehearsed = client.settle(conflict.conflict_id, newest, reason="moved", scope="user/ada", rehearse=True)
+    (settled,) = client.settle_all(reason="moved", scope="user/ada")
+
+    assert "Lisbon" in profile.text
+    assert "Munich" not in profile.text
+    assert rehearsed.ended == settled.ended == (munich.memory_id,)
+    assert rehearsed.remembered is None
+    assert settled.remembered is not None
+    assert settled.remembered.accepted
+    assert client.conflicts(scope="*") == []
+    with pytest.raises(InvalidValue, match="no conflict"):
+        client.settle(conflict.conflict_id, newest, reason="moved", scope="user/ada")
 
 
 def test_a_run_commits_at_the_end_of_its_block(client: Client) -> None:

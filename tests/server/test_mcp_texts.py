@@ -131,6 +131,8 @@ def test_every_tool_answers_within_the_limit_of_an_answer(harness: Harness) -> N
             ("memory_sessions", {}),
             ("memory_status", {}),
             ("memory_verify", {}),
+            ("memory_profile", {}),
+            ("memory_conflicts", {}),
             ("memory_forget", {"subject": "web", "reason": "asked"}),
             ("search_memories", {"query": "note detail", "limit": 500, **person}),
             ("get_memories", person),
@@ -152,7 +154,8 @@ def test_every_tool_answers_within_the_limit_of_an_answer(harness: Harness) -> N
             answer = await said(client, tool, **arguments)
             assert 0 < COUNTER.count(answer) <= MCP_ANSWER_TOKENS, tool
         assert {tool for tool, _ in calls} == {tool.name for tool in TOOLS_OF_SET[ToolSet.ALL]} - {
-            "add_memory"
+            "add_memory",
+            "memory_settle",
         }
         await said(client, "add_memory", text=text, **person)
 

@@ -263,6 +263,10 @@ class AsyncClient(InThreads[Client]):
     session = _coroutine(Client.session)
     sessions = _coroutine(Client.sessions)
     status = _coroutine(Client.status)
+    profile = _coroutine(Client.profile)
+    conflicts = _coroutine(Client.conflicts)
+    settle = _coroutine(Client.settle)
+    settle_all = _coroutine(Client.settle_all)
 
     def at(self, snapshot: int) -> AsyncRemoteSnapshot:
         """Memory as of a snapshot, to recall from."""

@@ -32,8 +32,9 @@ from standfast.clock import Clock, IdSource, RandomIds, SystemClock
 from standfast.errors import InvalidValue
 from standfast.govern.refusals import ListedRefusal
 from standfast.ledger.checkpoint import InclusionReceipt
-from standfast.limits import SAFE_INTEGER
+from standfast.limits import DEFAULT_RECALL_TOKENS, SAFE_INTEGER
 from standfast.memory.conversations import AddedMessages
+from standfast.memory.current import Conflict, Profile, Settlement
 from standfast.memory.messages import SessionInfo, SessionMessage
 from standfast.records.canon import canonical_bytes
 from standfast.records.filters import Filter, Where
@@ -50,6 +51,14 @@ from standfast.records.requests import (
 )
 from standfast.records.vocabulary import Band, Receipt, Record, VisibilityMode
 from standfast.server.operations import schemas, store_schemas
+from standfast.server.operations.current_operations import (
+    ConflictsQuery,
+    ConflictsResponse,
+    ProfileQuery,
+    ProfileResponse,
+    SettleBody,
+    SettleResponse,
+)
 from standfast.server.operations.schemas import SessionPage, SessionQuery, SessionsPage, SessionsQuery
 from standfast.server.operations.store_schemas import BenchQuery, BenchResponse
 from standfast.settings import KEY_VARIABLE
@@ -284,6 +293,46 @@ class Client:
         """The sessions of a scope, with all below it (``"*"`` for all)."""
         query = SessionsQuery.from_json({"scope": scope, "at": at})
         return [one for page in self._calls.pages("/sessions", SessionsPage, query) for one in page.sessions]
+
+    # What is current.
+
+    def profile(
+        self, scope: str | None = None, *, tokens: int = DEFAULT_RECALL_TOKENS, at: int | None = None
+    ) -> Profile:
+        """What memory knows about the owner of a scope, for the start of a prompt; see ``Memory.profile``."""
+        query = ProfileQuery.from_json({"scope": scope, "tokens": tokens, "at": at})
+        return self._calls.get("/profile", ProfileResponse, query).profile
+
+    def conflicts(self, *, scope: str | None = None, at: int | None = None) -> list[Conflict]:
+        """What disagrees in a scope, with all below it (``"*"`` for all); see ``Memory.conflicts``."""
+        query = ConflictsQuery.from_json({"scope": scope, "at": at})
+        return self._calls.get("/conflicts", ConflictsResponse, query).conflicts
+
+    def settle(
+        self,
+        conflict_id: str,
+        keep: str,
+        *,
+        reason: str,
+        scope: str | None = None,
+        rehearse: bool = False,
+        propose: bool = False,
+    ) -> Settlement:
+        """Settle a conflict; see ``Memory.settle``. The key says who does it, and whether it is a person."""
+        body = SettleBody(
+            conflict_id=conflict_id, keep=keep, reason=reason, scope=scope, rehearse=rehearse, propose=propose
+        )
+        (settled,) = self._calls.post("/settle", SettleResponse, body).settled
+        return settled
+
+    def settle_all(
+        self, *, reason: str, scope: str | None = None, rehearse: bool = False, propose: bool = False
+    ) -> list[Settlement]:
+        """Settle every conflict of a scope (``"*"`` for all) by what was said last; see
+        ``Memory.settle_all``.
+        """
+        body = SettleBody(all=True, reason=reason, scope=scope, rehearse=rehearse, propose=propose)
+        return self._calls.post("/settle", SettleResponse, body).settled
 
     def status(self) -> schemas.StatusResponse:
         """The state of the namespace, and the permissions of this key there."""

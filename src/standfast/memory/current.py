@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from standfast.errors import InvalidValue, NotAuthorised
 from standfast.govern.authority import Role
-from standfast.limits import DEFAULT_RECALL_TOKENS
+from standfast.limits import DEFAULT_RECALL_TOKENS, MAX_NAME_CHARS
 from standfast.memory.snapshot_view import SnapshotReader
 from standfast.recall.analysis import IndexedRecord, decode_record, sentences_of
 from standfast.recall.filters import UNREVIEWED_VERDICTS, validity_at
@@ -297,6 +297,8 @@ class CurrentFacts:
         role: str = Role.AGENT,
         scope: str = SHARED,
         rehearse: bool = False,
+        propose: bool = False,
+        max_origin: Origin | str = Origin.TRUSTED,
     ) -> Settlement:
         """Settle a conflict: keep one record, both of two with the time in which each holds, or neither.
 
@@ -311,6 +313,9 @@ class CurrentFacts:
             role: ``"human"`` for a person. An agent or a model can't end what a trusted user said.
             scope: Where the conflict is, as for ``conflicts``.
             rehearse: Change nothing, and say what would be done.
+            propose: End nothing yet: it waits as a proposal, which a person accepts or rejects. So a model
+                can propose to end what a trusted user said.
+            max_origin: The most that whoever settles it may be trusted.
 
         Raises:
             InvalidValue: There is no such conflict any more, or ``keep`` names none of its records.
@@ -320,7 +325,16 @@ class CurrentFacts:
         if conflict is None:
             problem = f"there is no conflict {conflict_id!r:.40} now; list them again with conflicts"
             raise InvalidValue(what="conflict_id", problem=problem)
-        return self._settled(conflict, keep, reason=reason, by=by, role=role, rehearse=rehearse)
+        return self._settled(
+            conflict,
+            keep,
+            reason=reason,
+            by=by,
+            role=role,
+            rehearse=rehearse,
+            propose=propose,
+            max_origin=max_origin,
+        )
 
     def settle_all(
         self,
@@ -330,6 +344,8 @@ class CurrentFacts:
         role: str = Role.AGENT,
         scope: str = ALL_SCOPES,
         rehearse: bool = False,
+        propose: bool = False,
+        max_origin: Origin | str = Origin.TRUSTED,
     ) -> list[Settlement]:
         """Settle every conflict of a scope by keeping what was said last, which recall shows first.
 
@@ -345,7 +361,14 @@ class CurrentFacts:
             try:
                 done.append(
                     self._settled(
-                        conflict, kept.memory_id, reason=reason, by=by, role=role, rehearse=rehearse
+                        conflict,
+                        kept.memory_id,
+                        reason=reason,
+                        by=by,
+                        role=role,
+                        rehearse=rehearse,
+                        propose=propose,
+                        max_origin=max_origin,
                     )
                 )
             except NotAuthorised as error:
@@ -363,7 +386,16 @@ class CurrentFacts:
         return done
 
     def _settled(
-        self, conflict: Conflict, keep: str, *, reason: str, by: str, role: str, rehearse: bool
+        self,
+        conflict: Conflict,
+        keep: str,
+        *,
+        reason: str,
+        by: str,
+        role: str,
+        rehearse: bool,
+        propose: bool,
+        max_origin: Origin | str,
     ) -> Settlement:
         if not (isinstance(reason, str) and reason.strip()):
             raise InvalidValue(what="reason", problem="it must say why, in a few words")
@@ -379,7 +411,7 @@ class CurrentFacts:
         if keep == BOTH:
             ended = [conflict.entries[-1]]
         is_person = role == Role.HUMAN
-        if not is_person and any(one.trust in (Origin.TRUSTED, LAW) for one in ended):
+        if not (is_person or propose) and any(one.trust in (Origin.TRUSTED, LAW) for one in ended):
             raise NotAuthorised(
                 role=Role.AGENT.value, act="end what a trusted user said", who=Role.HUMAN.value
             )
@@ -398,6 +430,8 @@ class CurrentFacts:
             supersedes=settlement.ended,
             source={"kind": "user" if is_person else "agent", "id": by},
             role=role,
+            hold=f"{by} proposes: {reason}"[:MAX_NAME_CHARS] if propose else None,
+            max_origin=max_origin,
             metadata={"settled": conflict.conflict_id, "settled_by": by, "settled_because": reason[:500]},
             **fields,
         )

@@ -105,7 +105,7 @@ class RequestJudge:
             raise InvalidValue(what="pin", problem=problem)
         superseded = self._superseded(request, origin) if request.supersedes else Superseded()
         record = request.record(
-            "" if request.named_id else self._next_id(),
+            "" if request.subject and not request.several else self._next_id(),
             utc_text(now),
             source=source,
             origin=origin,

@@ -209,7 +209,7 @@ class RememberRequest(Value, frozen=True, kw_only=True, omit_defaults=True):
         if self.refs != ():
             force_setattr(self, "refs", tuple([dict(ref) for ref in self.refs]))
         if superseded != ():
-            others = tuple([one for one in dict.fromkeys(superseded) if one != self.named_id])
+            others = tuple([one for one in dict.fromkeys(superseded) if one != self.subject or self.several])
             force_setattr(self, "supersedes", others)
         for field in ("valid_from", "valid_until", "time"):
             if (instant := getattr(self, field)) is not None:
@@ -222,11 +222,6 @@ class RememberRequest(Value, frozen=True, kw_only=True, omit_defaults=True):
     def place(self) -> str:
         """The scope that it belongs to."""
         return SHARED if self.scope is None else self.scope
-
-    @property
-    def named_id(self) -> str | None:
-        """The id that its subject gives it; None if it needs one of its own."""
-        return None if self.several else self.subject
 
     def within(self, scope: str) -> Self:
         """The same request, in this scope if it names none."""
@@ -251,7 +246,7 @@ class RememberRequest(Value, frozen=True, kw_only=True, omit_defaults=True):
         ``source`` is for a request without one.
         """
         return Record(
-            memory_id=self.named_id or self._id_of_value(memory_id),
+            memory_id=self._id_or(memory_id),
             text=self.text,
             ts_utc=self.time or ts_utc,
             tags=normal_tags(self.tags) if self.tags else (),
@@ -272,9 +267,11 @@ class RememberRequest(Value, frozen=True, kw_only=True, omit_defaults=True):
             several=self.several or None,
         )
 
-    def _id_of_value(self, memory_id: str) -> str:
-        """An id; that of one value among several belongs to the subject, for its history and to forget it."""
-        return f"{self.subject}~{fingerprint(memory_id)[:12]}" if self.several else memory_id
+    def _id_or(self, memory_id: str) -> str:
+        """The subject, of which a value among several is a part, or else the id."""
+        if self.subject is None:
+            return memory_id
+        return f"{self.subject}~{fingerprint(memory_id)[:12]}" if self.several else self.subject
 
     def as_recorded(self) -> dict[str, Any]:
         """Only what is set, as a trace records it: always with the role, and without the scope if it is

@@ -15,6 +15,7 @@ from standfast.records.vocabulary import Value
 from standfast.server.access.permissions import Permission
 from standfast.server.http.open_runs import OpenRuns
 from standfast.server.operations import artifact_operations as artifacts
+from standfast.server.operations import current_operations as current
 from standfast.server.operations import governance_operations as governance
 from standfast.server.operations import memory_operations as memory
 from standfast.server.operations import schemas
@@ -77,6 +78,7 @@ EXAMPLES: Final[dict[str, dict[str, Any]]] = {
         "session": "2026-11-18",
     },
     "forget": {"subject": "preference/language", "reason": "asked to", "scope": "user/ada"},
+    "settle": {"all": True, "reason": "what was said last holds", "scope": "user/ada", "rehearse": True},
     "forget_in_run": {"subject": "preference/language", "reason": "asked to", "scope": "user/ada"},
     "open_run": {"workflow": "triage", "mode": "buffered_write", "scope": "user/ada"},
     "record_in_run": {"output": {"type": "text", "sections": []}},
@@ -184,6 +186,9 @@ ENDPOINTS: Final = (
     _of("session", Permission.LIST_RECORDS, f"GET {_IN}/session", memory.session),
     _of("sessions", Permission.LIST_RECORDS, f"GET {_IN}/sessions", memory.sessions),
     _of("forget", Permission.FORGET, f"POST {_IN}/forget", memory.forget),
+    _of("profile", Permission.RECALL, f"GET {_IN}/profile", current.profile),
+    _of("conflicts", Permission.LIST_RECORDS, f"GET {_IN}/conflicts", current.conflicts),
+    _of("settle", Permission.REMEMBER, f"POST {_IN}/settle", current.settle),
     _of("open_run", Permission.OPEN_RUN, f"POST {_IN}/runs", OpenRuns.open, status=201),
     _of("get_run", Permission.GET_RUN, f"GET {_RUN}", OpenRuns.show),
     _of("discard_run", Permission.DISCARD, f"DELETE {_RUN}", OpenRuns.discard),

@@ -12,7 +12,8 @@ from standfast.records.scopes import SHARED
 from standfast.server.access.permissions import Permission
 from standfast.server.mcp import texts
 from standfast.server.mcp.tools import WORKFLOW, AnyContext, Place, Reply, progress_of, tool
-from standfast.server.operations import governance_operations, memory_operations
+from standfast.server.operations import current_operations, governance_operations, memory_operations
+from standfast.server.operations.current_operations import ConflictsQuery, ProfileQuery, SettleBody
 from standfast.server.operations.schemas import (
     HistoryQuery,
     NewestQuery,
@@ -194,7 +195,57 @@ def memory_sessions(
     return Reply(_page_text(list(map(texts.session_line, page.sessions)), page.next, tokens), page)
 
 
-OWN_TOOLS: Final = (*CORE_TOOLS, memory_verify, memory_session, memory_sessions)
+@tool("Profile", Permission.RECALL, reads=True)
+def memory_profile(
+    place: Place, scope: ToolScope = None, tokens: Tokens = DEFAULT_RECALL_TOKENS, at: At = None
+) -> Reply:
+    """Tell what memory knows about the owner of a scope now, the newest first."""
+    query = ProfileQuery.from_json(_given(scope=scope, tokens=_checked(tokens), at=at))
+    response = current_operations.profile(*place, query, token_counter=texts.model_counter())
+    return Reply(texts.within(response.text or texts.NOTHING, tokens), response)
+
+
+@tool("Conflicts", Permission.LIST_RECORDS, reads=True)
+def memory_conflicts(
+    place: Place, scope: ToolScope = None, tokens: Tokens = DEFAULT_RECALL_TOKENS, at: At = None
+) -> Reply:
+    """List memories that disagree, with their ids. Ask the user which one holds."""
+    response = current_operations.conflicts(*place, ConflictsQuery.from_json(_given(scope=scope, at=at)))
+    lines = [
+        f"conflict {one.conflict_id}, {one.about}: {entry.memory_id} ({(entry.ts_utc or 'no date')[:10]},"
+        f" {entry.trust}): {entry.text}"
+        for one in response.conflicts
+        for entry in one.entries
+    ]
+    budget = _checked(tokens)
+    text = texts.framed(lines, budget) if lines else texts.within("Nothing disagrees there.", budget)
+    return Reply(text, response)
+
+
+@tool("Settle a conflict", Permission.REMEMBER)
+def memory_settle(
+    place: Place,
+    conflict_id: str,
+    keep: Annotated[str, Field(description="The id that holds, both, or neither")],
+    reason: str,
+    scope: ToolScope = None,
+    propose: Annotated[bool, Field(description="Let a person decide")] = False,
+    rehearse: Annotated[bool, Field(description="Only say what would end")] = False,
+) -> Reply:
+    """Settle a conflict: what no longer holds ends and stays in history."""
+    given = _given(conflict_id=conflict_id, keep=keep, reason=reason, scope=scope)
+    body = SettleBody.from_json({**given, "propose": propose, "rehearse": rehearse})
+    response = current_operations.settle(*place, body)
+    ended = [name for one in response.settled for name in one.ended]
+    verb = "Would end" if rehearse else "A person decides about" if propose else "Ended"
+    return Reply(f"{verb}: {', '.join(map(texts.one_line, ended))}.", response)
+
+
+OWN_TOOLS: Final = (
+    *CORE_TOOLS,
+    *(memory_verify, memory_session, memory_sessions),
+    *(memory_profile, memory_conflicts, memory_settle),
+)
 
 
 def _given(**arguments: Any) -> dict[str, Any]:
