@@ -169,9 +169,8 @@ class Memory(IncidentVerbs):
         self._single_calls = SingleCalls(self._services, self._eraser, self.retry_lines)
         self._conversations = Conversations(self._services, self.retry_lines)
         self.extractions = Extractions(self._services, self.session)
-        self._allow_live = allow_live
         self._warnings: deque[str] = deque(maxlen=MAX_WARNINGS)
-        self._at_close = ExitStack()
+        self._allow_live, self._at_close = allow_live, ExitStack()
         """What ``close`` ends first: threads that work on this memory."""
         self._at_close.callback(self.extractions.close)
 

@@ -191,7 +191,12 @@ class QuarantineActs:
         known = self._act(new_id, self._store.head())
         if known is not None:
             if known.asked != named:
-                raise PayloadMismatch(commit_id=new_id)
+                raise PayloadMismatch(
+                    commit_id=new_id,
+                    run_id=new_id,
+                    known_fingerprint=fingerprint(known.asked),
+                    payload_fingerprint=fingerprint(named),
+                )
             return self._receipt(known) if not known.state.is_open else self._hide(known, asked, None)
         for value in (
             asked.memory_id,
