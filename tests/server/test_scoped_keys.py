@@ -422,6 +422,9 @@ def _page_queries(planted: Planted, path: str) -> Iterator[dict[str, str]]:
         case "playground":
             yield from ({"q": "green parrot", "scopes": one} for one in ("", "*", "user", SCOPES["bob"]))
             yield {"q": "green parrot", "day": "2030-01-01"}
+        case "investigate":
+            yield from ({"id": SUBJECT, "scope": one} for one in (SCOPES["ada"], SCOPES["bob"]))
+            yield from ({"source": f"{SOURCE['kind']}:{SOURCE['id']}", "rehearse": one} for one in ("", "1"))
         case "known" | "conflicts":
             yield from ({"scope": one} for one in ("", "*", "user", SCOPES["bob"]))
             yield {"day": "2030-01-01"}

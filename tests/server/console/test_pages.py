@@ -45,6 +45,9 @@ PAGES = [
     "record",
     "subject",
     "forgotten",
+    "investigate",
+    "investigated",
+    "quarantine",
     "changes",
     "change",
     "conflicts",
@@ -84,6 +87,9 @@ SAYS = {
     "forget one": "Forget payload",
     "record": "EU refunds take 14 30 days , and nobody need ask .",
     "forgotten": "No longer in memory",
+    "investigate": "Name something",
+    "investigated": "Where it came from",
+    "quarantine": "Rehearsal: what a quarantine would do",
     "changes": "new policy/eu-refunds · from doc:handbook",
     "change": "EU refunds take 14 30 days",
     "conflicts": "Ada lives in Cork.",
@@ -170,7 +176,9 @@ def test_an_auditor_sees_every_page_and_an_agent_those_of_its_namespace(
 
     assert statuses == (
         403 if name in CHANGING else 200,
-        403 if name in {*WHOLE_STORE, "refused", "keys"} else 200,
+        403
+        if name in {*WHOLE_STORE, "refused", "keys", "investigate", "investigated", "quarantine"}
+        else 200,
     )
 
 

@@ -12,7 +12,7 @@ from standfast.limits import CONSOLE_PAGE_ITEMS
 from standfast.memory import Memory
 from standfast.records.scopes import name_in, prefix_in
 from standfast.records.vocabulary import ActionType, Band, Receipt, Record, Verdict
-from standfast.server.access.permissions import Permission
+from standfast.server.access.permissions import KeyRole, Permission
 from standfast.server.console.rendering import Page, PageRequest
 from standfast.server.operations import memory_operations
 from standfast.server.operations.schemas import HistoryQuery
@@ -191,6 +191,7 @@ def record(request: PageRequest) -> Page:
         "done": request.query.get("done"),
         "may_remember": request.may(Permission.REMEMBER),
         "may_forget": request.may(Permission.FORGET),
+        "may_investigate": request.caller.role is not KeyRole.AGENT,
     }
     return Page(template="record.html", context=context)
 

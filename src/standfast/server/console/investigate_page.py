@@ -1,0 +1,159 @@
+"""Where something in memory came from and what it has touched since, as a graph over time; and the quarantine
+that takes it out of recall, rehearsed first.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from standfast.errors import Forbidden, InvalidValue, StandfastError
+from standfast.memory.investigation import InvestigationLink, InvestigationNode, NodeKind
+from standfast.records.incident_requests import InvestigateRequest, QuarantineRequest
+from standfast.records.vocabulary import Value
+from standfast.server.access.permissions import KeyRole, Permission
+from standfast.server.console.rendering import Page, PageRequest, link
+from standfast.server.edge.problems import status_of
+
+MOST_DRAWN: Final = 60
+"""How many nodes the graph has; the list below it has all."""
+_WIDTH: Final = 900
+_LEFT: Final = 90
+_LANE: Final = 70
+_LANES: Final = (NodeKind.SOURCE, NodeKind.RECORD, NodeKind.RUN, NodeKind.PACKAGE)
+assert set(_LANES) == set(NodeKind)
+
+
+class InvestigatePageQuery(Value, frozen=True, kw_only=True):
+    """What to investigate: one of a record, a source as kind:id, a run and a package."""
+
+    id: str = ""
+    source: str = ""
+    run: str = ""
+    package: str = ""
+    scope: str = ""
+    rehearse: str = ""
+    done: str = ""
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing is named."""
+        return not (self.id or self.source or self.run or self.package)
+
+    @property
+    def fields(self) -> dict[str, str]:
+        """What is named, for links and forms."""
+        names = ("id", "source", "run", "package", "scope")
+        return {name: text for name in names if (text := getattr(self, name))}
+
+    def selection(self, scope: str | None) -> dict[str, Any]:
+        """What is named, as requests have it."""
+        kind, _, name = self.source.partition(":")
+        if self.source and not (kind and name):
+            raise InvalidValue(what="source", problem="write it as kind:id, for example tool:crm")
+        named = {
+            "memory_id": self.id or None,
+            "source": {"kind": kind, "id": name} if self.source else None,
+            "run_id": self.run or None,
+            "scope": scope,
+        }
+        return {field: value for field, value in named.items() if value is not None}
+
+
+@dataclass(frozen=True, slots=True)
+class DrawnNode:
+    """A node with its number and its place in the graph."""
+
+    number: int
+    x: float
+    y: float
+    node: InvestigationNode
+
+
+@dataclass(frozen=True, slots=True)
+class Graph:
+    """Nodes over time, from left to right, in a lane for each kind; and the links between them."""
+
+    nodes: tuple[DrawnNode, ...]
+    links: tuple[tuple[DrawnNode, DrawnNode, InvestigationLink], ...]
+    lanes: tuple[tuple[str, int], ...]
+    width: int = _WIDTH
+    height: int = _LANE * len(_LANES) + 10
+
+
+def graph_of(nodes: Sequence[InvestigationNode], links: Sequence[InvestigationLink]) -> Graph:
+    """The first nodes in the order of time. What has no time stands where its first neighbour does."""
+    by_id = {one.node_id: one for one in nodes[:MOST_DRAWN]}
+    near = {one.node_id: one.at for one in by_id.values()}
+    for one in links:
+        for own, other in ((one.from_id, one.to_id), (one.to_id, one.from_id)):
+            if own in by_id and other in by_id and not near[own]:
+                near[own] = by_id[other].at
+    times = sorted({near[node_id] for node_id in by_id})
+    step = (_WIDTH - _LEFT - 30) / max(1, len(times) - 1)
+    taken: dict[tuple[int, int], int] = {}
+    drawn: dict[str, DrawnNode] = {}
+    for number, node in enumerate(by_id.values(), 1):
+        column, lane = times.index(near[node.node_id]), _LANES.index(node.kind)
+        stacked = taken[column, lane] = taken.get((column, lane), -1) + 1
+        x = round(_LEFT + column * step + 11 * (stacked // 3), 1)
+        y = round(_LANE * lane + 18 + 19 * (stacked % 3), 1)
+        drawn[node.node_id] = DrawnNode(number, x, y, node)
+    kept = [one for one in links if one.from_id in drawn and one.to_id in drawn]
+    return Graph(
+        nodes=tuple(drawn.values()),
+        links=tuple((drawn[one.from_id], drawn[one.to_id], one) for one in kept),
+        lanes=tuple((f"{kind}s", _LANE * lane + 28) for lane, kind in enumerate(_LANES)),
+    )
+
+
+def investigate(request: PageRequest) -> Page:
+    """The form; with something named, its causes and reach, and on demand a rehearsal of its quarantine."""
+    return _page(request, request.parse_query(InvestigatePageQuery))
+
+
+def quarantine(request: PageRequest) -> Page:
+    """Take what is named out of recall, with what cites it. The ledger records it with the reason."""
+    memory = request.memory(Permission.DECIDE)
+    names = InvestigatePageQuery.__struct_fields__
+    query = InvestigatePageQuery(**{name: text for name in names if (text := request.form.get(name))})
+    try:
+        wanted = QuarantineRequest(
+            reason=request.form.get("reason", "").strip(), **query.selection(_scope(request, query))
+        )
+        memory.incidents.act(wanted, by=request.caller.name)
+    except StandfastError as error:
+        return _page(request, query, problem=error)
+    return Page(redirect_to=link("investigate", request.namespace, done=1, **query.fields))
+
+
+def _scope(request: PageRequest, query: InvestigatePageQuery) -> str | None:
+    """The scope that is named; a key that is limited to scopes acts and looks only there."""
+    if request.caller.scopes:
+        return request.own_scope(Permission.LIST_RECORDS, query.scope)
+    return query.scope or None
+
+
+def _page(
+    request: PageRequest, query: InvestigatePageQuery, *, problem: StandfastError | None = None
+) -> Page:
+    memory = request.memory(Permission.HISTORY)
+    if request.caller.role is KeyRole.AGENT:
+        why = "investigations are for people, with a key of role operator or auditor"
+        raise Forbidden(role=request.caller.role.value, act="investigate", where="the console", problem=why)
+    may_act = request.may(Permission.DECIDE) and not query.package
+    context: dict[str, Any] = {"query": query, "may_act": may_act, "found": None, "plan": None}
+    try:
+        if not query.is_empty:
+            package = {"package_hash": query.package} if query.package else {}
+            asked = InvestigateRequest(**query.selection(_scope(request, query)), **package)
+            found = memory.incidents.answer(asked, sees=request.caller.covers_scope)
+            graph = graph_of(found.nodes, found.links)
+            numbers = {one.node.node_id: one.number for one in graph.nodes}
+            context |= {"found": found, "graph": graph, "numbers": numbers}
+            if query.rehearse and may_act:
+                plan = QuarantineRequest(rehearse=True, **query.selection(_scope(request, query)))
+                context["plan"] = memory.incidents.act(plan, by=request.caller.name)
+    except StandfastError as error:
+        problem = problem or error
+    status = 200 if problem is None else status_of(problem)
+    return Page(template="investigate.html", context={**context, "problem": problem}, status=status)

@@ -1,0 +1,81 @@
+"""The page of an investigation: causes and reach as a graph over time, and a quarantine that is rehearsed."""
+
+from pathlib import Path
+
+import pytest
+
+from standfast.memory.investigation import InvestigationLink, InvestigationNode, LinkKind, NodeKind, Side
+from standfast.server.console.investigate_page import MOST_DRAWN, graph_of
+from tests.server.console.conftest import BrowserClient, browser_client, words_of
+from tests.server.console.sample_server import SampleServer, sample_server
+
+
+def test_a_page_names_causes_and_reach(harness: SampleServer, operator: BrowserClient) -> None:
+    text = words_of(operator.get(harness.pages()["investigated"]))
+
+    came, touched = text.index("Where it came from"), text.index("What it has touched since")
+    assert came < text.index("doc:handbook", came) < touched
+    assert "EU refunds take 30 days, and nobody need ask." in text
+    assert "Rehearse a quarantine" in text
+
+
+def test_a_quarantine_is_rehearsed_and_then_takes_it_out_of_recall(tmp_path: Path) -> None:
+    with (
+        sample_server(tmp_path, memory_only=True) as server,
+        browser_client(server, server.operator) as client,
+    ):
+        head = server.gateway.store.head()
+        rehearsed = words_of(client.get("/console/investigate?id=place/cork&rehearse=1"))
+        unchanged = server.gateway.store.head() == head
+        without = client.post("/console/investigate", id="place/cork", reason=" ")
+        done = client.post("/console/investigate", id="place/cork", reason="incident 4")
+        told = words_of(client.get(done.headers["location"]))
+        recalled = server.gateway.home.recall("Is the warehouse in Cork closed?").text
+
+    assert "1 versions out of recall" in rehearsed
+    assert unchanged
+    assert (without.status_code, done.status_code) == (422, 303)
+    assert "In quarantine" in told
+    assert "warehouse" not in recalled
+
+
+def test_agents_do_not_investigate_and_auditors_only_look(
+    harness: SampleServer, agent: BrowserClient, auditor: BrowserClient
+) -> None:
+    seen = auditor.get(harness.pages()["quarantine"])
+    refused = auditor.post("/console/investigate", id="place/cork", reason="why not")
+
+    assert agent.get(harness.pages()["investigated"]).status_code == 403
+    assert "Rehears" not in words_of(seen)
+    assert refused.status_code == 403
+
+
+@pytest.mark.parametrize("address", ["id=none", "source=crm", "package=none", "id=a&run=b"])
+def test_what_is_not_there_is_said(operator: BrowserClient, address: str) -> None:
+    answer = operator.get(f"/console/investigate?{address}")
+
+    assert answer.status_code in (404, 422)
+    assert "This was not done" in words_of(answer)
+
+
+def test_a_graph_goes_from_left_to_right_in_time_and_stays_in_its_frame() -> None:
+    nodes = [
+        InvestigationNode(
+            node_id=f"n{number}",
+            kind=list(NodeKind)[number % 4],
+            label="x",
+            side=Side.REACH,
+            is_certain=True,
+            steps=number,
+            at=f"2026-01-{1 + number % 28:02}T00:00:00.000000Z" if number % 5 else "",
+        )
+        for number in range(MOST_DRAWN + 5)
+    ]
+    link = InvestigationLink(from_id="n0", to_id="n1", kind=LinkKind.SAID, is_certain=True)
+    graph = graph_of(nodes, [link, InvestigationLink(**{**link.as_json(), "to_id": "n64"})])
+    dated = sorted((one for one in graph.nodes if one.node.at), key=lambda one: (one.node.at, one.number))
+
+    assert len(graph.nodes) == MOST_DRAWN
+    assert len(graph.links) == 1
+    assert all(0 < one.x < graph.width and 0 < one.y < graph.height for one in graph.nodes)
+    assert dated[0].x < dated[-1].x
