@@ -137,6 +137,12 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     Empty: those of runs, among the store's side files; ``off``: none.
     """
 
+    recall_log: bool = True
+    """Whether it is noted which package was handed to whom, for investigations; see docs/incidents.md.
+
+    The log is among the store's side files, and holds no content.
+    """
+
     traces_max_bytes: int = DEFAULT_TRACES_BYTES
     """How much the folder of traces may hold.
 

@@ -3,7 +3,8 @@
 import os
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
+from weakref import WeakKeyDictionary
 
 from standfast.errors import InvalidSettings, InvalidValue
 from standfast.extensions import extensions, part_at
@@ -20,6 +21,7 @@ from standfast.recall.rerankers import Reranker, open_reranker
 from standfast.settings import Settings
 from standfast.store.store import Store, is_file_url, open_store
 from standfast.traces.folder import TraceFolder
+from standfast.traces.recall_log import RecallLog
 
 if TYPE_CHECKING:
     from standfast.govern.judge.model_floor import Guard
@@ -60,9 +62,20 @@ def memory_in(settings: Settings, store: Store, namespace: str, *, notary: Notar
         embedder=embedder_of(settings),
         reranker=reranker_of(settings),
         language=settings.languages.get(namespace, settings.language),
+        recall_log=_recall_log_of(settings.store, store) if settings.recall_log else None,
     )
     memory.finish_forgetting()
     return memory
+
+
+_LOGS: Final[WeakKeyDictionary[Store, RecallLog | None]] = WeakKeyDictionary()
+
+
+def _recall_log_of(url: str, store: Store) -> RecallLog | None:
+    """The recall log of a store; all memories on it share one, so that each batch is written once."""
+    if store not in _LOGS:
+        _LOGS[store] = RecallLog.chosen(True, url, store.clock)
+    return _LOGS[store]
 
 
 def embedder_of(settings: Settings) -> Embedder | str | None:

@@ -79,13 +79,6 @@ def test_the_client_has_the_verbs_of_memory(client: Client) -> None:
         "tail",
         "verification",
         "incidents",
-        # In the library and on the command line so far.
-        "investigate",
-        "quarantine",
-        "quarantined",
-        "quarantines",
-        "release",
-        "revert",
     }
 
 

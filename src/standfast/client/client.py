@@ -35,9 +35,19 @@ from standfast.ledger.checkpoint import InclusionReceipt
 from standfast.limits import DEFAULT_RECALL_TOKENS, SAFE_INTEGER
 from standfast.memory.conversations import AddedMessages
 from standfast.memory.current import Conflict, Profile, Settlement
+from standfast.memory.investigation import Investigation
 from standfast.memory.messages import SessionInfo, SessionMessage
+from standfast.memory.quarantine import QuarantineAct, QuarantinedRecord, Released
 from standfast.records.canon import canonical_bytes
 from standfast.records.filters import Filter, Where
+from standfast.records.incident_requests import (
+    InvestigateFields,
+    InvestigateRequest,
+    QuarantineFields,
+    QuarantineRequest,
+    RevertFields,
+    RevertRequest,
+)
 from standfast.records.requests import (
     AddFields,
     AddRequest,
@@ -50,7 +60,7 @@ from standfast.records.requests import (
     takes_fields_of,
 )
 from standfast.records.vocabulary import Band, Receipt, Record, VisibilityMode
-from standfast.server.operations import schemas, store_schemas
+from standfast.server.operations import incident_operations, schemas, store_schemas
 from standfast.server.operations.current_operations import (
     ConflictsQuery,
     ConflictsResponse,
@@ -367,6 +377,60 @@ class Client:
         """
         body = store_schemas.LiftBody(refusal=refusal, reason=reason, scope=scope)
         return self._calls.post("/refusals/lift", Receipt, body)
+
+    @takes_fields_of(InvestigateRequest, InvestigateFields)
+    def investigate(self, memory_id: str | None = None, **fields: Unpack[InvestigateFields]) -> Investigation:
+        """Find the causes and the reach of something, within the key's scopes; see ``Memory.investigate``."""
+        request = InvestigateRequest.of(memory_id, **fields)
+        return self._calls.post("/investigate", Investigation, request, safe=True)
+
+    @takes_fields_of(QuarantineRequest, QuarantineFields)
+    def quarantine(
+        self,
+        memory_id: str | None = None,
+        *,
+        reason: str = "",
+        rehearse: bool = False,
+        request_key: str | None = None,
+        **fields: Unpack[QuarantineFields],
+    ) -> incident_operations.ActResponse:
+        """Take records out of recall, or rehearse it; see ``Memory.quarantine``."""
+        request = QuarantineRequest.of(memory_id, reason=reason, rehearse=rehearse, **fields)
+        return self._calls.post(
+            "/quarantine", incident_operations.ActResponse, request, request_key=self._key(request_key)
+        )
+
+    @takes_fields_of(RevertRequest, RevertFields)
+    def revert(
+        self,
+        *,
+        reason: str = "",
+        rehearse: bool = False,
+        request_key: str | None = None,
+        **fields: Unpack[RevertFields],
+    ) -> incident_operations.ActResponse:
+        """Undo what a run wrote, or rehearse it; see ``Memory.revert``."""
+        request = RevertRequest.of(reason=reason, rehearse=rehearse, **fields)
+        return self._calls.post(
+            "/revert", incident_operations.ActResponse, request, request_key=self._key(request_key)
+        )
+
+    def release(self, act_id: str, *, reason: str) -> Released:
+        """Take a quarantine or a revert back. The ledger records whose key it was, and why."""
+        body = incident_operations.ReleaseBody(act_id=act_id, reason=reason)
+        return self._calls.post("/quarantine/release", Released, body, safe=True)
+
+    def quarantines(self) -> list[QuarantineAct]:
+        """Return every act of quarantine or revert, the newest last."""
+        query = incident_operations.QuarantinesQuery()
+        return self._calls.get("/quarantine", incident_operations.QuarantinesPage, query).acts
+
+    def quarantined(self, *, scope: str | None = None) -> list[QuarantinedRecord]:
+        """Return what is in quarantine now in a scope and below it, by default everywhere; the first of
+        it.
+        """
+        query = incident_operations.QuarantinesQuery(scope=scope)
+        return self._calls.get("/quarantine", incident_operations.QuarantinesPage, query).records
 
     def verify(self) -> store_schemas.VerifyResponse:
         """Verify the whole store. The server runs one verification at a time."""

@@ -161,7 +161,6 @@ class Memory(IncidentVerbs):
         self.ledger = MemoryLedger(store, notary, warn=self._warn)
         self.governance = MemoryGovernance(store, namespace, self.band_budgets)
         self.approvals = self.governance.approvals
-        """The queue in which proposals wait for a human's signature."""
         self.current = CurrentFacts(self.reader, self.remember)
         self.incidents = MemoryIncidents(self._services, recall_log, require_writable=self._require_writable)
         self._eraser = Eraser(self._services)

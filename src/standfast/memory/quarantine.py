@@ -330,12 +330,13 @@ class QuarantineActs:
         return writes
 
     def _release(self, act: QuarantineAct) -> Released:
+        is_replayed = act.state is ActState.RELEASED
         while True:
             at = self._store.head()
             known = self._act(act.act_id, at)
             assert known is not None, "acts are never removed"
             if known.state is ActState.RELEASED:
-                return self._release_receipt(known)
+                return self._release_receipt(known, is_replayed=is_replayed)
             current = act if known.state is ActState.IN_FORCE else known
             page, writes = "", list[Write]()
             rows = self._store.scan(
@@ -409,9 +410,9 @@ class QuarantineActs:
         numbers = {name: getattr(act, name) for name in ("act_id", "records", "restored", "commits")}
         return Quarantined.from_json({**plain, **numbers})
 
-    def _release_receipt(self, act: QuarantineAct) -> Released:
+    def _release_receipt(self, act: QuarantineAct, *, is_replayed: bool) -> Released:
         numbers = {name: getattr(act, name) for name in ("act_id", "records", "commits")}
-        return Released.from_json({**self._commit_receipt(act), **numbers})
+        return Released.from_json({**self._commit_receipt(act), **numbers, "replayed": is_replayed})
 
 
 def _act_in(version: Version) -> QuarantineAct:

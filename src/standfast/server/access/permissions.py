@@ -68,6 +68,9 @@ class Permission(StrEnum):
     SWEEP = "sweep"
     LIST_REFUSALS = "list_refusals"
     LIFT_REFUSAL = "lift_refusal"
+    INVESTIGATE = "investigate"
+    LIST_QUARANTINES = "list_quarantines"
+    QUARANTINE = "quarantine"
     LEDGER = "ledger"
     CHECKPOINT = "checkpoint"
     READ_TRACES = "read_traces"
@@ -123,6 +126,9 @@ ROLES_OF_PERMISSION: Final = {
     Permission.SWEEP: _OPERATORS,
     Permission.LIST_REFUSALS: _OVERSEERS,
     Permission.LIFT_REFUSAL: _OPERATORS,
+    Permission.INVESTIGATE: _ALL,
+    Permission.LIST_QUARANTINES: _OVERSEERS,
+    Permission.QUARANTINE: _OPERATORS,
     Permission.LEDGER: _OVERSEERS,
     Permission.CHECKPOINT: _OPERATORS,
     Permission.READ_TRACES: _OVERSEERS,
@@ -147,6 +153,7 @@ CHANGING_PERMISSIONS: Final = frozenset(
         Permission.DECIDE,
         Permission.SWEEP,
         Permission.LIFT_REFUSAL,
+        Permission.QUARANTINE,
         Permission.CHECKPOINT,
         Permission.CHANGE_PROMPT,
         Permission.CREATE_KEY,
@@ -173,7 +180,10 @@ SCOPE_OF_PERMISSION: Final = {
     Permission.REVOKE_KEY: KeyScope.ANY,
 }
 NEEDS_ALL_SCOPES: Final = frozenset(
-    {Permission.SWEEP, Permission.LIST_REFUSALS, Permission.LIFT_REFUSAL}
+    {
+        *(Permission.SWEEP, Permission.LIST_REFUSALS, Permission.LIFT_REFUSAL),
+        *(Permission.LIST_QUARANTINES, Permission.QUARANTINE),
+    }
     | {one for one in Permission if SCOPE_OF_PERMISSION[one] is KeyScope.STORE}
 )
 """What a key that is limited to scopes may not do, because it reaches beyond them."""

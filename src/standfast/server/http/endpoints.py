@@ -17,6 +17,7 @@ from standfast.server.http.open_runs import OpenRuns
 from standfast.server.operations import artifact_operations as artifacts
 from standfast.server.operations import current_operations as current
 from standfast.server.operations import governance_operations as governance
+from standfast.server.operations import incident_operations as incidents
 from standfast.server.operations import memory_operations as memory
 from standfast.server.operations import schemas
 
@@ -51,6 +52,9 @@ _TAG_OF_PLACE: Final = {
     "proposals": "Governance",
     "retention": "Governance",
     "refusals": "Governance",
+    "investigate": "Incidents",
+    "quarantine": "Incidents",
+    "revert": "Incidents",
     "ledger": "Ledger",
     "verify": "Ledger",
     "namespaces": "Keys and namespaces",
@@ -80,6 +84,9 @@ EXAMPLES: Final[dict[str, dict[str, Any]]] = {
     "forget": {"subject": "preference/language", "reason": "asked to", "scope": "user/ada"},
     "settle": {"all": True, "reason": "what was said last holds", "scope": "user/ada", "rehearse": True},
     "forget_in_run": {"subject": "preference/language", "reason": "asked to", "scope": "user/ada"},
+    "investigate": {"source": {"kind": "tool", "id": "crm"}},
+    "quarantine": {"source": {"kind": "tool", "id": "crm"}, "rehearse": True},
+    "revert": {"since_snapshot": 0, "rehearse": True},
     "open_run": {"workflow": "triage", "mode": "buffered_write", "scope": "user/ada"},
     "record_in_run": {"output": {"type": "text", "sections": []}},
     "create_key": {"name": "triage-bot", "role": "agent", "namespaces": ["default"]},
@@ -152,7 +159,7 @@ class Endpoint:
     @property
     def reads(self) -> bool:
         """Whether the operation only reads, so that it computes and hardly waits."""
-        return self.method == "GET" or self.permission is Permission.RECALL
+        return self.method == "GET" or self.permission in (Permission.RECALL, Permission.INVESTIGATE)
 
     @property
     def takes_request_key(self) -> bool:
@@ -209,6 +216,16 @@ ENDPOINTS: Final = (
     _of("sweep", Permission.SWEEP, f"POST {_IN}/retention/sweep", governance.sweep),
     _of("list_refusals", Permission.LIST_REFUSALS, f"GET {_IN}/refusals", governance.list_refusals),
     _of("lift_refusal", Permission.LIFT_REFUSAL, f"POST {_IN}/refusals/lift", governance.lift_refusal),
+    _of("investigate", Permission.INVESTIGATE, f"POST {_IN}/investigate", incidents.investigate),
+    _of("quarantine", Permission.QUARANTINE, f"POST {_IN}/quarantine", incidents.quarantine),
+    _of("release", Permission.QUARANTINE, f"POST {_IN}/quarantine/release", incidents.release),
+    _of("revert", Permission.QUARANTINE, f"POST {_IN}/revert", incidents.revert),
+    _of(
+        "list_quarantines",
+        Permission.LIST_QUARANTINES,
+        f"GET {_IN}/quarantine",
+        incidents.list_quarantines,
+    ),
     _of("ledger", Permission.LEDGER, "GET /v1/ledger", governance.ledger),
     _of("receipt", Permission.RECEIPT, "GET /v1/ledger/{seq}/receipt", governance.receipt),
     _of("checkpoint", Permission.CHECKPOINT, "POST /v1/ledger/checkpoint", governance.checkpoint),

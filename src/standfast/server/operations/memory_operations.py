@@ -144,7 +144,7 @@ def _recalled(
     view: SnapshotView, caller: Caller, body: RecallBody, token_counter: TokenCounter | None = None
 ) -> RecallResponse:
     options = _options_of(caller, body)
-    answer = view.explain(body.query, token_counter=token_counter, **options)
+    answer = view.handed_to(caller.name).explain(body.query, token_counter=token_counter, **options)
     package = answer.package
     if caller.scopes and isinstance(package, RecallPackage) and package.advice:
         # A key that is limited to scopes is not told of others.
