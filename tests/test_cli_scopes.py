@@ -113,6 +113,9 @@ ARGUMENTS = {
     ("refusals", "list"): (),
     ("refusals", "lift"): ("web:example.com", "--reason", "x"),
     ("keys", "create"): ("ada",),
+    ("investigate",): ("preference",),
+    ("quarantine",): ("preference", "--dry-run"),
+    ("revert",): ("--since-snapshot", "0", "--dry-run"),
 }
 
 
