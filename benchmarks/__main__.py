@@ -29,6 +29,7 @@ BENCHMARKS = [
     "traces",
     "memory",
     "facts",
+    "writes",
     "conversations",
     "mailboxes",
     "governance",

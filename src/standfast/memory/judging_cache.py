@@ -347,8 +347,9 @@ class OriginLookup:
         if highest is Origin.UNTRUSTED:
             return highest
         # An observation is what a write policy is shown of the text itself, and cites nothing.
-        cited = [source, *(ref for ref in request.refs if kind_of(ref) != OBSERVATION)]
-        return lowest([highest, *(self._origin_of_one(one, request.place, own) for one in cited)])
+        cited = [ref for ref in request.refs if kind_of(ref) != OBSERVATION] if request.refs else []
+        found = [self._origin_of_one(one, request.place, own) for one in (source, *cited)]
+        return lowest([highest, *found])
 
     def _origin_of_one(
         self, source: Mapping[str, Any], scope: str, own: Mapping[tuple[str, str], Origin]

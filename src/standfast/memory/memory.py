@@ -124,8 +124,7 @@ class Memory(IncidentVerbs):
         language: str = DEFAULT_LANGUAGE,
         recall_log: RecallLog | None = None,
     ) -> None:
-        self.store = store
-        self.namespace = checked_namespace(namespace)
+        self.store, self.namespace = store, checked_namespace(namespace)
         self._mode = member_of(VisibilityMode, mode, what="mode")
         self.ceiling = checked_ceiling(ceiling)
         self.band_budgets = budgets if isinstance(budgets, BandBudgets) else BandBudgets(budgets)

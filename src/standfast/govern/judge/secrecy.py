@@ -21,6 +21,7 @@ import re
 import string
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 from importlib import import_module
 from typing import Any, Final, NamedTuple
 from urllib.parse import unquote
@@ -448,10 +449,16 @@ def require_no_secret(**names: str | None) -> None:
         InvalidValue: One of them holds a secret; its kind is named, and never the name itself.
     """
     for what, name in names.items():
-        for found in secrets_in(name, len(name)) if isinstance(name, str) else ():
-            if found.kind != GENERIC_KIND:
-                problem = f"it holds a secret ({found.kind}); use a name without it"
-                raise InvalidValue(what=what, problem=problem)
+        if isinstance(name, str) and (kind := _kind_of_secret_in(name)) is not None:
+            problem = f"it holds a secret ({kind}); use a name without it"
+            raise InvalidValue(what=what, problem=problem)
+
+
+# The same few names come with every call.
+@lru_cache(maxsize=1 << 10)
+def _kind_of_secret_in(name: str) -> str | None:
+    kinds = (found.kind for found in secrets_in(name, len(name)))
+    return next((kind for kind in kinds if kind != GENERIC_KIND), None)
 
 
 def redacted_json(value: Any) -> Any:
