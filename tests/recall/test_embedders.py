@@ -5,6 +5,7 @@ import json
 import math
 import struct
 import sys
+import unicodedata
 import urllib.request
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -66,6 +67,26 @@ def test_a_vector_of_zeros_stays_so_and_others_must_be_finite() -> None:
 )
 def test_words_are_split_into_the_longest_pieces(text: str, tokens: list[str]) -> None:
     assert [WORDS[number] for number in WordPiece(WORDS).ids_of(text)] == tokens
+
+
+@pytest.mark.parametrize(
+    "char",
+    [*"!/:@[`{~", "\u3400", "\u4dbf", "\u4e00", "\u9fff", "\U00020000", "\U0002a6df", "\U0002a700"],
+)
+def test_signs_and_chinese_characters_are_words_of_their_own(char: str) -> None:
+    vocabulary = [*WORDS, char, "x", "##x", f"##{char}"]
+    pieces = [vocabulary[number] for number in WordPiece(vocabulary).ids_of(f"x{char}x")]
+
+    assert pieces == ["x", char, "x"]
+
+
+@pytest.mark.parametrize("char", [*"09AZaz", "\u33ff", "\uac00", "\u3042"])
+def test_other_letters_and_digits_join_their_word(char: str) -> None:
+    folded = unicodedata.normalize("NFD", char.lower())
+    vocabulary = [*WORDS, f"x{folded}x", "x"]
+    pieces = [vocabulary[number] for number in WordPiece(vocabulary).ids_of(f"x{char}x")]
+
+    assert pieces == [f"x{folded}x"]
 
 
 def test_a_vocabulary_without_its_marks_is_refused() -> None:

@@ -448,7 +448,10 @@ class IndexView:
         """
         named: list[int] = []
         for word in dict.fromkeys(words):
-            sides = self._sides(self.rows[self.slots_with(ADDRESSED_WORD + word)])
+            slots = self.slots_with(ADDRESSED_WORD + word)
+            if len(slots) < LEAST_ADDRESSES:
+                continue
+            sides = self._sides(self.rows[slots])
             counts = dict(
                 zip(*(found.tolist() for found in np.unique(sides, return_counts=True)), strict=True)
             )
