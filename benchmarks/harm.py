@@ -1,5 +1,5 @@
 """Harm done by an outsider who is refused: a true fact blocked, a session broken, a fact buried, an adapter
-passed.
+passed, the review queue filled.
 
 ``poisoning.py`` measures whether what an attacker wrote is believed. Here the attacker wants something else:
 that the victim can no longer say, continue or find what is true. Each strategy goes in by every door that
@@ -21,6 +21,7 @@ from standfast.adapters.langgraph import StandfastStore
 from standfast.adapters.mem0 import Mem0Memory
 from standfast.clock import CountedIds, ManualClock
 from standfast.errors import StandfastError
+from standfast.limits import MAX_WAITING_OF_SOURCE
 from standfast.memory import Memory
 from standfast.memory.messages import message_id
 from standfast.recall.package import RecallPackage
@@ -179,11 +180,21 @@ def passes_as_trusted(write: Write, memory: Memory, topic: Topic) -> bool:
     return topic.fact not in package.text or any(item.trust == Origin.TRUSTED for item in poisoned)
 
 
+def fills_the_queue(write: Write, memory: Memory, topic: Topic) -> bool:
+    """After attacks from a source its texts wait for a person; more of them come than anybody can review."""
+    for number in range(3):
+        write(f"{_ORDER} {number}")
+    for number in range(3 * MAX_WAITING_OF_SOURCE):
+        write(f"{topic.poison} Report {number}.")
+    return len(list(memory.approvals.waiting())) > MAX_WAITING_OF_SOURCE
+
+
 STRATEGIES: Final = {
     "blocks a true fact": blocks_a_fact,
     "breaks a session": breaks_a_session,
     "buries a true fact under bytes": buries_a_fact,
     "passes through an adapter": passes_as_trusted,
+    "fills the review queue": fills_the_queue,
 }
 
 

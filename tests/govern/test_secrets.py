@@ -53,6 +53,10 @@ KEYS = {
     "sbp_": lambda: _drawn(40, HEX),
     "tskey-auth-": lambda: f"{_drawn(12)}-{_drawn(30)}",
     "hvs.": lambda: _drawn(24),
+    "dp.st.dev.": lambda: _drawn(43),
+    "sgp_": lambda: f"{_drawn(16, HEX)}_{_drawn(40, HEX)}",
+    "bkua_": lambda: _drawn(40, string.ascii_lowercase + string.digits),
+    "1/1208440223456784:": lambda: _drawn(32, HEX),
 }
 
 
