@@ -144,7 +144,7 @@ def _page(
     context: dict[str, Any] = {"query": query, "may_act": may_act, "found": None, "plan": None}
     try:
         if not query.is_empty:
-            package = {"package_hash": query.package} if query.package else {}
+            package: dict[str, Any] = {"package_hash": query.package} if query.package else {}
             asked = InvestigateRequest(**query.selection(_scope(request, query)), **package)
             found = memory.incidents.answer(asked, sees=request.caller.covers_scope)
             graph = graph_of(found.nodes, found.links)
