@@ -58,6 +58,8 @@ _SETTLED: Final = {
     "role": "human",
     "scope": "user/ada",
     "rehearse": False,
+    "propose": False,
+    "max_origin": "trusted",
 }
 _INCIDENT: Final = {
     "memory_id": "policy/old",

@@ -69,8 +69,8 @@ async def _fill(client: Client) -> None:
 async def _data_comes_with_explain_and_only_then(client: Client) -> None:
     place = {"namespace": "protocol"}
     for home in ("Munich", "Lisbon"):
-        await told(client, "memory_remember", text=f"I live in {home}.", scope="user/eve", **place)
-    found = await told(client, "memory_conflicts", scope="user/eve", **place)
+        await told(client, "memory_remember", text=f"I live in {home}.", scope="user/ada", **place)
+    found = await told(client, "memory_conflicts", scope="user/ada", **place)
     (conflict,) = found["conflicts"]
     settled = {"conflict_id": conflict["conflict_id"], "keep": "neither", "reason": "asked to"}
     calls: dict[str, dict[str, Any]] = {
@@ -84,9 +84,9 @@ async def _data_comes_with_explain_and_only_then(client: Client) -> None:
         "memory_session": {"session": "monday", **place},
         "memory_sessions": place,
         "memory_verify": {},
-        "memory_profile": {"scope": "user/eve", **place},
-        "memory_conflicts": {"scope": "user/eve", **place},
-        "memory_settle": {**settled, "scope": "user/eve", "rehearse": True, **place},
+        "memory_profile": {"scope": "user/ada", **place},
+        "memory_conflicts": {"scope": "user/ada", **place},
+        "memory_settle": {**settled, "scope": "user/ada", "rehearse": True, **place},
     }
     tools = {tool.name: tool for tool in (await client.list_tools()).tools}
     assert calls.keys() == {name for name in tools if name.startswith("memory_")}

@@ -170,7 +170,6 @@ class Memory(IncidentVerbs):
         self._warnings: deque[str] = deque(maxlen=MAX_WARNINGS)
         self._allow_live, self._at_close = allow_live, ExitStack()
         """What ``close`` ends first: threads that work on this memory."""
-        self._at_close.callback(self.extractions.close)
 
     @classmethod
     def open(
@@ -591,6 +590,7 @@ class Memory(IncidentVerbs):
         error.
         """
         try:
+            self.extractions.close()
             self._at_close.close()
             self.reader.close()
             self.ledger.sign_at_close()
