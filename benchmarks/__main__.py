@@ -25,6 +25,7 @@ BENCHMARKS = [
     "judge",
     "attacks",
     "poisoning",
+    "incidents",
     "harm",
     "traces",
     "memory",

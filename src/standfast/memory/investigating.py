@@ -254,10 +254,7 @@ class Investigator:
         if known is None and len(self._nodes) >= MAX_INVESTIGATION_NODES:
             self._left_out.add(node.node_id)
             return False
-        is_better = known is not None and (
-            (node.is_certain and not known.is_certain) or (known.is_replacement and not node.is_replacement)
-        )
-        if known is None or (is_better and known.side is node.side):
+        if known is None or (known.side is not Side.START and _is_stronger(node, known)):
             self._nodes[node.node_id] = node
         return True
 
@@ -378,6 +375,18 @@ class Investigator:
             left_out=len(self._left_out - self._nodes.keys()),
             notes=() if self._lineage.has_log else (_NO_LOG,),
         )
+
+
+def _is_stronger(node: InvestigationNode, known: InvestigationNode) -> bool:
+    """Whether a node says more than what is known of it: what is certain, or that it rests on the start.
+
+    What a run had read before it wrote may itself rest on an earlier part of the start.
+    """
+    if node.is_replacement != known.is_replacement:
+        return known.is_replacement
+    if node.is_certain != known.is_certain:
+        return node.is_certain
+    return node.side is Side.REACH and known.side is Side.CAUSE and not node.is_certain
 
 
 def _record_id(place: RecordPlace) -> str:
