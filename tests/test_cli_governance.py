@@ -285,6 +285,8 @@ def test_verify_prints_what_it_verified() -> None:
             "newest_seq": 3,
             "signed_seq": 3,
             "signed_by": log,
+            "cosigned_seq": 0,
+            "cosigned_by": "",
             "acknowledged_seq": 3,
             "unsigned_since": "",
             "unsigned_seconds": 0.0,

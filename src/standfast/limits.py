@@ -42,6 +42,8 @@ MESSAGES_PER_COMMIT: Final = 500
 ERASED_ROWS_PER_COMMIT: Final = 2_000
 DEFAULT_SIGNED_ENTRIES: Final = 1_000
 DEFAULT_SIGNED_SECONDS: Final = 10.0
+WITNESS_SECONDS: Final = 10.0
+"""How long a witness may take to answer."""
 MAX_LISTED_LAW: Final = 1_000
 # Incidents.
 MAX_QUARANTINE_STATES: Final = 8

@@ -125,6 +125,12 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     Empty: ``checkpoints`` among the store's side files.
     """
 
+    witness: str = ""
+    """URL of a witness that cosigns the ledger's checkpoints (c2sp.org/tlog-witness); empty for none."""
+
+    witness_key: str = ""
+    """The public key of the witness, as ``standfast witness`` prints it. It is needed with ``witness``."""
+
     signed_entries: int = DEFAULT_SIGNED_ENTRIES
     """The ledger's head is signed as soon as so many entries are not covered by a checkpoint."""
 
@@ -221,6 +227,9 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
             refuse("trace_retention_days", f"traces are kept for at least {MIN_TRACE_RETENTION_DAYS} days")
         if self.traces_max_bytes < MAX_TRACE_BYTES:
             refuse("traces_max_bytes", f"it must hold at least one trace of {MAX_TRACE_BYTES} bytes")
+        if bool(self.witness) != bool(self.witness_key):
+            missing = "witness_key" if self.witness else "witness"
+            refuse(missing, "witness and witness_key are used together; set both or neither")
         if self.signed_entries < 1:
             refuse("signed_entries", "it must be 1 or more")
         if not 0 < self.signed_seconds < inf:

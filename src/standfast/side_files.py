@@ -4,6 +4,7 @@
     head              the end of the ledger as last acknowledged by a process that uses this folder
     log.key, log.pub  the key that signs the ledger's checkpoints, and its public half
     checkpoints       every signed checkpoint
+    checkpoints.cosigned  those that a witness has cosigned, if there is one
     checkpoints.edge  a shortcut for signing, which may be removed
     traces/           the traces of runs
     recalls/          the recall log: which package was handed to whom

@@ -11,6 +11,7 @@ from standfast.extensions import extensions, part_at
 from standfast.govern.approvals.signers import Signers
 from standfast.govern.judge import FloorRegistry
 from standfast.ledger.checkpoint import CheckpointFile
+from standfast.ledger.cosigning import WitnessKey
 from standfast.ledger.notary import Notary
 from standfast.ledger.note import KeyFile, log_name
 from standfast.memory import Memory
@@ -167,11 +168,22 @@ def budgets_of(settings: Settings) -> list[BandBudget]:
 
 
 def notary_of(settings: Settings, store: Store) -> Notary | None:
-    """The notary that signs a store's checkpoints.
+    """The notary that signs a store's checkpoints, and the witness that cosigns them, if there is one.
 
     Its files are named by the settings. Otherwise they are among the store's side files. A store in memory
     has no notary.
     """
+    notary = _notary_of(settings, store)
+    if notary is not None and settings.witness:
+        try:
+            notary.set_witness(settings.witness, WitnessKey.parse(settings.witness_key))
+        except InvalidValue as error:
+            name = "witness" if error.facts["what"] == "witness" else "witness_key"
+            raise InvalidSettings(name=name, source="settings", problem=error.facts["problem"]) from None
+    return notary
+
+
+def _notary_of(settings: Settings, store: Store) -> Notary | None:
     if not settings.log_key and not settings.checkpoints:
         return Notary.for_store(
             settings.store,

@@ -48,6 +48,7 @@ _COMMANDS: Final = {
         "vectors": ("store", "Count, fill in and migrate the vectors of hybrid-v1."),
         "doctor": ("verify", "Check a store for damage."),
         "index": ("store", "Show, rebuild and verify the index that recall reads."),
+        "witness": ("witness", "Cosign the checkpoints of other stores."),
         "recover": ("store", "Finish or abort what crashed processes left."),
     },
     "Evaluation": {

@@ -176,6 +176,10 @@ class StoreError(StandfastError, code="store"):
         "checkpoint_file_failed": (
             "The checkpoint file {file} can't be used: {problem}. Fix that, then sign the checkpoint again."
         ),
+        "not_cosigned": (
+            "The witness {witness} did not cosign the checkpoint: {problem}. If it is only out of reach, the"
+            " next checkpoint is sent again; otherwise compare the ledger with what it has cosigned."
+        ),
         "log_key_failed": (
             "The log's key {file} can't be used: {problem}. Fix that, or set log_key to another file."
         ),

@@ -22,6 +22,7 @@ from typing import Final, Self
 from standfast.errors import BrokenChain, InvalidValue, StandfastError
 from standfast.ledger.chain import Branch, Entry, Tip, walk
 from standfast.ledger.checkpoint import Checkpoint, CheckpointFile, InclusionReceipt, verify_receipt
+from standfast.ledger.cosigning import Cosigner, WitnessKey
 from standfast.ledger.note import KeyFile, SigningKey, VerifyingKey, log_name, unverified_text
 from standfast.ledger.tree import Tree, TreeEdge
 from standfast.ledger.witness import contradiction, has_signed, size_of
@@ -83,6 +84,8 @@ class Notary:
         self._tip = Tip()
         self._tree = Tree()
         self._tree_tip = Tip()
+        self.cosigner: Cosigner | None = None
+        """Who asks a witness to cosign; None if there is no witness."""
         self._last: str | None = None
         """The newest checkpoint that this process has signed, or held against the ledger."""
 
@@ -294,6 +297,17 @@ class Notary:
             receipt = InclusionReceipt.of(entry, tree, note)
             verify_receipt(receipt, self.verifying_key)
             return receipt
+
+    def set_witness(self, url: str, key: WitnessKey) -> None:
+        """Have each checkpoint cosigned by a witness. What it cosigned is kept next to the checkpoints."""
+        file = self._file.path.with_name(f"{self._file.path.name}.cosigned")
+        self.cosigner = Cosigner(url, key, CheckpointFile(file))
+
+    def cosign(self, note: str) -> None:
+        """Ask the witness for its cosignature, if there is one. The first call reads the whole ledger."""
+        if self.cosigner is not None:
+            with self._lock:
+                self.cosigner.cosign(note, lambda old, size: self._whole_tree().consistency_proof(old, size))
 
     def consistency_proof(self, older: str, newer: str | None = None) -> tuple[str, ...]:
         """Prove that a newer checkpoint (by default that of the present head) extends an older one."""

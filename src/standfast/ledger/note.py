@@ -132,10 +132,15 @@ class SigningKey:
         public = _ed25519().Ed25519PrivateKey.from_private_bytes(self.seed).public_key()
         return VerifyingKey(name=self.name, public_bytes=public.public_bytes_raw())
 
+    def sign(self, message: bytes) -> bytes:
+        """The signature of ``message`` alone."""
+        signature: bytes = _ed25519().Ed25519PrivateKey.from_private_bytes(self.seed).sign(message)
+        return signature
+
     def signature_line(self, message: bytes) -> str:
         """The line that signs ``message``."""
-        signature = _ed25519().Ed25519PrivateKey.from_private_bytes(self.seed).sign(message)
-        encoded = base64.b64encode(bytes.fromhex(self.verifying_key.key_id) + signature).decode()
+        signature = bytes.fromhex(self.verifying_key.key_id) + self.sign(message)
+        encoded = base64.b64encode(signature).decode()
         return f"— {self.name} {encoded}\n"
 
 
@@ -237,7 +242,9 @@ class OpenedNote(NamedTuple):
     signers: tuple[VerifyingKey, ...]
 
 
-class _Signature(NamedTuple):
+class NoteSignature(NamedTuple):
+    """A signature line: the name and id of a key, and what it signed with, which is not verified."""
+
     name: str
     key_id: str
     signature: bytes
@@ -297,6 +304,11 @@ def unverified_text(note: str) -> str:
     return _split(note)[0]
 
 
+def signatures_of(note: str) -> list[NoteSignature]:
+    """The signatures of a well-formed note. None of them is verified."""
+    return _split(note)[1]
+
+
 def decoded_base64(text: str) -> bytes | None:
     """Decode standard base64 in its one canonical form; None for anything else."""
     try:
@@ -306,7 +318,7 @@ def decoded_base64(text: str) -> bytes | None:
     return decoded if base64.b64encode(decoded).decode() == text else None
 
 
-def _split(note: str) -> tuple[str, list[_Signature]]:
+def _split(note: str) -> tuple[str, list[NoteSignature]]:
     """The text and the signatures of a note, not verified."""
     if not isinstance(note, str) or len(note) > MAX_NOTE_BYTES:
         raise NotProven("malformed_note", problem=f"it is not a text of at most {MAX_NOTE_BYTES} bytes")
@@ -330,12 +342,12 @@ def _split(note: str) -> tuple[str, list[_Signature]]:
     return text + "\n", [_parse_signature(line) for line in lines]
 
 
-def _parse_signature(line: str) -> _Signature:
+def _parse_signature(line: str) -> NoteSignature:
     matched = _SIGNATURE_LINE.fullmatch(line)
     decoded = decoded_base64(matched[2]) if matched else None
     if matched is None or decoded is None or len(decoded) <= _KEY_ID_BYTES:
         raise NotProven("malformed_note", problem=f"{line!r:.80} is not a signature line")
-    return _Signature(matched[1], decoded[:_KEY_ID_BYTES].hex(), decoded[_KEY_ID_BYTES:])
+    return NoteSignature(matched[1], decoded[:_KEY_ID_BYTES].hex(), decoded[_KEY_ID_BYTES:])
 
 
 def _listed(keys: Iterable[tuple[str, str]]) -> str:

@@ -241,6 +241,8 @@ class LedgerTail(Value, frozen=True, kw_only=True):
         newest_seq: The number of the newest entry; 0 if the ledger is empty.
         signed_seq: The last entry that a signed checkpoint covers.
         signed_by: The log that signed it.
+        cosigned_seq: The last entry that a witness has cosigned; 0 without a witness.
+        cosigned_by: The witness.
         acknowledged_seq: The last entry by the head file. After a crash the ledger may be ahead of it.
         unsigned_since: When the first entry was written that no checkpoint covers; "" if there is none.
         unsigned_seconds: How long ago that is.
@@ -249,6 +251,8 @@ class LedgerTail(Value, frozen=True, kw_only=True):
     newest_seq: int = 0
     signed_seq: int = 0
     signed_by: str = ""
+    cosigned_seq: int = 0
+    cosigned_by: str = ""
     acknowledged_seq: int = 0
     unsigned_since: str = ""
     unsigned_seconds: float = 0.0
@@ -265,15 +269,23 @@ class LedgerTail(Value, frozen=True, kw_only=True):
             return "The ledger is empty."
         if not self.unsigned_entries:
             newest = f"Entry {self.newest_seq}, the newest,"
-            return f"{newest} is covered by a checkpoint that {self.signed_by} signed."
+            return f"{newest} is covered by a checkpoint that {self.signed_by} signed.{self._cosigned}"
         count = "1 entry is" if self.unsigned_entries == 1 else f"{self.unsigned_entries:,} entries are"
         age = (
             f" since {self.unsigned_since} ({_age(self.unsigned_seconds)} ago)" if self.unsigned_since else ""
         )
         return (
             f"Unsigned tail: {count} not covered by a signed checkpoint{age}; the newest is entry"
-            f" {self.newest_seq}. The next process that writes signs them."
+            f" {self.newest_seq}. The next process that writes signs them.{self._cosigned}"
         )
+
+    @property
+    def _cosigned(self) -> str:
+        if not self.cosigned_by:
+            return ""
+        if not self.cosigned_seq:
+            return f" The witness {self.cosigned_by} has cosigned nothing yet."
+        return f" The witness {self.cosigned_by} has cosigned up to entry {self.cosigned_seq}."
 
 
 def _age(seconds: float) -> str:

@@ -122,6 +122,8 @@ class MemoryLedger:
     ) -> Iterator[str]:
         notes, keys, torn = self.checkpoints()
         yield from (f"line {number} of the checkpoints is torn" for number in torn)
+        if self.notary is not None and self.notary.cosigner is not None:
+            yield from self.notary.cosigner.problems()
         yield from self._store.verify(notes, keys, progress=progress, findings=findings)
         yield from problems_of_governance(self._store)
         yield from problems_of_index(self._store)
@@ -195,6 +197,10 @@ class MemoryLedger:
             signed_by=signed_by,
             acknowledged_seq=0 if acknowledged is None else min(newest, acknowledged.seq),
         )
+        cosigner = None if self.notary is None else self.notary.cosigner
+        if cosigner is not None:
+            cosigned = size_of(next(cosigner.file.newest(), None))
+            tail = msgspec.structs.replace(tail, cosigned_seq=cosigned, cosigned_by=cosigner.key.name)
         if not tail.unsigned_entries:
             return tail
         first = next(iter(self._store.entries_page(after=tail.signed_seq, limit=1)))
@@ -210,8 +216,10 @@ class MemoryLedger:
         if self.notary is None:
             return (), (), ()
         notes, keys, torn = self.notary.checkpoints()
-        published = self._published_note()
-        return notes if published is None or published in notes else (*notes, published), keys, torn
+        published, cosigner = self._published_note(), self.notary.cosigner
+        others = () if published is None or published in notes else (published,)
+        cosigned = () if cosigner is None else cosigner.file.read().notes
+        return (*notes, *others, *cosigned), keys, torn
 
     def _published_note(self) -> str | None:
         """The newest checkpoint by the database: that of a process of this or another machine. None if there
@@ -245,6 +253,10 @@ class MemoryLedger:
         # It is signed already. The next signature is published again.
         with suppress(StandfastError):
             self._publish(note, self.notary)
+        try:
+            self.notary.cosign(note)
+        except StandfastError as error:
+            self._warn(f"The ledger's head is signed. {error}")
         return note
 
     def _publish(self, note: str, notary: Notary) -> None:
