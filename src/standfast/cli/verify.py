@@ -158,7 +158,8 @@ def doctor_command(store_url: str | None, rebuild: bool, as_json: bool) -> None:
 def _print_problems(store: str, problems: list[str], summary: str) -> None:
     for problem in problems:
         click.echo(f"✗ {problem}")
-    click.echo(f"{store}: {len(problems)} problems" if problems else f"{store}: {summary}")
+    count = "1 problem" if len(problems) == 1 else f"{len(problems)} problems"
+    click.echo(f"{store}: {count if problems else summary}")
 
 
 @click.command("canon")

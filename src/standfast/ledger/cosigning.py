@@ -277,7 +277,7 @@ class Witness:
 def _handler_of(witness: Witness) -> type[BaseHTTPRequestHandler]:
     one_at_a_time = threading.Lock()
 
-    class Handler(BaseHTTPRequestHandler):
+    class WitnessHandler(BaseHTTPRequestHandler):
         timeout = WITNESS_SECONDS
 
         def do_POST(self) -> None:
@@ -298,7 +298,7 @@ def _handler_of(witness: Witness) -> type[BaseHTTPRequestHandler]:
         def log_message(self, format: str, *args: object) -> None:  # noqa: A002  # The library's name.
             """Say nothing: the answers are in the caller's hands."""
 
-    return Handler
+    return WitnessHandler
 
 
 def _parse_request(body: bytes) -> tuple[int, list[str], str]:
