@@ -228,6 +228,7 @@ def test_a_damaged_backup_is_refused_and_the_store_stays(tmp_path: Path) -> None
         restore_copy("store.db", "store.db", replace=True)
 
     assert _problems("store.db") == []
+    assert list(Path().glob("store.db.re*")) == [], "neither a draft nor a store set aside is left"
 
 
 def test_a_server_s_store_has_a_witness_by_default(postgres_store_url: str) -> None:

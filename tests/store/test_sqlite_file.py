@@ -15,7 +15,7 @@ from standfast.store.head_file import HeadFile
 from standfast.store.sqlite import file as sqlite_file
 from standfast.store.sqlite.file import PRAGMAS, file_system_of, open_reader, open_writer
 from standfast.store.sqlite.schema import MIGRATIONS
-from tests.store.builders import commit, contents, sqlite_store, write
+from tests.store.builders import commit, contents, expire, sqlite_store, write
 from tests.store.recording_vfs import CHILDREN
 
 
@@ -80,6 +80,17 @@ def test_a_version_can_only_be_erased_once_by_a_later_commit_and_in_nothing_else
     ):
         with pytest.raises(apsw.ConstraintError, match="append-only"):
             connection.execute(statement)
+
+
+def test_the_end_of_a_record_has_no_content_that_could_be_erased(tmp_path: Path) -> None:
+    store = sqlite_store(tmp_path / "store.db")
+    store.commit(commit("r1", write("a")))
+    store.commit(commit("r2", expire("a"), at=1))
+    store.commit(commit("r3", write("b"), at=2))
+    connection = open_writer(str(tmp_path / "store.db"), ManualClock(), "1", head_file=HeadFile(None))
+
+    with pytest.raises(apsw.ConstraintError, match="append-only"):
+        connection.execute("UPDATE versions SET erased_by = 3 WHERE content IS NULL")
 
 
 @pytest.mark.parametrize("version", ["3.7.0", "3.45.1", "3.51.2"])
