@@ -262,6 +262,10 @@ class Investigator:
         self, version: RecordVersion, side: Side, is_certain: bool, steps: int, *, replaces: bool = False
     ) -> bool:
         place, record = version.place, version.record
+        known = self._nodes.get(_record_id(place))
+        is_as_sure = known is not None and known.side is side and (known.is_certain or not is_certain)
+        if known is not None and not known.is_replacement and (known.side is Side.START or is_as_sure):
+            return True
         state = self._state_of(version)
         written = self._lineage.written_by([place.snapshot])[place.snapshot]
         is_shown = record is not None and (self._shows_quarantined or state is not RecordState.QUARANTINED)

@@ -82,6 +82,7 @@ class Lineage:
         self._traces = traces
         self._traced: RecallIndex | None = None
         self._versions: dict[str, list[Version]] = {}
+        self._read: dict[tuple[str, int], RecordVersion] = {}
         self._writers: dict[int, WrittenBy] = {}
         self._hashes: dict[RecordPlace, str] = {}
 
@@ -109,13 +110,19 @@ class Lineage:
         ]
 
     def read(self, version: Version) -> RecordVersion:
-        """A version with its content."""
+        """A version with its content. Each is decoded once."""
+        known = self._read.get((version.key, version.memory_snapshot_id))
+        if known is not None:
+            return known
         parts = key_parts(version.key)
         assert parts is not None, "a record is in a scope"
         place = RecordPlace(parts.scope, parts.name, version.memory_snapshot_id)
-        if version.content is None:
-            return RecordVersion(place, version.key, None, None)
-        return RecordVersion(place, version.key, record_of(version), decode_record(version.content))
+        record, indexed = None, None
+        if version.content is not None:
+            record, indexed = record_of(version), decode_record(version.content)
+        found = RecordVersion(place, version.key, record, indexed)
+        self._read[version.key, version.memory_snapshot_id] = found
+        return found
 
     def shown(self, key: str, at: int) -> Version | None:
         """The version that a snapshot shows under a key, with or without content."""

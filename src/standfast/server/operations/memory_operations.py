@@ -250,11 +250,16 @@ def history(gateway: Gateway, caller: Caller, namespace: str, query: HistoryQuer
     """Return every version of a subject (or memory id) in every band, oldest first."""
     memory = gateway.authorize(caller, Permission.HISTORY, namespace)
     scope, after = own_scope(caller, Permission.HISTORY, query.scope), decode_place(query.cursor)
+    hidden = memory.store.hidden_at(namespace, memory.store.head()).versions
+    # What is in quarantine is for people, not for agents.
+    withheld = hidden if caller.role is KeyRole.AGENT else {}
     page, cursor = paginate(
         (
             chapter
             for chapter in memory.history(query.subject, scope=scope)
-            if _position(chapter) > after and may_read(caller, chapter.key)
+            if _position(chapter) > after
+            and may_read(caller, chapter.key)
+            and chapter.memory_snapshot_id not in withheld.get(chapter.key, ())
         ),
         limit=query.limit,
         size=lambda chapter: len(chapter.record.text) if chapter.record else 0,
