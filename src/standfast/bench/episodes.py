@@ -116,7 +116,8 @@ def _step(number: int, plain: object) -> Step:
         step = Step.from_json(plain)
         converted(step.metadata.get("priority", 0), _Priority)
     except InvalidValue as error:
-        raise InvalidValue(what="Episode", problem=f"step {number}: {error.facts['problem']}") from None
+        problem = f"step {number}: {error.facts['what']}: {error.facts['problem']}"
+        raise InvalidValue(what="Episode", problem=problem) from None
     except msgspec.ValidationError as error:
         problem = f"step {number}: priority must be a number from 0 to 1: {error}"
         raise InvalidValue(what="Episode", problem=problem) from None
