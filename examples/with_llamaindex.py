@@ -22,13 +22,14 @@ async def main() -> None:
         memory_blocks=[block],
         tokenizer_fn=str.split,
     )
+    await agent_memory.aput(ChatMessage(role="user", content="My sister Ines keeps bees in Porto."))
     for number in range(12):
         said = ChatMessage(role="user", content=f"Crate {number} holds {number * 7} apples, in the old barn.")
         await agent_memory.aput(said)
-    await agent_memory.aput(ChatMessage(role="user", content="How many apples does crate 1 hold?"))
+    await agent_memory.aput(ChatMessage(role="user", content="What does my sister keep?"))
     prompt = await agent_memory.aget()
 
-    assert "Crate 1 holds 7 apples" in str(prompt[0].content)
+    assert "keeps bees" in str(prompt[0].content)
     assert len(prompt) < 12 < len(await agent_memory.aget_all())
 
 

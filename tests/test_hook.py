@@ -258,6 +258,49 @@ def test_the_last_statements_of_a_long_session_are_kept(tmp_path: Path) -> None:
     assert found[-1] == "We decided on plan 49 for good."
 
 
+@pytest.mark.parametrize(
+    ("said_by_user", "captured"),
+    [
+        ("Ab jetzt nehmen wir Postgres für alles.", "Ab jetzt nehmen wir Postgres für alles."),
+        ("Merk dir: wir deployen nie am Freitag.", "Wir deployen nie am Freitag."),
+        ("Wir haben uns für Tabs entschieden.", "Wir haben uns für Tabs entschieden."),
+        ("Je préfère les réponses courtes.", "Je préfère les réponses courtes."),
+        ("Désormais, on utilise uv partout.", "Désormais, on utilise uv partout."),
+        ("Recuerda que el servidor está en Madrid.", "El servidor está en Madrid."),
+        ("Hemos decidido usar Rust para esto.", "Hemos decidido usar Rust para esto."),
+        ("Kannst du das bitte erklären?", None),
+        ("Das Fenster ist immer noch offen.", None),
+        ("Le test échoue toujours ici.", None),
+    ],
+)
+def test_decisions_in_other_languages_are_captured(
+    tmp_path: Path, said_by_user: str, captured: str | None
+) -> None:
+    file = tmp_path / "transcript.jsonl"
+    file.write_text(said(said_by_user) + "\n")
+
+    assert [one.text for one in statements_in(file)] == ([] if captured is None else [captured])
+
+
+def test_the_time_before_the_program_began_counts(repo: Path) -> None:
+    """A process that waits long before it may run gives up at once when it does."""
+    remembered(repo, "We deploy on Thursdays.")
+    waiting = (
+        "import sys, threading; threading.Event().wait(1.5); sys.argv = ['standfast', 'hook'];"
+        "from standfast.__main__ import main; main()"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", waiting],
+        input=json.dumps(prompt_of(repo, "When do we deploy?")),
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**os.environ, "HOME": str(repo.parent), "STANDFAST_HOOK_SECONDS": "1.5"},
+    )
+
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+
+
 @pytest.mark.parametrize("file", ["claude-code/hooks/hooks.json", "codex/hooks.json"])
 def test_the_plugins_call_the_command_for_events_that_it_answers(file: str) -> None:
     events = json.loads((PLUGINS / file).read_text())["hooks"]

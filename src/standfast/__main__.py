@@ -44,9 +44,24 @@ def _give_up_in_time() -> None:
         seconds = float(os.environ.get("STANDFAST_HOOK_SECONDS", ""))
     except ValueError:
         seconds = _HOOK_SECONDS
-    clock = threading.Timer(seconds, os._exit, [0])
+    clock = threading.Timer(max(0.0, seconds - _seconds_since_start()), os._exit, [0])
     clock.daemon = True
     clock.start()
+
+
+def _seconds_since_start() -> float:
+    """How long the process has been running, which is longer than this program on a busy machine.
+
+    Where the system does not say it, what Python takes to start.
+    """
+    import time  # noqa: PLC0415  # Other commands start without it.
+
+    try:
+        with open("/proc/self/stat", "rb") as file:  # noqa: PTH123  # pathlib would take longer to load.
+            began = int(file.read().rpartition(b")")[2].split()[19]) / os.sysconf("SC_CLK_TCK")
+        return max(0.0, time.clock_gettime(time.CLOCK_BOOTTIME) - began)
+    except (OSError, ValueError, AttributeError):
+        return 0.1
 
 
 def _on_interrupt(number: int, frame: FrameType | None) -> None:  # noqa: ARG001  # The signature of signal handlers.

@@ -7,7 +7,6 @@ without memory rather than not at all.
 
 import json
 import os
-import subprocess
 import sys
 from pathlib import Path
 from typing import Any, Final
@@ -112,6 +111,8 @@ def recalled(memory: Path, query: str, tokens: int) -> tuple[str, int] | None:
 
 def _capture_apart(given: dict[str, Any], store: str | None) -> None:
     """Capture in a process of its own, which outlives this one: reading and judging may take seconds."""
+    import subprocess
+
     words = ["--store", store] if store is not None else []
     child = subprocess.Popen(  # noqa: S603  # This very program.
         [sys.executable, "-m", "standfast", "hook", "--capture", *words],
