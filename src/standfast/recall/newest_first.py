@@ -3,7 +3,8 @@ others.
 
 Two records speak of one matter if both have a statement on it (``records/statements.py``), or if their texts
 are nearly equal and the question has no word that only one of them has ("order 17"). If nothing else tells
-them apart (dates, names, roles, trust), they share the best points of them all, so that how new each is
+them apart (dates, names, roles, trust), they share the best points of them all (the least, if they have no
+statement and no word of the question), so that how new each is
 decides, which stands in the lowest digits of a score: the order is still by score, then by record id. Of a
 statement's matter, what was said later is brought in even if the query does not find it. Only the best rows
 are looked at. ``SaidLast`` tells what was said later about a matter of a record that is shown.
@@ -108,15 +109,21 @@ class NewestFirst:
         """The window with shared points, by score and then by id."""
         records = [self._record(ranked) for ranked in window]
         groups = list(range(len(window)))
-        for one, other in combinations(self._comparable(window, records), 2):
+        compared = list(self._comparable(window, records))
+        for one, other in combinations(compared, 2):
             if groups[one.place] != groups[other.place] and one.is_about_the_same(other):
                 old, new = groups[other.place], groups[one.place]
                 groups = [new if group == old else group for group in groups]
+        # Near-equal texts without a word of the question may have their points from a neighbour, such as the
+        # question itself in a conversation. What one borrowed does not count for all of them.
+        answering = {groups[one.place] for one in compared if one.asked or one.matters}
         best: dict[int, RankedRow] = {}
         for ranked, group in zip(window, groups, strict=True):
             known = best.setdefault(group, ranked)
+            shared_score = max if group in answering else min
             best[group] = known._replace(
-                score=max(known.score, ranked.score), shares_word=known.shares_word or ranked.shares_word
+                score=shared_score(known.score, ranked.score),
+                shares_word=known.shares_word or ranked.shares_word,
             )
         shared = [
             ranked._replace(
