@@ -28,7 +28,7 @@ FIND_PAYLOAD = """() => ({
 })"""  # noqa: E501  # A text as a whole.
 CLEAN = {"planted": "undefined", "scripts": 1, "foreign": 0, "handlers": 0, "links": 0, "computed": False}
 # Pages that show no stored text, or only erased content.
-WITHOUT_STORED_TEXT = {"decided", "forgotten", "refused", "words", "playground"}
+WITHOUT_STORED_TEXT = {"decided", "forgotten", "refused", "words", "playground", "investigate"}
 
 
 if chromium() is None:
