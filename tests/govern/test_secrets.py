@@ -408,3 +408,12 @@ def test_the_quick_look_never_passes_over_a_secret(parts: list[str], joint: str)
     longest = TextReading(text).longest_run_chars
 
     assert list(secrets.secrets_in(text, longest)) == list(secrets.every_secret_in(text, longest))
+
+
+@pytest.mark.parametrize(
+    ("name", "token"), [("ado_pat", "q7Wz3kT9-bN4xR2v"), ("sonar.login", "3f9a1c7e5b2d8046")]
+)
+def test_a_token_after_a_name_is_a_secret_from_16_characters_on(name: str, token: str) -> None:
+    """One with a break in it, and one that looks like a digest but stands behind a name that gives access."""
+    assert "token after the name of a key" in _kind(f"The setting is {name}: {token} on the server.")
+    assert _kind(f"The setting is {name}: {token[:-1]} on the server.") == ""

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from standfast.recall.analysis import words_of
-from standfast.recall.dates import NO_DAY, Span, date_quarters, dates_in
+from standfast.recall.dates import NO_DAY, Span, SpokenDate, date_quarters, dates_in
 
 TODAY = date(2026, 3, 18)  # A Wednesday.
 
@@ -100,3 +100,24 @@ def test_days_fit_by_quarters_and_what_has_no_day_never(query: str, fits: dict[s
     quarters = date_quarters(dates_in(query, words_of(query)), np.array([*days, NO_DAY]))
 
     assert quarters.tolist() == [*fits.values(), 0]
+
+
+@pytest.mark.parametrize(
+    ("first", "last", "shown"),
+    [
+        (date(2026, 5, 7), date(2026, 5, 7), "2026-05-07"),
+        (date(2026, 5, 1), date(2026, 5, 31), "2026-05"),
+        (date(2026, 1, 1), date(2026, 12, 31), "2026"),
+        (date(2026, 4, 1), date(2026, 6, 30), "2026-04-01/2026-06-30"),
+        (date(2025, 1, 1), date(2026, 12, 31), "2025-01-01/2026-12-31"),
+        (date(2026, 5, 2), date(2026, 5, 31), "2026-05-02/2026-05-31"),
+    ],
+)
+def test_spoken_days_are_shown_in_as_few_characters_as_can_be(first: date, last: date, shown: str) -> None:
+    assert SpokenDate("then", first, last).shown == shown
+
+
+def test_spoken_days_have_the_names_of_days_months_and_years() -> None:
+    day = date(2026, 5, 7)
+
+    assert SpokenDate("then", day, day).names == ["2026", "2026-05", "--05", "2026-05-07", "--05-07"]

@@ -141,6 +141,7 @@ NOT_SAYABLE = re.compile(
     "the cursor does not belong|there is no record|is far behind it|it needs a subject, which holds"
     "|can be pinned|valid_from must be before|there is no controller|snapshot|reserved"
     "|budgets together|was used for another request|give scope or scopes|cannot be|at most"
+    "|it is not the JSON of a filter"
 )
 ACCEPTED_ROUTES = (
     *("remember", "remember_batch", "recall", "recall_batch", "add", "forget", "history", "list_records"),

@@ -11,7 +11,15 @@ from typing import Any, Final
 
 import msgspec
 
-from standfast.errors import Forbidden, InvalidValue, NoSuchSnapshot, NotFound, PayloadMismatch, RequestReused
+from standfast.errors import (
+    Forbidden,
+    InvalidValue,
+    NoSuchSnapshot,
+    NotCanonical,
+    NotFound,
+    PayloadMismatch,
+    RequestReused,
+)
 from standfast.govern.authority import Role
 from standfast.limits import (
     MAX_DIFF_SNAPSHOTS,
@@ -187,7 +195,7 @@ def list_records(gateway: Gateway, caller: Caller, namespace: str, query: Record
             raise wrong_cursor()
     bands = [band for band in readable_bands(caller) if query.band in (None, band)]
     scopes = listed_scopes(caller, Permission.LIST_RECORDS, query.scope)
-    chosen = NO_FILTER if query.where is None else Filter.from_json(parse(query.where.encode()))
+    chosen = NO_FILTER if query.where is None else _filter_in(query.where)
     rows = listed_rows(memory.store, memory.namespace, bands, scopes, at=at, after=after)
     page, cursor = paginate(
         (row for row in rows if not chosen or chosen.matches(record_of(row))),
@@ -198,6 +206,13 @@ def list_records(gateway: Gateway, caller: Caller, namespace: str, query: Record
     advice = "" if page or after else _scope_advice(memory, caller, scopes, at)
     records = [record_of(version) for version in page]
     return RecordsPage(memory_snapshot_id=at, records=records, next=cursor, advice=advice)
+
+
+def _filter_in(where: str) -> Filter:
+    try:
+        return Filter.from_json(parse(where.encode()))
+    except (NotCanonical, InvalidValue) as error:
+        raise InvalidValue(what="where", problem=f"it is not the JSON of a filter: {error}") from None
 
 
 def _scope_advice(memory: Memory, caller: Caller, scopes: Sequence[str], at: int) -> str:
