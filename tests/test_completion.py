@@ -25,9 +25,11 @@ def test_every_command_is_offered() -> None:
         "receipt",
         "recover",
         "refusals",
+        "release",
         "remember",
         "restore",
         "retention",
+        "revert",
     ]
     assert offered("trace") == ["compare", "replay", "show", "validate"]
 

@@ -68,7 +68,7 @@ class InvestigationNode(Value, frozen=True, kw_only=True):
     """A record, a run, a package or a source.
 
     Attributes:
-        node_id: Unique within the investigation: ``record:scope//id@snapshot``, ``run:id`` and so on.
+        node_id: Unique within the investigation: its kind, a colon and a name.
         label: A few words for people.
         is_certain: Whether it is a cause, or was influenced, for certain.
         steps: How many links it is away from where the investigation started.
