@@ -60,7 +60,7 @@ def test_every_link_leads_somewhere_and_nothing_is_loaded() -> None:
     assert page.loads == []
     assert {link for link in page.links if link.removeprefix("#") not in page.ids} == {"/openapi.json"}
     assert "`" not in docs_page()
-    assert "//" not in re.sub(r"http://127\.0\.0\.1:8765", "", docs_page())
+    assert "//" not in re.sub(r"http://127\.0\.0\.1:8765|scope//id", "", docs_page())
 
 
 def test_every_example_is_a_body_that_its_operation_takes() -> None:
