@@ -138,7 +138,8 @@ def test_calls_that_are_wrong_are_refused_as_described(
 
 # What JSON Schema has no word for: what depends on the store, and what two fields say together.
 NOT_SAYABLE = re.compile(
-    "the cursor does not belong|not a JSON text|there is no record|is far behind it|it needs a subject, which holds"
+    "the cursor does not belong|not a JSON text"
+    "|there is no record|is far behind it|it needs a subject, which holds"
     "|can be pinned|valid_from must be before|there is no controller|snapshot|reserved"
     "|budgets together|was used for another request|give scope or scopes|cannot be|at most"
     "|it is not the JSON of a filter"
