@@ -206,13 +206,13 @@ def test_proposals_are_not_a_band_to_list() -> None:
 def test_the_text_is_an_agents_unless_the_caller_says_otherwise(
     monkeypatch: pytest.MonkeyPatch, options: tuple[str, ...], role: Role
 ) -> None:
-    roles, remember = list[str](), Run.remember_request
+    roles, judge = list[str](), RequestJudge.judge
 
-    def recording(run: Run, request: RememberRequest) -> Any:
+    def recording(judging: RequestJudge, request: RememberRequest, *given: Any) -> Any:
         roles.append(request.role)
-        return remember(run, request)
+        return judge(judging, request, *given)
 
-    monkeypatch.setattr(Run, "remember_request", recording)
+    monkeypatch.setattr(RequestJudge, "judge", recording)
     call(*FACT, *options)
 
     assert roles == [role]
