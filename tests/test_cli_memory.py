@@ -9,7 +9,7 @@ from click.testing import CliRunner, Result
 
 from standfast.cli import main
 from standfast.govern.authority import Role
-from standfast.memory import Run
+from standfast.memory.request_judge import RequestJudge
 from standfast.records.requests import RememberRequest
 from standfast.records.vocabulary import Band
 
