@@ -4,7 +4,9 @@ from pathlib import Path
 
 import click
 
+from standfast.cli.output import json_option, print_json
 from standfast.clock import SystemClock
+from standfast.errors import InvalidValue
 from standfast.ledger.cosigning import Witness
 from standfast.ledger.note import KeyFile, VerifyingKey
 
@@ -28,21 +30,39 @@ from standfast.ledger.note import KeyFile, VerifyingKey
 @click.option(
     "--port", default=8990, type=click.IntRange(0, 65_535), help="The port; 0 for any that is free."
 )
-def witness_command(name: str, logs: tuple[str, ...], folder: str, host: str, port: int) -> None:
+@json_option
+def witness_command(
+    name: str, logs: tuple[str, ...], folder: str, host: str, port: int, as_json: bool
+) -> None:
     """Run a witness (c2sp.org/tlog-witness): it cosigns a checkpoint only if it extends the one before it.
 
     Run it where the owner of the store has no access. It prints its public key, which goes into the settings
     witness and witness_key of the store. Requests are authenticated by the log's signature.
     """
-    place = Path(folder)
-    place.mkdir(mode=0o700, parents=True, exist_ok=True)
-    key = KeyFile(place / "witness.key", name=name).load()
-    keys = [
-        VerifyingKey.parse(Path(one).read_text(encoding="ascii").strip() if Path(one).is_file() else one)
-        for one in logs
-    ]
-    witness = Witness(key, keys, place, clock=SystemClock())
-    with witness.served(host, port) as server:
-        click.echo(f'witness_key = "{witness.public_key.text}"')
-        click.echo(f'witness = "http://{host}:{server.server_address[1]}"')
+    keys = [_key_in(one) for one in logs]
+    try:
+        place = Path(folder)
+        place.mkdir(mode=0o700, parents=True, exist_ok=True)
+        witness = Witness(KeyFile(place / "witness.key", name=name).load(), keys, place, clock=SystemClock())
+        server = witness.served(host, port)
+    except (OSError, OverflowError, ValueError) as error:
+        raise InvalidValue(what="witness", problem=f"it can't be started: {error}") from None
+    with server:
+        settings = {
+            "witness": f"http://{host}:{server.server_address[1]}",
+            "witness_key": witness.public_key.text,
+        }
+        if as_json:
+            print_json(settings)
+        else:
+            click.echo("\n".join(f'{setting} = "{value}"' for setting, value in settings.items()))
         server.serve_forever()
+
+
+def _key_in(place: str) -> VerifyingKey:
+    """A public key, given as such or as a file that holds it."""
+    try:
+        is_file = Path(place).is_file()
+        return VerifyingKey.parse(Path(place).read_text(encoding="ascii").strip() if is_file else place)
+    except (OSError, ValueError) as error:
+        raise InvalidValue(what="--log", problem=f"it can't be read: {error}") from None
