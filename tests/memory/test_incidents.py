@@ -2,9 +2,12 @@
 
 from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
 
 import pytest
+from click.testing import CliRunner
 
+from standfast.cli import main
 from standfast.errors import InvalidValue, NotFound, PayloadMismatch
 from standfast.memory import Memory, NodeKind, RecordState, Side
 from standfast.memory.quarantine import ActState
@@ -382,3 +385,112 @@ def test_what_is_not_there_is_a_typed_error(memory: Memory) -> None:
         memory.quarantine("nothing", reason="incident 4")
     with pytest.raises(InvalidValue):
         memory.quarantine(source=CRM, reason=" ")
+
+
+def _kill_after_a_page(memory: Memory, monkeypatch: pytest.MonkeyPatch, **asked: Any) -> None:
+    """Begin the act "a" with pages of two rows, and die after the first page."""
+    monkeypatch.setattr("standfast.memory.quarantine.QUARANTINED_ROWS_PER_COMMIT", 2)
+    commit, calls = memory.store.commit, list[int]()
+
+    def killed(*args: object, **kwargs: object) -> object:
+        calls.append(1)
+        if len(calls) > 1:
+            raise KeyboardInterrupt
+        return commit(*args, **kwargs)  # type: ignore[arg-type]  # Handed through.
+
+    with monkeypatch.context() as dying:
+        dying.setattr(memory.store, "commit", killed)
+        with pytest.raises(KeyboardInterrupt):
+            memory.quarantine(act_id="a", **asked)
+    monkeypatch.setattr("standfast.memory.quarantine.LEASE_SECONDS", -1)
+    monkeypatch.setattr("standfast.memory.quarantine.MAX_CLOCK_SKEW_SECONDS", 0)
+    assert [act.state for act in memory.quarantines()] == [ActState.HIDING]
+
+
+def test_an_act_is_finished_though_what_it_names_was_forgotten_meanwhile(
+    memory: Memory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    memory.remember("The rumour is true.", subject="rumour", source=CRM)
+    for number in range(5):
+        memory.remember(f"Conclusion {number}.", subject=f"end/{number}", refs=_cites("rumour"))
+    _kill_after_a_page(memory, monkeypatch, memory_id="rumour", reason="incident 4")
+    memory.forget("rumour", reason="asked to")
+
+    memory.finish_forgetting()
+
+    assert [act.state for act in memory.quarantines()] == [ActState.IN_FORCE]
+    assert list(memory.records()) == []
+    memory.release("a", reason="it was right")
+    assert len(list(memory.records())) == 5
+    assert list(memory.verify()) == []
+
+
+def test_an_act_is_finished_though_redaction_made_its_reason_longer(
+    memory: Memory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for number in range(5):
+        memory.remember(f"Rumour number {number}.", subject=f"rumour/{number}", source=CRM)
+    reason = ("password=hunter22x! " * 14)[:256]
+    _kill_after_a_page(memory, monkeypatch, source=CRM, reason=reason)
+
+    memory.finish_forgetting()
+
+    (act,) = memory.quarantines()
+    assert (act.state, len(act.reason) > 256) == (ActState.IN_FORCE, True)
+    assert list(memory.records()) == []
+
+
+def test_revert_does_not_bring_back_what_a_kept_record_had_superseded(memory: Memory) -> None:
+    ada = {"kind": "user", "id": "ada"}
+    first = memory.remember("Ada lives in Bonn.", source=ada)
+    second = memory.remember("Ada lives in Oslo.", source=ada, supersedes=[first.memory_id])
+    memory.remember("Ada lives in Rome.", source=ada, supersedes=[second.memory_id])
+
+    done = memory.revert(run_id=_run_of(memory, second.memory_id), reason="wrong ticket")
+
+    assert [one.memory_id for one in done.conflicts] == [second.memory_id]
+    assert (done.records, done.restored) == (0, 0)
+    assert [record.text for record in memory.records()] == ["Ada lives in Rome."]
+
+
+def test_an_act_id_is_of_one_verb(memory: Memory) -> None:
+    _poisoned(memory)
+    run_id = _run_of(memory, "wait/eu")
+    memory.quarantine(run_id=run_id, reason="incident 4", act_id="a")
+
+    with pytest.raises(PayloadMismatch):
+        memory.revert(run_id=run_id, reason="incident 4", act_id="a")
+
+
+@pytest.mark.parametrize("act_id", ["", "a" * 257])
+def test_an_act_id_that_is_empty_or_too_long_is_refused(memory: Memory, act_id: str) -> None:
+    with pytest.raises(InvalidValue, match="act_id"):
+        memory.quarantine(source=CRM, reason="incident 4", act_id=act_id)
+
+
+def test_an_act_id_may_be_as_long_as_a_name(memory: Memory) -> None:
+    _poisoned(memory)
+    before = _hashes(memory)
+
+    done = memory.quarantine(source=CRM, reason="incident 4", act_id="a" * 256)
+    memory.release(done.act_id, reason="it was right")
+
+    assert _hashes(memory) == before
+
+
+def test_a_quarantine_of_a_run_that_never_was_is_refused(memory: Memory) -> None:
+    with pytest.raises(NotFound, match="no commit of run 'nope'"):
+        memory.quarantine(run_id="nope", reason="incident 4")
+    assert memory.quarantines() == []
+
+
+def test_a_dry_run_of_a_release_names_an_act_that_is_not_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Memory.open("m.db").close()
+
+    told = CliRunner().invoke(main, ["release", "nope", "--reason", "x", "--dry-run", "--store", "m.db"])
+
+    assert told.exit_code == 2
+    assert "There is no quarantine 'nope'" in told.output

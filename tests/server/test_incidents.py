@@ -74,3 +74,19 @@ def test_a_key_of_one_scope_investigates_nothing_of_another(harness: Harness, ht
     assert "ada" in found.text
     assert "bob" not in found.text
     assert "bob" in whole.text
+
+
+def test_the_longest_request_key_names_an_act_to_release(harness: Harness, http: TestClient) -> None:
+    operator = harness.headers("operator")
+    http.post(f"{IN}/remember", json={"text": "The rumour is true.", "source": CRM}, headers=operator)
+    keyed = {**operator, "Idempotency-Key": "k" * 256}
+
+    done = [
+        http.post(f"{IN}/quarantine", json={"source": CRM, "reason": "x"}, headers=keyed) for _ in range(2)
+    ]
+
+    assert [one.status_code for one in done] == [200, 200]
+    first, second = (one.json()["done"]["act_id"] for one in done)
+    assert first == second
+    body = {"act_id": first, "reason": "it was right"}
+    assert http.post(f"{IN}/quarantine/release", json=body, headers=operator).status_code == 200

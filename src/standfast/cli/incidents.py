@@ -8,6 +8,8 @@ import click
 from standfast.cli.options import MemoryTarget, memory_options
 from standfast.cli.output import counted, print_json
 from standfast.cli.request_options import request_options
+from standfast.errors import NotFound
+from standfast.limits import SAFE_INTEGER
 from standfast.memory.quarantine import Quarantined, QuarantinePlan
 from standfast.records.incident_requests import InvestigateRequest, QuarantineRequest, RevertRequest
 
@@ -97,7 +99,9 @@ def release_command(act_id: str, *, reason: str, dry_run: bool, by: str, target:
     """Take the quarantine or revert ACT_ID back: what it hid is shown again."""
     with target.opened() as memory:
         if dry_run:
-            own = [one for one in memory.quarantined() if one.acts == (act_id,)]
+            if act_id not in {one.act_id for one in memory.quarantines()}:
+                raise NotFound(what=f"quarantine {act_id!r:.80}; standfast quarantine --list lists them")
+            own = [one for one in memory.quarantined(limit=SAFE_INTEGER) if one.acts == (act_id,)]
             shown = sorted({f"{one.scope}//{one.memory_id}" for one in own})
             if target.as_json:
                 print_json({"act_id": act_id, "shown_again": shown})
@@ -109,7 +113,7 @@ def release_command(act_id: str, *, reason: str, dry_run: bool, by: str, target:
         print_json(done.as_json())
     else:
         click.echo(
-            f"{act_id}: released, {counted(done.records, 'record')} are shown again; snapshot"
+            f"{act_id}: released, shows {counted(done.records, 'record')} again; snapshot"
             f" {done.memory_snapshot_id}, ledger entry {done.ledger_seq}"
         )
 

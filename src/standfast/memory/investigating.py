@@ -83,7 +83,7 @@ class Investigator:
     def _start_with_package(self, package_hash: str) -> None:
         entries = [one for one in self._lineage.packages(package_hash) if self._sees_all(one)]
         if not entries:
-            known = "" if self._lineage.has_log else f" {_NO_LOG}"
+            known = "" if self._lineage.has_log else f". {_NO_LOG.removesuffix('.')}"
             raise NotFound(what=f"package {package_hash!r:.80} in the recall log or in a trace{known}")
         shown = list[tuple[RecordVersion, bool]]()
         for entry in entries:

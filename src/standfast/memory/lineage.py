@@ -246,8 +246,8 @@ class Lineage:
         """
         by_name: dict[tuple[str, str], list[RecordVersion]] = {}
         for one in cited:
-            if one.record is not None:
-                by_name.setdefault((one.place.scope, one.record.memory_id), []).append(one)
+            memory_id = one.place.name if one.record is None else one.record.memory_id
+            by_name.setdefault((one.place.scope, memory_id), []).append(one)
         terms = [cites_term(*name) for name in by_name]
         named = self._reader.index.versions_with(terms, bands=RECALLED_BANDS, until=self.head)
         for child in self.versions(named):

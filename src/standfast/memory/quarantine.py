@@ -17,13 +17,14 @@ from typing import Any, Final
 
 from msgspec.structs import replace
 
-from standfast.errors import CommitAborted, NotFound, PayloadMismatch
+from standfast.errors import CommitAborted, InvalidValue, NotFound, PayloadMismatch
 from standfast.govern.evidence import read_instant
 from standfast.govern.judge.secrecy import redacted_text, require_no_secret
 from standfast.limits import (
     LEASE_SECONDS,
     MAX_CLOCK_SKEW_SECONDS,
     MAX_LISTED_LAW,
+    MAX_NAME_CHARS,
     QUARANTINED_ROWS_PER_COMMIT,
 )
 from standfast.memory.lineage import Lineage
@@ -47,6 +48,8 @@ from standfast.store.quarantine import note_of
 from standfast.store.stored_records import record_of
 
 _DONE_BY_ANOTHER: Final = (CommitAborted, PayloadMismatch)
+_MAX_SHOWN_CHARS: Final = 128
+"""A longer act id is not part of its commits' run ids."""
 
 
 class ActState(StrEnum):
@@ -182,20 +185,24 @@ class QuarantineActs:
             act_id: The id of the act. One that was begun under it is finished, and its receipt given.
 
         Raises:
+            InvalidValue: The id is empty or too long.
             PayloadMismatch: The id was used for another act.
         """
         require_no_secret(agent=by, act_id=act_id)
+        if act_id is not None and not 1 <= len(act_id) <= MAX_NAME_CHARS:
+            raise InvalidValue(what="act_id", problem=f"it must have 1 to {MAX_NAME_CHARS} characters")
         new_id = self._store.ids.new_id() if act_id is None else act_id
         named = {**asked.as_json()}
         named.pop("reason", None)
+        verb = "revert" if isinstance(asked, RevertRequest) else "quarantine"
         known = self._act(new_id, self._store.head())
         if known is not None:
-            if known.asked != named:
+            if (known.verb, known.asked) != (verb, named):
                 raise PayloadMismatch(
                     commit_id=new_id,
                     run_id=new_id,
-                    known_fingerprint=fingerprint(known.asked),
-                    payload_fingerprint=fingerprint(named),
+                    known_fingerprint=fingerprint([known.verb, known.asked]),
+                    payload_fingerprint=fingerprint([verb, named]),
                 )
             return self._receipt(known) if not known.state.is_open else self._hide(known, asked, None)
         for value in (
@@ -208,7 +215,7 @@ class QuarantineActs:
             require_no_secret(target=value)
         act = QuarantineAct(
             act_id=new_id,
-            verb="revert" if isinstance(asked, RevertRequest) else "quarantine",
+            verb=verb,
             asked=named,
             reason=redacted_text(asked.reason),
             by=by,
@@ -289,8 +296,9 @@ class QuarantineActs:
     # Hiding, page by page.
 
     def _hide(self, act: QuarantineAct, asked: ActRequest, lineage: Lineage | None) -> Quarantined:
+        is_resumed = lineage is None
         lineage = lineage or self._lineage_at(act.until)
-        choice = decide(self._services, asked, lineage)
+        choice = decide(self._services, asked, lineage, is_resumed=is_resumed)
         order = sorted(choice.rows)
         while True:
             at = self._store.head()
@@ -367,7 +375,8 @@ class QuarantineActs:
         key = row_key(RowKind.QUARANTINE, act.act_id)
         action = ActionType.MERGE if is_known else ActionType.WRITE
         row = Write.of(self._namespace, key, action, act.as_json())
-        named = f"{act.act_id}-{act.state}-{fingerprint([act.after, act.commits])[:16]}"
+        short = act.act_id if len(act.act_id) <= _MAX_SHOWN_CHARS else fingerprint(act.act_id)
+        named = f"{short}-{act.state}-{fingerprint([act.after, act.commits])[:16]}"
         identity = self._services.identity(f"{act.verb}-{named}", workflow=act.verb, at=at)
         told = {**act.as_json(), "namespace": self._namespace, "rows": len(notes)}
         del told["after"]
@@ -421,4 +430,5 @@ def _act_in(version: Version) -> QuarantineAct:
 
 def _request_of(act: QuarantineAct) -> ActRequest:
     kind = RevertRequest if act.verb == "revert" else QuarantineRequest
-    return kind.from_json({**act.asked, "reason": act.reason or "resumed"})
+    # What is redacted in a reason may make it longer than a request's may be.
+    return kind.from_json({**act.asked, "reason": "resumed"})

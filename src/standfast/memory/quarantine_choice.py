@@ -15,7 +15,7 @@ from standfast.records.incident_requests import QuarantineRequest, RevertRequest
 from standfast.records.rows import RowKind
 from standfast.records.scopes import is_within, key_parts, name_in, prefix_in, prefix_of, scope_in, scoped_key
 from standfast.records.vocabulary import ActionType, Band, Record, Value
-from standfast.store.protocol import Version, verified
+from standfast.store.protocol import AppliedCommit, Version, verified
 from standfast.store.stored_records import keys_of, record_of, superseded_keys
 
 ActRequest = QuarantineRequest | RevertRequest
@@ -48,23 +48,30 @@ class QuarantineChoice(NamedTuple):
     conflicts: tuple[RevertConflict, ...]
 
 
-def decide(services: RunServices, asked: ActRequest, lineage: Lineage) -> QuarantineChoice:
+def decide(
+    services: RunServices, asked: ActRequest, lineage: Lineage, *, is_resumed: bool = False
+) -> QuarantineChoice:
     """Choose what a request hides, as of the head of a lineage.
+
+    Args:
+        is_resumed: Whether the act was begun before, so that what it names may have been forgotten since.
 
     Raises:
         InvalidValue: There is no such record.
         NotFound: There is no such run.
     """
-    return _Decider(services, asked, lineage).decide()
+    return _Decider(services, asked, lineage, is_resumed=is_resumed).decide()
 
 
 class _Decider:
     """Decides which versions an act hides, as of the head of a lineage."""
 
-    def __init__(self, services: RunServices, asked: ActRequest, lineage: Lineage) -> None:
+    def __init__(
+        self, services: RunServices, asked: ActRequest, lineage: Lineage, *, is_resumed: bool
+    ) -> None:
         self._store, self._namespace = services.store, services.namespace
         self._has_budgets = bool(services.budgets.budgets)
-        self._asked, self._lineage = asked, lineage
+        self._asked, self._lineage, self._is_resumed = asked, lineage, is_resumed
         self._rows: dict[str, HiddenRow] = {}
         self._versions: set[RecordPlace] = set()
         self._restored: set[tuple[str, str]] = set()
@@ -85,6 +92,12 @@ class _Decider:
             tuple(sorted(self._conflicts, key=lambda one: (one.scope, one.memory_id))),
         )
 
+    def _require_run(self, run_id: str) -> list[AppliedCommit]:
+        commits = self._store.commits(run_ids=[run_id])
+        if not commits:
+            raise NotFound(what=f"commit of run {run_id!r:.80}")
+        return commits
+
     # Quarantine.
 
     def _quarantine(self, asked: QuarantineRequest) -> None:
@@ -100,7 +113,7 @@ class _Decider:
         for (scope, name), versions in by_name.items():
             law = [one for one in versions if prefix_in(one.key) == Band.VAULT]
             self._law.update(one.key for one in law)
-            self._hide_with_copies(scope, name, [one for one in versions if one not in law])
+            self._hide_with_copies(scope, name, [one for one in versions if one not in law and one.record])
         if asked.source is not None:
             self._hide_witnesses(asked)
 
@@ -108,6 +121,10 @@ class _Decider:
         after, until = self._lineage.range_of(asked)
         if asked.memory_id is not None:
             current = self._lineage.current(asked.place, asked.memory_id)
+            if current is None and self._is_resumed:
+                # It was forgotten meanwhile. What cites it is still to be hidden.
+                versions = self._lineage.all_of(asked.place, asked.memory_id)
+                return [one for one in versions if one.place.snapshot <= self._lineage.head][-1:]
             if current is None:
                 problem = (
                     f"there is no record {asked.memory_id!r:.80} in scope {asked.place} now; name the id that"
@@ -116,6 +133,7 @@ class _Decider:
                 raise InvalidValue(what="memory_id", problem=problem)
             return [current]
         if asked.run_id is not None:
+            self._require_run(asked.run_id)
             written = self._lineage.written_in([asked.run_id])[asked.run_id]
             return [
                 one
@@ -200,7 +218,9 @@ class _Decider:
         by_key: dict[str, list[RecordVersion]] = {}
         for one in selected:
             by_key.setdefault(one.key, []).append(one)
-        for key in sorted(by_key):
+        kept_ends = set[tuple[str, int]]()
+        # Ends last: what a record ended stays ended if the record is kept.
+        for key in sorted(by_key, key=lambda one: (all(at.record is None for at in by_key[one]), one)):
             parts = key_parts(key)
             assert parts is not None, "a record is in a scope"
             if parts.prefix == Band.VAULT:
@@ -215,6 +235,9 @@ class _Decider:
                 and not self._is_copy(version, proofs)
             ]
             if later:
+                for one in by_key[key]:
+                    ended = () if one.record is None else superseded_keys(one.record)
+                    kept_ends.update((end, one.place.snapshot) for end in ended)
                 if parts.prefix == Band.LEDGER:
                     self._conflicts.append(
                         RevertConflict(
@@ -229,7 +252,7 @@ class _Decider:
                 if one.record is not None:
                     self._hide_with_copies(parts.scope, parts.name, [one])
                     self._hide(key, one.place.snapshot, one.record)
-                else:
+                elif (key, one.place.snapshot) not in kept_ends:
                     self._hide_end(key, one.place.snapshot)
 
     def _is_copy(self, version: Version, proofs: set[str]) -> bool:
@@ -241,9 +264,7 @@ class _Decider:
     def _written(self, asked: RevertRequest) -> list[RecordVersion]:
         """The versions of records that a revert names, ends of records included."""
         if asked.run_id is not None:
-            commits = self._store.commits(run_ids=[asked.run_id])
-            if not commits:
-                raise NotFound(what=f"commit of run {asked.run_id!r:.80}")
+            commits = self._require_run(asked.run_id)
             rows = [row for one in commits for row in self._store.versions_of(one.memory_snapshot_id)]
         else:
             after, until = self._lineage.range_of(asked)

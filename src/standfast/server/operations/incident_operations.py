@@ -13,6 +13,7 @@ from standfast.memory import (
     QuarantinePlan,
     Released,
 )
+from standfast.records.canon import fingerprint
 from standfast.records.incident_requests import InvestigateRequest, QuarantineRequest, RevertRequest
 from standfast.records.requests import Name, Scope
 from standfast.records.scopes import ALL_SCOPES
@@ -88,6 +89,8 @@ def _acted(
 ) -> ActResponse:
     memory = gateway.authorize(caller, Permission.QUARANTINE, namespace)
     act_id = None if request_key is None else f"{caller.key_id}-{request_key}"
+    if act_id is not None and len(act_id) > MAX_NAME_CHARS:
+        act_id = fingerprint(act_id)
     answer = memory.incidents.act(body, by=caller.name, act_id=act_id)
     if isinstance(answer, Quarantined):
         return ActResponse(done=answer)
