@@ -273,6 +273,10 @@ REPLICA_EXCHANGE_SECONDS: Final = 1.0
 REFUSALS_LOGGED_PER_MINUTE: Final = 10
 CONSOLE_SESSION_SECONDS: Final = 8 * 3600
 CONSOLE_PAGE_ITEMS: Final = 50
+MAX_WATCHED_COMMITS: Final = 5_000
+"""How many of the newest commits the watch on sources reads."""
+MAX_WATCHED_LABELS: Final = 20
+"""How many sources metrics name in a namespace."""
 MAX_CONSOLE_RECENT_COMMITS: Final = 5_000
 """How far the home page looks back, at most."""
 CALL_HISTORY_HOURS: Final = 31 * 24

@@ -14,6 +14,7 @@ from standfast.errors import BrokenChain, Corruption, NotProven
 from standfast.ledger.checkpoint import CheckpointFile, InclusionReceipt, verify_receipt
 from standfast.ledger.note import VerifyingKey
 from standfast.ledger.witness import LedgerState, Verification
+from standfast.memory.watch import watch_sources
 from standfast.records.canon import NORMALIZATION_VERSION, canonical_bytes, fingerprint_of_bytes, parse
 from standfast.side_files import SideFiles
 from standfast.store.restore import Restoration, restorations_of
@@ -133,11 +134,12 @@ def receipt_command(entry: int, store_url: str | None, as_json: bool) -> None:  
 def doctor_command(store_url: str | None, rebuild: bool, as_json: bool) -> None:
     """Check a store for damage: pages, indexes, record fingerprints, commits, the ledger's hash chain.
 
-    Exit code 1 if there is a problem.
+    It also names sources that had much more refused, disputed or quarantined in the last 7 days than before;
+    docs/incidents.md has the rule. Exit code 1 if there is a problem, which such a source is not.
     """
     name = load_settings(store_url=store_url).store
     problems: list[str] = []
-    head = None
+    head = watch = None
     try:
         with (
             opened_store(store_url, recover=False) as store,
@@ -145,11 +147,18 @@ def doctor_command(store_url: str | None, rebuild: bool, as_json: bool) -> None:
         ):
             problems += store.verify(rebuild_indexes=rebuild)
             head = store.head()
+            if not problems:  # Rows that are damaged can't be counted.
+                watch = watch_sources(store, store.namespaces(), now=store.clock.now())
     except (Corruption, BrokenChain) as error:
         problems.append(str(error))
     if as_json:
-        print_json({"store": name, "head": head, "rebuilt": rebuild, "problems": problems})
+        told = None if watch is None else watch.as_json()
+        print_json({"store": name, "head": head, "rebuilt": rebuild, "problems": problems, "watch": told})
     else:
+        for source in watch.sources if watch else ():
+            click.echo(f"! {source.summary}")
+        if watch is not None and watch.is_cut:
+            click.echo(f"The watch on sources read the newest {watch.commits:,} commits only.")
         _print_problems(name, problems, f"no problem in {head} snapshots")
     if problems:
         raise SystemExit(ANSWER_IS_NO)

@@ -23,6 +23,7 @@
     recall_notes.py     what is noted in the recall log
     quarantine.py       acts that take records out of recall, in as many commits as it takes
     quarantine_choice.py which versions such an act hides
+    watch.py            which sources had much refused, disputed or quarantined lately
     erasing.py          Memory.forget of a scope or a source, in as many commits as it takes
     idempotency.py      a request that arrives twice takes effect once
     extraction.py       facts that a model finds in messages

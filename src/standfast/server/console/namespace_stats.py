@@ -11,8 +11,9 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from standfast.limits import CALL_HISTORY_HOURS, MAX_CONSOLE_RECENT_COMMITS, SCAN_PAGE_RECORDS
+from standfast.limits import CALL_HISTORY_HOURS, MAX_CONSOLE_RECENT_COMMITS
 from standfast.memory import Memory
+from standfast.memory.watch import commit_pages, committed_rows, named_source
 from standfast.records.canon import utc_text
 from standfast.records.conversion import decoded
 from standfast.records.scopes import (
@@ -104,7 +105,7 @@ class _Judged(msgspec.Struct, frozen=True, gc=False):
     @property
     def source_name(self) -> str:
         """The source as ``kind:id``."""
-        return f"{self.source.get('kind', '')}:{self.source.get('id', '')}" if self.source else ""
+        return named_source(self.source)
 
 
 @dataclass(slots=True)
@@ -142,17 +143,10 @@ class _RunningCount:
 
     def _commits(self, memory: Memory, head: int) -> Iterator[tuple[list[Version], int]]:
         """What each commit up to the head wrote, and its hour."""
-        while self.at < head:
-            commits = memory.store.commits(after=self.at, limit=SCAN_PAGE_RECORDS)
-            until = min(head, commits[-1].memory_snapshot_id)
-            rows: dict[int, list[Version]] = {}
-            for row in memory.store.versions_between(memory.namespace, self.at, until, bands=tuple(Band)):
-                rows.setdefault(row.memory_snapshot_id, []).append(row)
-            for commit in commits:
-                if commit.memory_snapshot_id in rows:
-                    hour = hour_of(datetime.fromisoformat(commit.committed_at))
-                    yield rows[commit.memory_snapshot_id], hour
-            self.at = until
+        pages = commit_pages(memory.store, self.at, head)
+        for commit, rows in committed_rows(memory.store, memory.namespace, pages, bands=tuple(Band)):
+            yield rows, hour_of(datetime.fromisoformat(commit.committed_at))
+        self.at = max(self.at, head)
 
     def _covers(self, row: Version) -> bool:
         return any(is_within(scope_in(row.key), scope) for scope in self.scopes)

@@ -204,7 +204,7 @@ class HttpApi:
         text = (
             context.metrics.text(gauges)
             + "\n".join(commits)
-            + gateway.metrics.text(gateway.open_memories(), caller.covers)
+            + gateway.metrics.text(gateway.open_memories(), caller.covers, names_sources=not caller.scopes)
         )
         return Response(text, headers={"Content-Type": METRICS_TYPE})
 

@@ -2,7 +2,8 @@
 Prometheus' text format.
 
 Spans never contain what is remembered or asked. The labels of metrics come from closed sets, so that callers
-cannot make them grow. Of namespaces, the first ones that calls name have their own; the rest are counted
+cannot make them grow; of sources, only the worst that the watch names have one.
+Of namespaces, the first ones that calls name have their own; the rest are counted
 together.
 """
 
@@ -11,16 +12,23 @@ import os
 import threading
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from importlib.metadata import version
 from itertools import accumulate, islice
 from typing import Any, Final
 
 from standfast.errors import StandfastError
-from standfast.limits import MAX_METRIC_NAMESPACES, MAX_NAME_CHARS, SCAN_PAGE_RECORDS
+from standfast.limits import (
+    MAX_METRIC_NAMESPACES,
+    MAX_NAME_CHARS,
+    MAX_WATCHED_COMMITS,
+    MAX_WATCHED_LABELS,
+    SCAN_PAGE_RECORDS,
+)
 from standfast.memory import Memory
 from standfast.memory.band_budgets import budget_key
+from standfast.memory.watch import Watch, watch_sources
 from standfast.records.canon import parse
 from standfast.records.vocabulary import Receipt, Verdict
 from standfast.server.access.permissions import Permission
@@ -193,6 +201,7 @@ class NamespaceMetrics:
         self._seconds: Counter[str] = Counter()
         self._judged: Counter[tuple[str, str]] = Counter()
         self._commits: Counter[str] = Counter()
+        self._watch: tuple[object, Watch | None] = None, None
 
     def answered(self, namespace: str, status: int, seconds: float) -> None:
         """Count an authorized call that was answered."""
@@ -216,17 +225,42 @@ class NamespaceMetrics:
             self._judged.update((label, verdict.value) for verdict in verdicts if verdict is not None)
             self._commits[label] += len(given)
 
+    def _troubled(self, memories: Sequence[Memory]) -> tuple[str, str, str, Samples]:
+        """The sources that the watch names. It reads again once something was committed, or after an hour."""
+        store, names = memories[0].store, [memory.namespace for memory in memories]
+        now = store.clock.now()
+        state = store.head(), now.replace(minute=0, second=0, microsecond=0), names
+        known, watch = self._watch
+        if watch is None or known != state:
+            watch = watch_sources(store, names, now=now)
+            self._watch = state, watch
+        worst = sorted(watch.sources, key=lambda one: (-one.recent.troubled, one.source))
+        labels, told = Counter[str](), Samples()
+        for one in worst:
+            labels[one.namespace] += 1
+            if labels[one.namespace] <= MAX_WATCHED_LABELS:
+                told[_namespace(one.namespace, source=one.source)] = one.recent.troubled
+        about = f"Troubled writes of 7 days, of sources that jumped, in {MAX_WATCHED_COMMITS} commits."
+        return "source_troubled_writes", "gauge", about, told
+
     def _label_of(self, namespace: str) -> str:
         is_name = 0 < len(namespace) <= MAX_NAME_CHARS and namespace.isprintable()
         if is_name and len(self._names) < self._max_namespaces:
             self._names.add(namespace)
         return namespace if namespace in self._names else OTHER_NAMESPACES
 
-    def text(self, memories: Mapping[str, Memory], is_shown: Callable[[str], bool]) -> str:
+    def text(
+        self,
+        memories: Mapping[str, Memory],
+        is_shown: Callable[[str], bool],
+        *,
+        names_sources: bool = True,
+    ) -> str:
         """All metrics of the namespaces that the caller may know of.
 
         Args:
             memories: The memories whose present state is told, by namespace; of those that have a label.
+            names_sources: Whether the caller may know of the sources of all scopes.
         """
         with self._lock:
             answered = {_namespace(name, status=status): n for (name, status), n in self._answered.items()}
@@ -242,6 +276,8 @@ class NamespaceMetrics:
             ("commits_total", "counter", "Commits that calls made, by namespace.", commits),
             *_present(shown),
         ]
+        if names_sources and named:
+            families.append(self._troubled([memories[name] for name in named]))
         lines: list[str] = []
         for name, kind, description, samples in families:
             lines += [f"# HELP standfast_{name} {description}", f"# TYPE standfast_{name} {kind}"]
