@@ -121,7 +121,7 @@ async def _uses_everything(client: Client, namespace: str = "default") -> None:
 
 
 WRITING_TOOLS = {
-    *("memory_remember", "memory_forget", "memory_add"),
+    *("memory_remember", "memory_forget", "memory_add", "memory_settle"),
     *("add_memory", "update_memory", "delete_memory", "delete_all_memories"),
     *("create_entities", "create_relations", "add_observations"),
     *("delete_entities", "delete_observations", "delete_relations"),
