@@ -105,9 +105,19 @@ def test_doctor_names_the_source_and_its_numbers(tmp_path: Path, monkeypatch: py
 
     assert text.exit_code == 0
     assert (
-        "! source doc:crm in namespace default: 5 of 5 writes of the last 7 days are refused (5)"
+        "! source 'doc:crm' in namespace default: 5 of 5 writes of the last 7 days are refused (5)"
         in text.output
     )
     assert told["problems"] == []
     assert [one["source"] for one in told["watch"]["sources"]] == ["doc:crm"]
     assert told["watch"]["sources"][0]["recent"]["refused"] == 5
+
+
+def test_the_name_of_a_source_gives_a_terminal_no_orders(memory: Memory) -> None:
+    for number in range(5):
+        source = {"kind": "web", "id": "\x1b[2Jevil"}
+        memory.remember(f"Door {number} is red.", source=source, scope="user/ada")
+    (found,) = _watch(memory).sources
+
+    assert found.recent.refused == 5
+    assert found.summary.isprintable()

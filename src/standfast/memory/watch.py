@@ -15,7 +15,7 @@ from standfast.limits import MAX_WATCHED_COMMITS, SCAN_PAGE_RECORDS
 from standfast.records.conversion import decoded
 from standfast.records.origins import disputed_in
 from standfast.records.scopes import name_in, prefix_in, scope_in
-from standfast.records.vocabulary import ActionType, Band, Value
+from standfast.records.vocabulary import ActionType, Band, Value, shown
 from standfast.store.protocol import AppliedCommit, Version
 from standfast.store.store import Store
 
@@ -57,11 +57,10 @@ class WatchedSource(Value, frozen=True, kw_only=True):
         """One line for people."""
         now = self.recent
         return (
-            f"source {self.source} in namespace {self.namespace}: {now.troubled} of {now.writes} writes of"
-            f" the last {RECENT.days} days are refused ({now.refused}), disputed ({now.disputed}) or"
-            f" in quarantine ({now.quarantined});"
-            f" {self.before.troubled} of {self.before.writes} in the {BEFORE.days} days"
-            " before"
+            f"source {shown(self.source)} in namespace {self.namespace}:"
+            f" {now.troubled} of {now.writes} writes of the last {RECENT.days} days are refused"
+            f" ({now.refused}), disputed ({now.disputed}) or in quarantine ({now.quarantined});"
+            f" {self.before.troubled} of {self.before.writes} in the {BEFORE.days} days before"
         )
 
 
