@@ -23,6 +23,8 @@ import msgspec
 
 from standfast.limits import MAX_STATEMENTS
 
+_DATA: Final = "statements.txt"
+
 LANGUAGES: Final = ("english", "german", "french", "spanish")
 SELF: Final = "@"
 """The holder of what the user of a scope says about themselves."""
@@ -87,9 +89,9 @@ class _Pattern(NamedTuple):
 
 
 @cache
-def _sections() -> Mapping[str, tuple[str, ...]]:
-    """The lines of each section of the data."""
-    text = files("standfast.records").joinpath("statements.txt").read_text(encoding="utf-8")
+def sections_of(file: str) -> Mapping[str, tuple[str, ...]]:
+    """The lines of each section of a data file of this package."""
+    text = files("standfast.records").joinpath(file).read_text(encoding="utf-8")
     sections: dict[str, list[str]] = {}
     for line in text.splitlines():
         if line.startswith("["):
@@ -102,13 +104,15 @@ def _sections() -> Mapping[str, tuple[str, ...]]:
 @cache
 def _words(section: str) -> frozenset[str]:
     """The words and phrases of a section; the words of a phrase are joined by _."""
-    return frozenset(word for line in _sections()[section] for word in line.casefold().split())
+    return frozenset(word for line in sections_of(_DATA)[section] for word in line.casefold().split())
 
 
 @cache
 def _phrases() -> re.Pattern[str]:
     """The phrases of all sections, the longest first, to be joined to one word each."""
-    named = {one for name in _sections() if name not in LANGUAGES for one in _words(name) if "_" in one}
+    named = {
+        one for name in sections_of(_DATA) if name not in LANGUAGES for one in _words(name) if "_" in one
+    }
     return re.compile(rf"\b(?:{_any_of(named)})\b")
 
 
@@ -129,7 +133,7 @@ def _patterns() -> tuple[_Pattern, ...]:
     macros |= {"{V0}": rf"(?P<v0>{value})", "{V}": rf"(?P<v>{value})", "{name}": rf"(?P<v>{value})"}
     found = []
     for language in LANGUAGES:
-        for line in _sections()[language]:
+        for line in sections_of(_DATA)[language]:
             attribute, _, fixed = line[:_COLUMN].strip().partition("=")
             source = line[_COLUMN:]
             needed = re.sub(r"\(\?:[^()]*\)\?|\{\w+\}", " ", source)

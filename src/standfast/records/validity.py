@@ -18,11 +18,12 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, date, datetime, time, timedelta
 from functools import cache
-from importlib.resources import files
 from typing import Final, NamedTuple
 
 from standfast.records.canon import utc_text
-from standfast.records.statements import has_word_of, plain_sentences
+from standfast.records.statements import has_word_of, plain_sentences, sections_of
+
+_DATA: Final = "validity.txt"
 
 _MAX_WORDS: Final = 24
 _MIN_WORDS: Final = 3
@@ -309,26 +310,14 @@ def _resolved(said: date, year: str | None, month: int, day: int | None, end: in
 
 
 @cache
-def _sections() -> Mapping[str, tuple[str, ...]]:
-    text = files("standfast.records").joinpath("validity.txt").read_text(encoding="utf-8")
-    sections: dict[str, list[str]] = {}
-    for line in text.splitlines():
-        if line.startswith("["):
-            lines = sections.setdefault(line.strip("[] "), [])
-        elif line and not line.startswith("#"):
-            lines.append(line)
-    return {name: tuple(lines) for name, lines in sections.items()}
-
-
-@cache
 def _section(name: str) -> frozenset[str]:
-    return frozenset(word for line in _sections()[name] for word in line.split())
+    return frozenset(word for line in sections_of(_DATA)[name] for word in line.split())
 
 
 @cache
 def _numbers_of(name: str) -> Mapping[str, int]:
     """The names of months or weekdays with their numbers, from 1 on."""
-    return {word: number for number, line in enumerate(_sections()[name], 1) for word in line.split()}
+    return {word: number for number, line in enumerate(sections_of(_DATA)[name], 1) for word in line.split()}
 
 
 def _is_in(word: str, name: str) -> bool:
@@ -349,7 +338,9 @@ def _cues() -> re.Pattern[str]:
 
 @cache
 def _joined() -> re.Pattern[str]:
-    phrases = {word.replace("_", " ") for name in _sections() for word in _section(name) if "_" in word}
+    phrases = {
+        word.replace("_", " ") for name in sections_of(_DATA) for word in _section(name) if "_" in word
+    }
     longest_first = sorted(phrases, key=lambda phrase: (-len(phrase), phrase))
     return re.compile(rf"\b(?:{'|'.join(map(re.escape, longest_first))})(?!\w)")
 
