@@ -20,7 +20,7 @@ from standfast.policies import BandBudget
 from standfast.policies.byte_store import ByteBudget, ByteMemoryStore
 from standfast.policies.write_policy import PolicySpec
 from standfast.records.origins import Origin
-from standfast.records.vocabulary import Band, Receipt, Step
+from standfast.records.vocabulary import Band, Receipt, Step, Tier
 from standfast.store.commit import Commit
 from standfast.store.store import Store
 from tests.memory.conftest import HANDBOOK, days
@@ -126,6 +126,25 @@ def test_what_is_forgotten_or_swept_gives_its_bytes_back() -> None:
 
     assert len(numbers_held(memory)) == len(full)
     assert list(memory.verify()) == []
+
+
+def test_a_budgeted_ledger_is_archived_but_what_its_budget_expired_is_not() -> None:
+    clock = ManualClock()
+    memory = Memory(
+        memory_store(clock),
+        budgets=[BandBudget(band=Band.LEDGER, max_bytes=400, policy="ExpireOldest")],
+    )
+    feed(memory, range(10))
+    kept = {record.memory_id for record in memory.records(band=Band.LEDGER)}
+    days(clock, 91)
+    due = {one.key for one in memory.due() if one.key.startswith("LEDGER/") and not one.is_deletion}
+
+    assert 0 < len(kept) < 10
+    assert len(due) == len(kept), "only what is still held moves to the archive"
+    memory.sweep()
+    held = list(memory.records(band=Band.LEDGER))
+    assert {record.memory_id for record in held} == kept
+    assert {record.tier for record in held} == {Tier.COLD}
 
 
 def test_a_subject_is_forgotten_in_all_its_versions() -> None:
