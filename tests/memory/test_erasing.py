@@ -14,7 +14,7 @@ from typing import Any, Final
 import msgspec
 import pytest
 
-from standfast.clock import ManualClock, RandomIds
+from standfast.clock import ManualClock, RandomIds, SystemClock
 from standfast.errors import InvalidValue, NotAuthorised
 from standfast.govern.approvals.approvals import Decision
 from standfast.limits import (
@@ -27,8 +27,10 @@ from standfast.memory import Memory, erasing
 from standfast.memory.erasure_targets import ErasureIntent, ErasureTarget
 from standfast.policies import BandBudget
 from standfast.records.vocabulary import Band, Verdict
+from standfast.settings import Settings
 from standfast.store.store import Store
 from standfast.traces.folder import TraceFolder
+from standfast.wiring import open_memory
 from tests.memory.conftest import HANDBOOK, SECRET, SIGNERS, decision
 from tests.raising import raises_code
 
@@ -216,6 +218,23 @@ def test_what_was_interrupted_anywhere_is_finished_by_another(
         assert list(other.records(scope=ADA)) == []
         assert other.finish_forgetting() == []
         assert list(other.verify()) == []
+
+
+@pytest.mark.parametrize("by_settings", [False, True])
+def test_whoever_opens_the_memory_ends_what_another_began(
+    by_settings: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = ManualClock(SystemClock().now() - timedelta(seconds=LEASE_SECONDS + 60))
+    url = str(tmp_path / "agent.db")
+    with Memory.open(url, clock=clock) as memory:
+        _fill(memory)
+        with monkeypatch.context() as patch, pytest.raises(_KilledError):
+            patch.setattr(erasing.Eraser, "_erase_page", _killed)
+            memory.forget(scope=ADA, reason="asked for")
+    opened = open_memory(Settings(store=url), create=False) if by_settings else Memory.open(url)
+    with opened as other:
+        assert list(other.records(scope=ADA)) == []
+        assert other.finish_forgetting() == []
 
 
 @pytest.mark.parametrize("pages", range(4))
