@@ -228,9 +228,10 @@ def test_whoever_opens_the_memory_ends_what_another_began(
     url = str(tmp_path / "agent.db")
     with Memory.open(url, clock=clock) as memory:
         _fill(memory)
-        with monkeypatch.context() as patch, pytest.raises(_KilledError):
+        with monkeypatch.context() as patch:
             patch.setattr(erasing.Eraser, "_erase_page", _killed)
-            memory.forget(scope=ADA, reason="asked for")
+            with pytest.raises(_KilledError):
+                memory.forget(scope=ADA, reason="asked for")
     opened = open_memory(Settings(store=url), create=False) if by_settings else Memory.open(url)
     with opened as other:
         assert list(other.records(scope=ADA)) == []
