@@ -2,6 +2,7 @@
 
 import asyncio
 import threading
+from collections.abc import Callable
 
 import pytest
 
@@ -130,6 +131,42 @@ class _Waits:
 
     def sleep(self, seconds: float) -> None:  # noqa: ARG002  # The clock's signature.
         self._event.wait(10)
+
+
+class _TimesOut:
+    """A condition whose every wait is in vain."""
+
+    def __init__(self) -> None:
+        self.waits = 0
+
+    def __enter__(self) -> None: ...
+
+    def __exit__(self, *_: object) -> None: ...
+
+    def wait_for(self, predicate: Callable[[], bool], timeout: float) -> bool:
+        assert timeout > 0
+        self.waits += 1
+        return predicate()
+
+    def notify_all(self) -> None: ...
+
+
+def test_callers_that_wait_long_do_not_all_try_at_once() -> None:
+    """Each who takes too long for its turn is followed by one caller; the others go on waiting."""
+    lines, condition = RetryLines(ManualClock()), _TimesOut()
+    slow, second, third = object(), object(), object()
+    for ticket in (slow, second, third):
+        lines._join(SUBJECT, ticket)
+    lines._turn_over = condition  # type: ignore[assignment]  # Time passes without waiting.
+
+    lines._wait(SUBJECT, second)
+    assert (condition.waits, list(lines._lines[SUBJECT])) == (1, [second, third])
+
+    lines._wait(SUBJECT, third)
+    assert (condition.waits, list(lines._lines[SUBJECT])) == (2, [third])
+
+    lines._wait(SUBJECT, slow)
+    assert (condition.waits, list(lines._lines[SUBJECT])) == (3, [slow])
 
 
 def test_many_threads_on_one_subject_need_few_tries(store: Store, figures: Figures) -> None:

@@ -2,6 +2,7 @@
 
 import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import psycopg
@@ -14,6 +15,7 @@ from standfast.errors import (
     StoreError,
     StoreFailed,
 )
+from standfast.limits import MAX_POOLED_CONNECTIONS
 from standfast.records.vocabulary import Receipt
 from standfast.store.pipeline import Submission, decide_commits, query_for
 from standfast.store.postgres import server
@@ -46,6 +48,23 @@ def _storage(store: Store) -> PostgresStorage:
 
 
 # Reading and writing.
+
+
+def test_many_readers_share_few_connections(store: Store) -> None:
+    """A server has about a hundred for everybody."""
+    readers = _storage(store)._readers
+    everybody = threading.Barrier(3 * MAX_POOLED_CONNECTIONS)
+
+    def reader(_: int) -> int:
+        everybody.wait()
+        pid: int = readers.execute(("SELECT pg_backend_pid() FROM pg_sleep(0.02)", ()))[0][0]
+        return pid
+
+    with ThreadPoolExecutor(everybody.parties) as pool:
+        pids = set(pool.map(reader, range(everybody.parties)))
+
+    assert len(pids) <= MAX_POOLED_CONNECTIONS
+    assert len(readers._idle) == len(pids)
 
 
 @pytest.mark.parametrize(

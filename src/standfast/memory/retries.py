@@ -10,6 +10,7 @@ import threading
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from typing import TypeVar
 
 from standfast.clock import Clock
@@ -86,14 +87,25 @@ class RetryLines:
     def _wait(self, key: str, ticket: object) -> None:
         """Wait for the turn, if there is a line.
 
-        An attempt that takes too long does not hold up the others.
+        Who has the turn and takes too long for it loses its place, so that one caller follows it and not
+        all who wait: many who try at once would only make each other fail.
         """
         with self._turn_over:
-            if key not in self._lines:
+            line = self._lines.get(key)
+            if line is None:
                 return
-        self._join(key, ticket)
-        with self._turn_over:
-            self._turn_over.wait_for(lambda: self._lines[key][0] is ticket, timeout=MAX_TURN_SECONDS)
+            if ticket not in line:
+                line.append(ticket)
+            while ticket in line and (first := line[0]) is not ticket:
+                is_over = partial(_is_over, line, first)
+                if not self._turn_over.wait_for(is_over, timeout=MAX_TURN_SECONDS):
+                    line.popleft()
+                    self._turn_over.notify_all()
+
+
+def _is_over(line: deque[object], first: object) -> bool:
+    """Whether somebody else is the first of a line by now."""
+    return not line or line[0] is not first
 
 
 def _is_conflict(error: CommitAborted) -> bool:

@@ -5,6 +5,7 @@ No driver error leaves this package. The distinction that matters is whether the
 changed, or the connection was lost, in which case nobody knows.
 """
 
+import threading
 from collections.abc import Sequence
 from contextlib import ExitStack, suppress
 from typing import Any, Final
@@ -14,7 +15,7 @@ from psycopg import conninfo, errors
 
 from standfast.clock import Clock, seeded
 from standfast.errors import CannotOpen, Corruption, OutcomeUnknown, StoreBusy, StoreError, StoreFailed
-from standfast.limits import MAX_ATTEMPTS, MAX_BUSY_SECONDS, MAX_IDLE_READERS, MAX_RECONNECT_SECONDS
+from standfast.limits import MAX_ATTEMPTS, MAX_BUSY_SECONDS, MAX_POOLED_CONNECTIONS, MAX_RECONNECT_SECONDS
 from standfast.store.compression import DICTIONARY
 
 Connection = psycopg.Connection[tuple[Any, ...]]
@@ -378,12 +379,14 @@ class ServerConnection:
 class ConnectionPool:
     """Connections that execute one statement each, on their own, and wait for the next.
 
-    Threads may share it.
+    Threads may share it. There are at most ``MAX_POOLED_CONNECTIONS``, since a server has few; a caller waits
+    until one is free.
     """
 
     def __init__(self, server: Server, *, read_only: bool) -> None:
         self._server = server
         self._read_only = read_only
+        self._free = threading.BoundedSemaphore(MAX_POOLED_CONNECTIONS)
         self._idle: list[ServerConnection] = []
 
     def execute(self, statement: Statement) -> list[Row]:
@@ -391,20 +394,18 @@ class ConnectionPool:
 
         It is executed again if the connection was lost, so it must bear that.
         """
-        try:
-            connection = self._idle.pop()
-        except IndexError:
-            connection = ServerConnection(self._server, read_only=self._read_only)
-        try:
-            (rows,) = connection.execute_with_retry([statement])
-        except BaseException:
-            connection.close()
-            raise
-        if len(self._idle) < MAX_IDLE_READERS:
+        with self._free:
+            try:
+                connection = self._idle.pop()
+            except IndexError:
+                connection = ServerConnection(self._server, read_only=self._read_only)
+            try:
+                (rows,) = connection.execute_with_retry([statement])
+            except BaseException:
+                connection.close()
+                raise
             self._idle.append(connection)
-        else:
-            connection.close()
-        return rows
+            return rows
 
     def close(self) -> None:
         """Close all connections."""
