@@ -79,5 +79,6 @@ def any_time_zone(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatc
 
 @pytest.fixture
 def plain_contents(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Stores contents uncompressed, for tests that look for a text in the bytes of a file."""
+    """Stores contents and traces uncompressed, for tests that look for a text in the bytes of a file."""
     monkeypatch.setattr("standfast.store.compression._SHORT_BYTES", 1 << 30)
+    monkeypatch.setattr("standfast.traces.folder._compressed", bytes)

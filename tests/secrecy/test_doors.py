@@ -18,6 +18,7 @@ import pytest
 from standfast import Memory
 from standfast.memory.run import Run
 from standfast.recall.index.segment import _DIGEST_BYTES
+from standfast.traces.folder import read_artifact
 from tests.secrecy.calls import SECRET
 from tests.secrecy.doors import DOORS, LIBRARY_CALLS, RUN_CALLS, STORE
 from tests.subprocesses import ROOT
@@ -42,7 +43,7 @@ _SUCCEEDING = {
 def _traces_of_the_secret(folder: Path) -> Iterator[str]:
     for path in sorted(folder.rglob("*")):
         name = str(path.relative_to(folder))
-        content = path.read_bytes() if path.is_file() else b""
+        content = read_artifact(path) if path.is_file() else b""
         for found in _SECRET.finditer(name.encode() + b"\n" + content):
             around = (name.encode() + b"\n" + content)[max(0, found.start() - 80) : found.end()]
             yield f"{name}: {around!r}"

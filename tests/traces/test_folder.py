@@ -1,16 +1,21 @@
 """The folder of artifacts: whole files or none, one a run, kept long enough."""
 
+import gzip
 import os
 import threading
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
+from standfast.cli import main
 from standfast.clock import CountedIds, ManualClock, RandomIds
 from standfast.errors import InvalidTrace, TraceFolderFailed
+from standfast.limits import MAX_TRACE_BYTES
 from standfast.traces.artifact import Trace
-from standfast.traces.folder import TraceFolder
+from standfast.traces.folder import TraceFolder, read_artifact
 from tests.raising import raises_code
 from tests.traces.scripted import Script, a_run, recorded
 
@@ -37,6 +42,41 @@ def test_a_trace_comes_back_as_it_was_put(tmp_path: Path) -> None:
     assert file.name == "run-1.json"
     assert folder.get("run-1") == recorded()
     assert file.read_bytes() == recorded().as_bytes()
+
+
+def test_a_compressed_folder_gives_back_the_same_trace_in_a_fraction_of_the_bytes(tmp_path: Path) -> None:
+    folder = TraceFolder(tmp_path, ids=RandomIds(), compressed=True)
+    file = folder.put(recorded())
+    folder.put(recorded())
+
+    assert file.name == "run-1.json.gz"
+    assert [file] == list(folder.run_files()) == [one for one, _ in folder.readable()]
+    assert folder.get("run-1") == recorded()
+    assert gzip.decompress(file.read_bytes()) == recorded().as_bytes()
+    assert file.stat().st_size < len(recorded().as_bytes()) / 2
+    plain = a_folder(tmp_path).put(recorded())
+    assert CliRunner().invoke(main, ["trace", "compare", str(file), str(plain)]).exit_code == 0
+    with raises_code("trace_exists"):
+        folder.put(recorded(Script(sections=())))
+
+
+@pytest.mark.parametrize("damage", [lambda text: text[:-9], lambda text: text[:40], lambda _: b"no gzip"])
+def test_a_compressed_trace_that_was_cut_or_changed_is_unreadable(
+    tmp_path: Path, damage: Callable[[bytes], bytes]
+) -> None:
+    folder = TraceFolder(tmp_path, ids=RandomIds(), compressed=True)
+    file = folder.put(recorded())
+    file.write_bytes(damage(file.read_bytes()))
+
+    with pytest.raises(InvalidTrace):
+        folder.get("run-1")
+
+
+def test_a_compressed_file_never_expands_beyond_the_size_of_a_trace(tmp_path: Path) -> None:
+    file = tmp_path / "bomb.json.gz"
+    file.write_bytes(gzip.compress(bytes(40 * MAX_TRACE_BYTES)))
+
+    assert len(read_artifact(file)) == MAX_TRACE_BYTES + 1
 
 
 def test_putting_again_changes_nothing_and_another_trace_of_the_run_is_refused(tmp_path: Path) -> None:

@@ -17,6 +17,7 @@ from standfast.clock import RandomIds
 from standfast.memory.run import Run
 from standfast.traces import Trace, TraceFolder
 from standfast.traces.equivalence import shortfalls
+from standfast.traces.folder import read_artifact
 from tests.raising import raises_code
 
 KILLED_RUN = """
@@ -201,7 +202,7 @@ def test_single_calls_are_not_stored_by_default_and_runs_are(tmp_path: Path) -> 
 
     (trace,) = _traces(store)
     assert trace.run_id == run.identity.run_id
-    (file,) = (tmp_path / "agent.db-files/traces").glob("*.json")
+    (file,) = (tmp_path / "agent.db-files/traces").glob("*.json.gz")
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
 
 
@@ -218,7 +219,7 @@ def test_a_forgotten_text_is_not_left_in_the_journal_of_a_killed_run(store: Path
         assert memory.forget("order/17", reason="asked for").traces == 1
 
     left = [
-        file.read_bytes() for file in (store.parent / "agent.db-files/traces").rglob("*") if file.is_file()
+        read_artifact(file) for file in (store.parent / "agent.db-files/traces").rglob("*") if file.is_file()
     ]
     assert not any(b"shipped" in text for text in left)
 

@@ -10,6 +10,7 @@ import fcntl
 import os
 import re
 import threading
+import zlib
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
@@ -34,6 +35,8 @@ from standfast.traces.recording import CallDraft, EventDraft, Lane, Recording
 
 _OPEN: Final = "open"
 _SUFFIX: Final = ".json"
+_COMPRESSED_SUFFIX: Final = ".json.gz"
+_GZIP_BITS: Final = 16 + zlib.MAX_WBITS
 _UNFINISHED: Final = re.compile(r"\.[0-9a-f]{32}\.part")
 _PLAIN_NAME: Final = re.compile(r"[a-z0-9_-][a-z0-9._-]{0,99}")
 _NAME_CHARS: Final = 100
@@ -201,7 +204,7 @@ class TraceSweep:
 
 
 class TraceFolder:
-    """Stores artifacts as ``<run_id>.json``. Any number of processes may use one folder at once.
+    """Stores artifacts, by default as ``<run_id>.json``. Any number of processes may use one folder at once.
 
     Args:
         retention_days: After how many days ``expire`` removes a trace; at least fourteen.
@@ -211,6 +214,8 @@ class TraceFolder:
             process only.
         only_named_runs: Whether runs that ``Memory.run`` opened are stored, but not single calls such as
             ``memory.remember``.
+        compressed: Whether traces are stored as ``<run_id>.json.gz``, in about a twentieth of the bytes.
+            Either form is read.
     """
 
     def __init__(
@@ -222,6 +227,7 @@ class TraceFolder:
         max_bytes: int = DEFAULT_TRACES_BYTES,
         synced: bool = True,
         only_named_runs: bool = False,
+        compressed: bool = False,
     ) -> None:
         _check_retention(retention_days)
         self.path = Path(path)
@@ -230,6 +236,7 @@ class TraceFolder:
         self._retention_days = retention_days
         self._max_bytes = max_bytes
         self._synced = synced
+        self._suffix = _COMPRESSED_SUFFIX if compressed else _SUFFIX
         self._bytes: int | None = None
 
     @classmethod
@@ -253,11 +260,12 @@ class TraceFolder:
             max_bytes=max_bytes,
             synced=False,
             only_named_runs=True,
+            compressed=True,
         )
 
     def journal(self, run_id: str) -> TraceJournal:
         """The journal of a run that begins. Its file is created with the first line."""
-        return TraceJournal(self.path / _OPEN, self.file_of(run_id).stem)
+        return TraceJournal(self.path / _OPEN, self.file_of(run_id).name.removesuffix(self._suffix))
 
     def recover(self) -> int:
         """Store the traces of runs whose process was killed. Returns how many there were."""
@@ -286,12 +294,13 @@ class TraceFolder:
         """
         file = self.file_of(trace.run_id)
         text = trace.as_bytes()
-        self._require_room(len(text), now=datetime.fromisoformat(trace.metadata.finished_at))
+        stored = text if self._suffix == _SUFFIX else _compressed(text)
+        self._require_room(len(stored), now=datetime.fromisoformat(trace.metadata.finished_at))
         unfinished = self.path / f".{self._ids.new_id()}.part"
         try:
             self.path.mkdir(parents=True, exist_ok=True, mode=0o700)
             try:
-                write_new(unfinished, text, mode=0o600, synced=self._synced)
+                write_new(unfinished, stored, mode=0o600, synced=self._synced)
                 self._name(unfinished, file, text)
             finally:
                 unfinished.unlink(missing_ok=True)
@@ -313,7 +322,7 @@ class TraceFolder:
             if not _was_killed(known) or _was_killed(text):
                 raise TraceError("trace_exists", file=str(file)) from None
             unfinished.replace(file)
-        self._bytes = (self._bytes or 0) + len(text)
+        self._bytes = (self._bytes or 0) + file.stat().st_size
 
     def _require_room(self, more_bytes: int, *, now: datetime) -> None:
         """Make sure that a trace fits.
@@ -361,7 +370,11 @@ class TraceFolder:
             return
         except OSError as error:
             raise _failed(self.path, error) from error
-        yield from (self.path / name for name in names if name.endswith(_SUFFIX) and name[0] != ".")
+        yield from (
+            self.path / name
+            for name in names
+            if name.endswith((_SUFFIX, _COMPRESSED_SUFFIX)) and name[0] != "."
+        )
 
     def readable(self) -> Iterator[tuple[Path, Trace]]:
         """Yield the traces that can be read, each with its file, by file name."""
@@ -394,9 +407,9 @@ class TraceFolder:
     def file_of(self, run_id: str) -> Path:
         """Return the file of a run's trace. Ids that are not safe file names on every system are encoded."""
         if _PLAIN_NAME.fullmatch(run_id):
-            return self.path / f"{run_id}{_SUFFIX}"
+            return self.path / f"{run_id}{self._suffix}"
         readable = quote(run_id, safe="").replace("%", "~")[: _NAME_CHARS - 17]
-        return self.path / f"~{readable}-{fingerprint(run_id)[:16]}{_SUFFIX}"
+        return self.path / f"~{readable}-{fingerprint(run_id)[:16]}{self._suffix}"
 
     def _unfinished(self) -> Iterator[Path]:
         yield from (file for file in self.path.glob(".*.part") if _UNFINISHED.fullmatch(file.name))
@@ -415,15 +428,29 @@ def _was_killed(text: bytes) -> bool:
         return False
 
 
+def _compressed(text: bytes) -> bytes:
+    """A text in the format of gzip, without a time or name: the same bytes for the same text."""
+    deflate = zlib.compressobj(wbits=_GZIP_BITS)
+    return deflate.compress(text) + deflate.flush()
+
+
 def read_artifact(file: Path) -> bytes:
-    """Read an artifact's file, at most one byte more than an artifact may have, which shows that it is too
-    large.
+    """Read an artifact's file, compressed or not, at most one byte more than an artifact may have, which
+    shows that it is too large. What can't be expanded is returned as it is, and is no artifact.
     """
     try:
         with file.open("rb") as opened:
-            return opened.read(MAX_TRACE_BYTES + 1)
+            stored = opened.read(MAX_TRACE_BYTES + 1)
     except OSError as error:
         raise _failed(file, error) from error
+    if not file.name.endswith(_COMPRESSED_SUFFIX):
+        return stored
+    inflate = zlib.decompressobj(_GZIP_BITS)
+    try:
+        text = inflate.decompress(stored, MAX_TRACE_BYTES + 1)
+    except zlib.error:
+        return stored
+    return text if inflate.eof or len(text) > MAX_TRACE_BYTES else stored
 
 
 def _written_at(file: Path) -> datetime:
