@@ -53,7 +53,7 @@ def test_every_claim_of_the_demo_is_true(tmp_path: Path) -> None:
 
     assert printed.exit_code == 0
     assert "✗" not in printed.output
-    assert (answer["failed"], len(answer["claims"])) == (0, 14)
+    assert (answer["failed"], len(answer["claims"])) == (0, 19)
     assert all(claim["holds"] for claim in answer["claims"])
 
 

@@ -275,6 +275,8 @@ CONSOLE_SESSION_SECONDS: Final = 8 * 3600
 CONSOLE_PAGE_ITEMS: Final = 50
 MAX_WATCHED_COMMITS: Final = 5_000
 """How many of the newest commits the watch on sources reads."""
+MAX_CACHED_WATCHES: Final = 64
+"""How many answers of the watch a server keeps."""
 MAX_WATCHED_LABELS: Final = 20
 """How many sources metrics name in a namespace."""
 MAX_CONSOLE_RECENT_COMMITS: Final = 5_000

@@ -10,7 +10,7 @@ from click.testing import CliRunner
 from standfast.cli import main
 from standfast.clock import ManualClock
 from standfast.memory import Memory
-from standfast.memory.watch import Watch, WrittenCount, watch_sources
+from standfast.memory.watch import CachedWatch, Watch, WrittenCount, watch_sources
 from standfast.store.store import open_store
 from tests.memory.conftest import days
 
@@ -121,3 +121,30 @@ def test_the_name_of_a_source_gives_a_terminal_no_orders(memory: Memory) -> None
 
     assert found.recent.refused == 5
     assert found.summary.isprintable()
+
+
+@pytest.mark.parametrize("is_large", [False, True])
+def test_a_large_store_is_read_again_once_a_minute(
+    memory: Memory, clock: ManualClock, monkeypatch: pytest.MonkeyPatch, is_large: bool
+) -> None:
+    if is_large:
+        monkeypatch.setattr("standfast.memory.watch._FEW_COMMITS", 1)
+    watch = CachedWatch()
+    _writes(memory, 2)
+    assert watch.of(memory.store, ["default"]).sources == ()
+    _writes(memory, 5, ATTACK)
+
+    assert bool(watch.of(memory.store, ["default"]).sources) is not is_large
+    assert watch.of(memory.store, ["default", "other"]).sources
+    clock.advance(60)
+    assert watch.of(memory.store, ["default"]).sources
+
+
+def test_the_cached_watch_follows_the_time(memory: Memory, clock: ManualClock) -> None:
+    watch = CachedWatch()
+    _writes(memory, 5, ATTACK)
+    assert watch.of(memory.store, ["default"]).sources
+
+    days(clock, 8)
+
+    assert watch.of(memory.store, ["default"]).sources == ()

@@ -1,9 +1,14 @@
 """Incidents over HTTP: the server keeps a recall log, an operator acts, and no key sees more than it may."""
 
+import anyio
+import pytest
+from mcp.client.client import Client as McpClient
 from starlette.testclient import TestClient
 
 from standfast.client import Client
+from standfast.server.mcp.server import ToolSet, build_server
 from tests.server.harness import Harness, Served
+from tests.server.test_mcp import refused, text_of, told
 
 CRM = {"kind": "doc", "id": "crm"}
 IN = "/v1/namespaces/default"
@@ -90,3 +95,34 @@ def test_the_longest_request_key_names_an_act_to_release(harness: Harness, http:
     assert first == second
     body = {"act_id": first, "reason": "it was right"}
     assert http.post(f"{IN}/quarantine/release", json=body, headers=operator).status_code == 200
+
+
+@pytest.mark.parametrize("role", ["operator", "agent"])
+def test_a_model_investigates_what_its_key_may_see(harness: Harness, http: TestClient, role: str) -> None:
+    operator = harness.headers("operator")
+    for name in ("ada", "bob"):
+        said = {"text": f"The zorro of {name} is blue.", "scope": f"user/{name}", "source": CRM}
+        http.post(f"{IN}/remember", json=said, headers=operator)
+    _, token = harness.gateway.keyring.create(
+        name="ada-key", role=role, namespaces=["default"], scopes=["user/ada"]
+    )
+    caller = harness.gateway.keyring.authenticate(token)
+
+    async def use() -> None:
+        async with McpClient(build_server(harness.gateway, lambda _: caller, ToolSet.ALL)) as client:
+            before = text_of(await client.call_tool("memory_investigate", {"source": CRM}))
+            body = {"source": CRM, "reason": "incident 4"}
+            assert http.post(f"{IN}/quarantine", json=body, headers=operator).status_code == 200
+            after = text_of(await client.call_tool("memory_investigate", {"source": CRM}))
+            whole = str(await told(client, "memory_investigate", source=CRM))
+            missing = await refused(client, "memory_investigate", package_hash="0" * 64)
+            foreign = await refused(client, "memory_investigate", source=CRM, namespace="other")
+
+        assert "zorro of ada" in before
+        assert "bob" not in before + after + whole
+        # An agent does not read what is in quarantine.
+        assert ("zorro of ada" in after, "zorro of ada" in whole) == (role == "operator",) * 2
+        assert "[not_found]" in missing
+        assert "[forbidden]" in foreign
+
+    anyio.run(use)

@@ -87,6 +87,7 @@ async def _data_comes_with_explain_and_only_then(client: Client) -> None:
         "memory_profile": {"scope": "user/ada", **place},
         "memory_conflicts": {"scope": "user/ada", **place},
         "memory_settle": {**settled, "scope": "user/ada", "rehearse": True, **place},
+        "memory_investigate": {"memory_id": FACT["subject"], **place},
     }
     tools = {tool.name: tool for tool in (await client.list_tools()).tools}
     assert calls.keys() == {name for name in tools if name.startswith("memory_")}

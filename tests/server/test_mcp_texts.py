@@ -83,6 +83,7 @@ def test_a_budget_is_what_the_model_is_handed_at_most(harness: Harness, tokens: 
             "memory_read": {"query": "Which parser did the release change, and which valve?"},
             "memory_list": {},
             "memory_history": {"subject": "versions"},
+            "memory_investigate": {"memory_id": "versions"},
         }
         for tool, arguments in calls.items():
             text = await said(client, tool, tokens=tokens, **arguments)
@@ -92,7 +93,7 @@ def test_a_budget_is_what_the_model_is_handed_at_most(harness: Harness, tokens: 
         nothing = await said(client, "memory_read", query="valve", scope="user/nobody", tokens=tokens)
         assert COUNTER.count(nothing) <= tokens
 
-    use(harness, steps)
+    use(harness, steps, ToolSet.ALL)
 
 
 def _note(number: int) -> str:
@@ -133,6 +134,7 @@ def test_every_tool_answers_within_the_limit_of_an_answer(harness: Harness) -> N
             ("memory_verify", {}),
             ("memory_profile", {}),
             ("memory_conflicts", {}),
+            ("memory_investigate", {"memory_id": "release/1"}),
             ("memory_forget", {"subject": "web", "reason": "asked"}),
             ("search_memories", {"query": "note detail", "limit": 500, **person}),
             ("get_memories", person),

@@ -4,6 +4,7 @@ It counts what is recorded, commit by commit, by a rule that anybody can check b
 commits only, so its cost has a bound however large the store is.
 """
 
+import threading
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -11,7 +12,7 @@ from typing import Any, Final
 
 import msgspec
 
-from standfast.limits import MAX_WATCHED_COMMITS, SCAN_PAGE_RECORDS
+from standfast.limits import MAX_CACHED_WATCHES, MAX_WATCHED_COMMITS, SCAN_PAGE_RECORDS
 from standfast.records.conversion import decoded
 from standfast.records.origins import disputed_in
 from standfast.records.scopes import name_in, prefix_in, scope_in
@@ -23,6 +24,8 @@ RECENT: Final = timedelta(days=7)
 BEFORE: Final = timedelta(days=28)
 LEAST_TROUBLED: Final = 5
 JUMP: Final = 3
+_FEW_COMMITS: Final = 500
+_STALE: Final = timedelta(minutes=1)
 _BANDS: Final = (Band.VOID, Band.VAULT, Band.LEDGER, Band.ACTIVE)
 
 
@@ -149,6 +152,31 @@ def watch_sources(
         for one in _jumps(namespace, _written(store, namespace, pages, head, now - RECENT))
     ]
     return Watch(commits=sum(map(len, pages)), is_cut=is_cut, sources=tuple(found))
+
+
+class CachedWatch:
+    """The watch for a server, which is asked often: after each commit if that is cheap, otherwise at most
+    once a minute. Threads may share it.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._known: dict[tuple[str, ...], tuple[int, datetime, Watch]] = {}
+
+    def of(self, store: Store, namespaces: Sequence[str]) -> Watch:
+        """What the watch says of some namespaces, up to a minute ago."""
+        names, head, now = tuple(sorted(set(namespaces))), store.head(), store.clock.now()
+        with self._lock:
+            known_head, read_at, watch = self._known.get(names, (-1, now, None))
+            is_young = abs(now - read_at) < _STALE
+            # What was written leaves the span of the watch by the passing of time alone, too.
+            if watch is not None and is_young and (head == known_head or watch.commits > _FEW_COMMITS):
+                return watch
+            found = watch_sources(store, names, now=now)
+            if len(self._known) >= MAX_CACHED_WATCHES:
+                self._known.clear()
+            self._known[names] = head, now, found
+            return found
 
 
 def _written(

@@ -13,6 +13,7 @@ from standfast.govern.approvals.queue import WaitingProposal
 from standfast.limits import CONSOLE_PAGE_ITEMS, MAX_CONSOLE_FACETS, MAX_EVENT_ENTRIES
 from standfast.memory import Memory
 from standfast.memory.band_budgets import budget_key
+from standfast.memory.watch import WatchedSource
 from standfast.records.canon import parse, utc_text
 from standfast.records.scopes import SHARED, name_in, scope_in, scoped_key
 from standfast.records.vocabulary import ActionType, Band, Value
@@ -123,6 +124,7 @@ def home(request: PageRequest) -> Page:
         "charts": _charts(request, recent, starts, hours, status.proposals_waiting),
         "users": _busiest((one.user, one.what) for one in recent),
         "sources": _failing((one.source, one.what) for one in recent),
+        "watched": () if is_agent else _watched(request, memory),
         "bands": _band_lines(memory, stats, has_budgets=not request.caller.scopes),
     }
     return Page(template="home.html", context=context)
@@ -166,6 +168,14 @@ def _charts(
             ("95 of 100 within", [1_000 * one.quantile_seconds(0.95) for one in calls]),
         )
     return charts
+
+
+def _watched(request: PageRequest, memory: Memory) -> Sequence[WatchedSource]:
+    """The sources whose trouble jumped. They are counted over all scopes, for who may see all."""
+    if request.caller.scopes:
+        return ()
+    found = request.gateway.metrics.watch.of(memory.store, [memory.namespace]).sources
+    return sorted(found, key=lambda one: (-one.recent.troubled, one.source))[:MAX_CONSOLE_FACETS]
 
 
 def _busiest(named: Iterable[tuple[str, What]]) -> list[Tally]:

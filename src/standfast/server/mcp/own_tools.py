@@ -7,12 +7,18 @@ from pydantic import Field, WithJsonSchema
 
 from standfast.errors import InvalidValue
 from standfast.limits import DEFAULT_RECALL_TOKENS, MAX_RECALL_TOKENS
+from standfast.records.incident_requests import InvestigateRequest
 from standfast.records.requests import AddRequest, ForgetRequest, RememberRequest
 from standfast.records.scopes import SHARED
 from standfast.server.access.permissions import Permission
 from standfast.server.mcp import texts
 from standfast.server.mcp.tools import WORKFLOW, AnyContext, Place, Reply, progress_of, tool
-from standfast.server.operations import current_operations, governance_operations, memory_operations
+from standfast.server.operations import (
+    current_operations,
+    governance_operations,
+    incident_operations,
+    memory_operations,
+)
 from standfast.server.operations.current_operations import ConflictsQuery, ProfileQuery, SettleBody
 from standfast.server.operations.schemas import (
     HistoryQuery,
@@ -241,10 +247,24 @@ def memory_settle(
     return Reply(f"{verb}: {', '.join(map(texts.one_line, ended))}.", response)
 
 
+@tool("Investigate", Permission.INVESTIGATE, reads=True)
+def memory_investigate(
+    place: Place, request: InvestigateRequest, tokens: Tokens = DEFAULT_RECALL_TOKENS
+) -> Reply:
+    """Tell where a memory, an answer, a run or a source came from, and what it has touched since.
+
+    Start with the package_hash of a wrong answer.
+    """
+    budget = _checked(tokens)
+    found = incident_operations.investigate(*place, request)
+    lines = [line for line in found.text().splitlines() if line]
+    return Reply(texts.framed(lines, budget), found)
+
+
 OWN_TOOLS: Final = (
     *CORE_TOOLS,
     *(memory_verify, memory_session, memory_sessions),
-    *(memory_profile, memory_conflicts, memory_settle),
+    *(memory_profile, memory_conflicts, memory_settle, memory_investigate),
 )
 
 

@@ -28,7 +28,7 @@ from standfast.limits import (
 )
 from standfast.memory import Memory
 from standfast.memory.band_budgets import budget_key
-from standfast.memory.watch import Watch, watch_sources
+from standfast.memory.watch import CachedWatch
 from standfast.records.canon import parse
 from standfast.records.vocabulary import Receipt, Verdict
 from standfast.server.access.permissions import Permission
@@ -201,7 +201,7 @@ class NamespaceMetrics:
         self._seconds: Counter[str] = Counter()
         self._judged: Counter[tuple[str, str]] = Counter()
         self._commits: Counter[str] = Counter()
-        self._watch: tuple[object, Watch | None] = None, None
+        self.watch = CachedWatch()
 
     def answered(self, namespace: str, status: int, seconds: float) -> None:
         """Count an authorized call that was answered."""
@@ -226,14 +226,8 @@ class NamespaceMetrics:
             self._commits[label] += len(given)
 
     def _troubled(self, memories: Sequence[Memory]) -> tuple[str, str, str, Samples]:
-        """The sources that the watch names. It reads again once something was committed, or after an hour."""
-        store, names = memories[0].store, [memory.namespace for memory in memories]
-        now = store.clock.now()
-        state = store.head(), now.replace(minute=0, second=0, microsecond=0), names
-        known, watch = self._watch
-        if watch is None or known != state:
-            watch = watch_sources(store, names, now=now)
-            self._watch = state, watch
+        """The sources that the watch names."""
+        watch = self.watch.of(memories[0].store, [memory.namespace for memory in memories])
         worst = sorted(watch.sources, key=lambda one: (-one.recent.troubled, one.source))
         labels, told = Counter[str](), Samples()
         for one in worst:
