@@ -4,6 +4,7 @@ from itertools import permutations
 
 import pytest
 
+from standfast.clock import ManualClock
 from standfast.memory import Memory
 from standfast.recall.package import RecallPackage
 
@@ -193,3 +194,47 @@ def test_a_number_that_names_the_thing_is_no_change_of_it(memory: Memory) -> Non
         ("Shelf 5 holds crate 185.", True),
         ("Shelf 6 holds crate 222.", False),
     ]
+
+
+def test_of_the_messages_of_one_add_the_one_said_last_comes_first() -> None:
+    memory = Memory.open(":memory:", clock=ManualClock())
+    memory.add(
+        [
+            {"role": "user", "content": "My flight is at 9"},
+            {"role": "assistant", "content": "Noted."},
+            {"role": "user", "content": "My flight is at 10"},
+        ],
+        scope="user/ada",
+        session="s",
+    )
+    asked = memory.recall("When is my flight?", scope="user/ada")
+
+    assert [item.excerpt for item in asked.items][:2] == ["My flight is at 10", "My flight is at 9"]
+    assert "My flight is at 9 (said later" in asked.text
+    assert [item.excerpt for item in memory.recall("flight", scope="user/ada", max_items=1).items] == [
+        "My flight is at 10"
+    ]
+
+
+def test_the_newest_of_a_scope_are_the_last_messages_of_an_add() -> None:
+    memory = Memory.open(":memory:", clock=ManualClock())
+    things = [
+        {"role": "user", "content": f"Thing {number} is stored in box {number}."} for number in range(60)
+    ]
+    memory.add(things, scope="user/ada", session="s")
+    shown = {item.excerpt for item in memory.recall("???", scope="user/ada", tokens=300).items}
+
+    assert things[-1]["content"] in shown
+    assert shown == {thing["content"] for thing in things[-len(shown) :]}
+
+
+def test_of_what_one_run_remembered_the_later_comes_first() -> None:
+    clock = ManualClock()
+    memory = Memory.open(":memory:", clock=clock)
+    with memory.run(workflow="w", mode="buffered_write") as run:
+        for hour in (11, 9, 10):
+            run.remember(f"The meeting is at {hour}.", scope="team/a")
+            clock.advance(1)
+    shown = [item.excerpt for item in memory.recall("When is the meeting?", scope="team/a").items]
+
+    assert shown == [f"The meeting is at {hour}." for hour in (10, 9, 11)]

@@ -111,8 +111,11 @@ def test_origin_counts_in_the_ranking_and_age_does_not() -> None:
         "c", "Refunds take 16 days.", verdict="SEAL", evidence=CHECKED, ts_utc="2026-05-31", origin="trusted"
     )
 
-    assert ids(answer([old, new], "refunds")) == ["a", "b"], "no time is known"
-    assert ids(answer([old, new, said], "refunds", now_utc="2026-06-01")) == ["c", "a", "b"]
+    wordy = record("d", "Refunds of Ada.", verdict="SEAL", evidence=CHECKED, ts_utc="2025-01-01")
+
+    assert ids(answer([old, new], "refunds")) == ["b", "a"], "equal points: the newer one first"
+    assert ids(answer([old, new, said], "refunds", now_utc="2026-06-01")) == ["c", "b", "a"]
+    assert ids(answer([new, wordy], "refunds of Ada", now_utc="2026-06-01")) == ["d", "b"]
 
 
 @pytest.fixture

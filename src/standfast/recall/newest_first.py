@@ -5,7 +5,7 @@ Two records speak of one matter if both have a statement on it (``records/statem
 are nearly equal and the question has no word that only one of them has ("order 17"). If nothing else tells
 them apart (dates, names, roles, trust), they share the best points of them all (the least, if they have no
 statement and no word of the question), so that how new each is
-decides, which stands in the lowest digits of a score: the order is still by score, then by record id. Of a
+decides, which stands in the lowest digits of a score: the order is still by score, then the newest. Of a
 statement's matter, what was said later is brought in even if the query does not find it. Only the best rows
 are looked at. ``SaidLast`` tells what was said later about a matter of a record that is shown.
 """
@@ -106,7 +106,7 @@ class NewestFirst:
         return [ranked for ranked in found if ranked.row not in without]
 
     def _regrouped(self, window: Sequence[RankedRow]) -> list[RankedRow]:
-        """The window with shared points, by score and then by id."""
+        """The window with shared points, by score, then the newest."""
         records = [self._record(ranked) for ranked in window]
         groups = list(range(len(window)))
         compared = list(self._comparable(window, records))
@@ -132,8 +132,8 @@ class NewestFirst:
             )
             for ranked, group in zip(window, groups, strict=True)
         ]
-        ids = ["" if record is None else record.memory_id for record in records]
-        order = sorted(range(len(window)), key=lambda at: (-shared[at].score, ids[at], window[at].rank))
+        keys = self._view.newest_order([ranked.row for ranked in window])
+        order = sorted(range(len(window)), key=lambda at: (-shared[at].score, keys[at]))
         return [shared[at] for at in order]
 
     def _comparable(
@@ -194,7 +194,7 @@ class LaterStatement(NamedTuple):
 
 
 class _Said(NamedTuple):
-    newness: tuple[int, int]
+    newness: tuple[int, int, int]
     record: IndexedRecord
     value: str
 
@@ -209,11 +209,12 @@ class SaidLast:
         """Take in what a record says.
 
         Args:
-            snapshot: The snapshot that wrote it, which decides between records of one time.
+            snapshot: The snapshot that wrote it, which decides between records of one time; of one
+                snapshot, the place in the conversation does.
         """
         if record.verdict in UNREVIEWED_VERDICTS or trust_of(record) == Origin.UNTRUSTED:
             return
-        newness = record.time, snapshot
+        newness = record.time, snapshot, record.position or 0
         for statement in record.statements:
             place = record.scope, statement.matter
             known = self._newest.get(place)
@@ -226,7 +227,7 @@ class SaidLast:
             return None
         for statement in record.statements:
             newest = self._newest.get((record.scope, statement.matter))
-            if newest is None or newest.newness <= (record.time, snapshot):
+            if newest is None or newest.newness <= (record.time, snapshot, record.position or 0):
                 continue
             if differs(newest.value, statement.value):
                 return LaterStatement(_shown(newest.record, record), newest.record.memory_id)

@@ -188,9 +188,9 @@ class RankedRows:
                  · (4 + q)/4 for dates · trust/10 · ceiling
         score  = points · 2^28 + the snapshot that wrote it
 
-    each step rounded down. So of two rows with equal points the newer one comes first. In a small scope, or
-    if no row has points, rows without points are ranked too: after the others, what the user said first, the
-    newest first.
+    each step rounded down. So of two rows with equal points the newer one comes first; of one snapshot, what
+    was said later. In a small scope, or if no row has points, rows without points are ranked too: after the
+    others, what the user said first, the newest first.
 
     Only what is asked for is looked at: first the rows with the best totals, then more of them, as far as one
     that was not looked at could come before one that was.
@@ -241,7 +241,7 @@ class RankedRows:
         rank = first_rank
         for of_score in part.between(-1, _HIGHEST):
             ranked = of_score.ranked()
-            for place in self._by_id(of_score):
+            for place in self._newest_first(of_score):
                 if ranked[place].row not in without:
                     yield ranked[place]._replace(rank=rank)
                     rank += 1
@@ -252,14 +252,14 @@ class RankedRows:
         return part.ranked()
 
     def ordered(self, first_rank: int = 1, without: Collection[int] = ()) -> Iterator[RankedRow]:
-        """Rows with their ranks, best first: by score, then by record id.
+        """Rows with their ranks, best first: by score, then the newest.
 
         Args:
             without: Rows to leave out, because they were taken already.
         """
         rank, untrusted = first_rank - 1, 0
         for part in self._by_score():
-            order = self._by_id(part)
+            order = self._newest_first(part)
             ranked = part.ranked()
             is_untrusted_row = part.untrusted.tolist()
             for place in order:
@@ -272,16 +272,14 @@ class RankedRows:
                 rank += 1
                 yield ranked[place]._replace(rank=rank)
 
-    def _by_id(self, part: _ScoredRows) -> list[int]:
-        """The places of rows that are ordered by score, with those of equal score by record id, then by
-        key.
-        """
+    def _newest_first(self, part: _ScoredRows) -> list[int]:
+        """The places of rows that are ordered by score, with those of equal score newest first."""
         order = list(range(len(part.scores)))
         ties = _ties(part.scores)
         tied = [place for first, end in ties for place in range(first, end)]
-        names = dict(zip(tied, self._view.index.ids_and_keys(part.rows[tied].tolist()), strict=True))
+        keys = dict(zip(tied, self._view.newest_order(part.rows[tied].tolist()), strict=True))
         for first, end in ties:
-            order[first:end] = sorted(order[first:end], key=names.__getitem__)
+            order[first:end] = sorted(order[first:end], key=keys.__getitem__)
         return order
 
     def _by_score(self) -> Iterator[_ScoredRows]:
@@ -432,7 +430,7 @@ def _least_of_best(scores: Numbers, size: int) -> int:
 
 
 def reranked_rows(rows: Iterator[RankedRow], scores: RerankScores, view: IndexView) -> Iterator[RankedRow]:
-    """Ranked rows, the best of them ordered by a reranker: by points, then how new each is, then record id.
+    """Ranked rows, the best of them ordered by a reranker: by points, then how new each is.
 
     Trust counts as it does without a reranker.
     """
@@ -442,13 +440,13 @@ def reranked_rows(rows: Iterator[RankedRow], scores: RerankScores, view: IndexVi
     percents = trust_tenths(codes) * 10 * ceilings(codes) // FULL_CEILING
     above = best[0].score >> SNAPSHOT_BITS if best else 0
     seen, others = [], []
-    for ranked, name, percent in zip(best, view.index.ids_and_keys(numbers), percents.tolist(), strict=True):
-        points = scores.points_of(name[1], above=above, trust_percent=percent)
+    for ranked, order, percent in zip(best, view.newest_order(numbers), percents.tolist(), strict=True):
+        points = scores.points_of(order[-1], above=above, trust_percent=percent)
         if points is None:
             others.append(ranked)
         else:
             score = points << SNAPSHOT_BITS | ranked.score & ((1 << SNAPSHOT_BITS) - 1)
-            seen.append((-score, name, ranked._replace(score=score)))
+            seen.append((-score, order, ranked._replace(score=score)))
     ordered = [ranked for _, _, ranked in sorted(seen, key=lambda one: one[:2])] + others
     for rank, ranked in enumerate(ordered, best[0].rank if best else 1):
         yield ranked._replace(rank=rank)

@@ -336,10 +336,6 @@ class LexicalIndex:
             names.append(self._names.get(row) or ((parts.scope, parts.name) if parts else ("", key)))
         return names
 
-    def ids_and_keys(self, rows: Sequence[int]) -> list[tuple[str, str]]:
-        """What orders rows of equal score: the ids of their records, then their keys."""
-        return list(zip(self.ids_of(rows), self.keys_of(rows), strict=True))
-
     def postings(self, term: str) -> "Postings":
         """The rows that have a term, ascending, and how often."""
         stored = self.fetch([term])[term]

@@ -409,8 +409,11 @@ class IndexView:
     def pinned(self) -> Numbers:
         """The slots that are pinned, the newest first."""
         slots = np.flatnonzero(self.index.column("pinned")[self.rows])
-        firsts = self.index.column("first")[self.rows[slots]]
-        return slots[np.lexsort((slots, -firsts))]
+        rows = self.rows[slots].tolist()
+        falling = (-self.snapshots(self.rows[slots])).tolist()
+        keys = list(zip(falling, self.newest_order(rows), strict=True))
+        order = sorted(range(len(rows)), key=keys.__getitem__)
+        return slots[np.array(order, dtype=np.intp)]
 
     @property
     def standing(self) -> Numbers:
@@ -425,6 +428,15 @@ class IndexView:
     def snapshots(self, rows: Rows) -> Numbers:
         """The snapshots that wrote the rows."""
         return self.index.column("first")[rows]
+
+    def newest_order(self, rows: Sequence[int]) -> list[tuple[int, int, str, str]]:
+        """What orders rows of one snapshot, the newest first: when each was said and its place in the
+        conversation, falling; then the id of its record, and its key.
+        """
+        numbers = np.array(rows, dtype=np.intp)
+        times, positions = (-self.times(numbers)).tolist(), (-self.index.column("position")[numbers]).tolist()
+        ids, keys = self.index.ids_of(rows), self.index.keys_of(rows)
+        return list(zip(times, positions, ids, keys, strict=True))
 
     def named_by(self, words: Sequence[str], prefix: str, rows: Rows) -> Flags:
         """For each of some rows, whether its subject (or speaker, by the prefix) has words and all of them
