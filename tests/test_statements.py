@@ -1,7 +1,13 @@
 """Plain statements: what is read from a text, and which two of them disagree."""
 
-import pytest
+import re
+from datetime import date
 
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from standfast.records import statements, validity
 from standfast.records.statements import SELF, differs, statements_of
 
 
@@ -99,3 +105,24 @@ def test_a_full_stop_in_a_title_or_a_date_ends_no_sentence() -> None:
 )
 def test_values_differ_unless_one_says_more_than_the_other(one: str, other: str, do_differ: bool) -> None:
     assert differs(one, other) is differs(other, one) is do_differ
+
+
+WORDS = (
+    "I we my our Ada Berlin Teams live lives moved to in from a à the is am are 'm on plan la formule déménagé"
+    " ai j'ai passé est name call me use as no longer not until Friday May 2027 14 5. this week month, and ."
+    " on holiday à partir de que viene today closed ist bis nach gezogen"
+).split(" ")
+
+
+@given(st.lists(st.sampled_from(WORDS), min_size=2, max_size=12))
+def test_looking_for_cues_first_hides_nothing(words: list[str]) -> None:
+    text, said = " ".join(words), date(2026, 3, 4)
+    every = {cue: tuple(range(len(statements._patterns()))) for cue in ["", *map(str.casefold, words)]}
+    anything = re.compile("")
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(statements.JoinedPhrases, "_may_be_in", lambda *_: True)
+        patched.setattr(statements, "_patterns_by_cue", lambda: every)
+        patched.setattr(validity, "_date_cues", lambda: anything)
+        slowly = statements_of(text), validity.validity_in_words(text, said)
+
+    assert (statements_of(text), validity.validity_in_words(text, said)) == slowly

@@ -107,13 +107,33 @@ def _words(section: str) -> frozenset[str]:
     return frozenset(word for line in sections_of(_DATA)[section] for word in line.casefold().split())
 
 
+class JoinedPhrases:
+    """Makes one word of each phrase of some data.
+
+    Args:
+        phrases: The phrases, their words joined by _.
+    """
+
+    def __init__(self, phrases: Iterable[str]) -> None:
+        self._written = sorted({one.replace("_", " ") for one in phrases})
+        self._regex = re.compile(rf"\b(?:{_any_of(self._written)})(?!\w)")
+
+    def in_text(self, text: str) -> str:
+        """The folded text with its phrases joined."""
+        if not self._may_be_in(text):
+            return text
+        return self._regex.sub(lambda found: found.group().replace(" ", "_"), text)
+
+    def _may_be_in(self, text: str) -> bool:
+        """Finds out quickly that a text has no phrase, as most do."""
+        return any(map(text.__contains__, self._written))
+
+
 @cache
-def _phrases() -> re.Pattern[str]:
-    """The phrases of all sections, the longest first, to be joined to one word each."""
-    named = {
-        one for name in sections_of(_DATA) if name not in LANGUAGES for one in _words(name) if "_" in one
-    }
-    return re.compile(rf"\b(?:{_any_of(named)})\b")
+def _phrases() -> JoinedPhrases:
+    """The phrases of all sections."""
+    names = [name for name in sections_of(_DATA) if name not in LANGUAGES]
+    return JoinedPhrases(one for name in names for one in _words(name) if "_" in one)
 
 
 def _any_of(words: Iterable[str]) -> str:
@@ -136,21 +156,30 @@ def _patterns() -> tuple[_Pattern, ...]:
         for line in sections_of(_DATA)[language]:
             attribute, _, fixed = line[:_COLUMN].strip().partition("=")
             source = line[_COLUMN:]
-            needed = re.sub(r"\(\?:[^()]*\)\?|\{\w+\}", " ", source)
-            group = re.search(r"\(\?:([^()]*)\)", needed)
-            written = group.group(1) if group else needed
-            cues = [
-                form
-                for word, may_be_shorter in re.findall(r"([^\W\d_]+)(\??)", written)
-                for form in ([word, word[:-1]] if may_be_shorter else [word])
-            ]
+            cues = _cues_in(source)
             for name, macro in macros.items():
                 source = source.replace(name, macro)
             regex = re.compile(rf"{source}(?=$|[,;:!?()\"])", re.IGNORECASE)
-            folded = frozenset(map(str.casefold, cues))
-            cues_of = (folded - _words("common")) or folded
-            found.append(_Pattern(attribute, fixed, cues_of, regex, "{name}" in line))
+            found.append(_Pattern(attribute, fixed, cues, regex, "{name}" in line))
     return tuple(found)
+
+
+def _cues_in(source: str) -> frozenset[str]:
+    """The words of which a clause has one if a pattern matches it: those of the first group that must be
+    there, or all others; a long word that stands alone if one of those is a single letter, as most texts have.
+    """
+    # What may be missing leaves a mark, so that what is attached to it does not stand alone.
+    needed = re.sub(r"\(\?:[^()]*\)\?|\{\w+\}", "\0", source)
+    group = re.search(r"\(\?:([^()]*)\)", needed)
+    cues = {
+        form.casefold()
+        for word, may_be_shorter in re.findall(r"([^\W\d_]+)(\??)", group.group(1) if group else needed)
+        for form in ([word, word[:-1]] if may_be_shorter else [word])
+    }
+    alone = re.findall(r"(?<![^ ])[^\W\d_]{4,}(?![^ ])", re.sub(r"\(.*?\)", "\0", needed))
+    if alone and min(map(len, cues)) == 1:
+        cues = {alone[0].casefold()}
+    return frozenset(cues - _words("common") or cues)
 
 
 @cache
@@ -205,7 +234,7 @@ def tokens_of(text: str) -> list[str]:
     if "'" in folded:
         for contraction, words in _CONTRACTIONS:
             folded = contraction.sub(words, folded)
-    return _WORD.findall(_phrases().sub(lambda found: found.group().replace(" ", "_"), folded))
+    return _WORD.findall(_phrases().in_text(folded))
 
 
 def _is_in(word: str, section: str) -> bool:
@@ -233,8 +262,9 @@ class _StatementReader:
         words = tokens_of(sentence)
         if _has(words, "unsure"):
             return
-        for clause in _CLAUSE.split(sentence):
-            yield from self._by_pattern(clause)
+        if not _patterns_by_cue().keys().isdisjoint(_LETTERS.findall(sentence.casefold())):
+            for clause in _CLAUSE.split(sentence):
+                yield from self._by_pattern(clause)
         while words and _is_in(words[0], "openers"):
             words.pop(0)
         yield from self._denial(words)
@@ -320,11 +350,13 @@ class _StatementReader:
 
         What stands before the verb names the thing: shelf 5 and shelf 6 are two.
         """
+        if len(words) > _MAX_NUMBER_WORDS:
+            return
         verb = next(
             (at for at, word in enumerate(words) if _is_in(word, "states") or _is_in(word, "changes")), 0
         )
         volatile = [word for word in words[verb:] if _is_volatile(word)]
-        if not (1 <= len(volatile) <= _MAX_NUMBERS and len(words) <= _MAX_NUMBER_WORDS):
+        if not 1 <= len(volatile) <= _MAX_NUMBERS:
             return
         if (
             not (_has(words, "states") or _has(words, "changes"))

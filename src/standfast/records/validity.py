@@ -21,7 +21,7 @@ from functools import cache
 from typing import Final, NamedTuple
 
 from standfast.records.canon import utc_text
-from standfast.records.statements import has_word_of, plain_sentences, sections_of
+from standfast.records.statements import JoinedPhrases, has_word_of, plain_sentences, sections_of
 
 _DATA: Final = "validity.txt"
 
@@ -75,10 +75,10 @@ def validity_in_words(text: str, said: date) -> ValidityInWords | None:
         said: The day on which it was said.
     """
     folded = text.casefold().replace("’", "'")
-    if not _cues().search(folded):
+    if "?" in text or not (_cues().search(folded) and _date_cues().search(folded)):
         return None
     sentences = [one for one in plain_sentences(folded) if len(one.split()) >= _MIN_WORDS]
-    if len(sentences) != 1 or "?" in text or has_word_of(sentences[0], "unsure"):
+    if len(sentences) != 1:
         return None
     words = _words_of(sentences[0])
     if not _MIN_WORDS <= len(words) <= _MAX_WORDS or _is_any(words, "stop") or _CLOCK.search(sentences[0]):
@@ -86,7 +86,9 @@ def validity_in_words(text: str, said: date) -> ValidityInWords | None:
     if not (_is_any(words, "present") or _is_in(words[0], "orders")):
         return None
     found = list(_phrases(words, said))
-    return _as_validity(words, found[0], said) if len(found) == 1 else None
+    if len(found) != 1 or has_word_of(sentences[0], "unsure"):
+        return None
+    return _as_validity(words, found[0], said)
 
 
 class _Phrase(NamedTuple):
@@ -331,23 +333,31 @@ def _is_any(words: Sequence[str], name: str) -> bool:
 @cache
 def _cues() -> re.Pattern[str]:
     """Finds out quickly that a text says nothing about when it holds, as most do."""
-    names = [*("until", "from", "today", "tomorrow", "week", "month", "year")]
+    return _any_word("until", "from", "today", "tomorrow", "week", "month", "year")
+
+
+@cache
+def _date_cues() -> re.Pattern[str]:
+    """Finds out quickly that a text has no date that could be one end of it: "from Berlin"."""
+    named = _any_word("today", "tomorrow", "week", "month", "year", "weekdays", "months")
+    return re.compile(rf"{named.pattern}|{_YEAR.pattern}|\d[-.]\d")
+
+
+def _any_word(*names: str) -> re.Pattern[str]:
+    """A pattern for one of the words and phrases of some sections."""
     words = sorted({word.replace("_", " ") for name in names for word in _section(name)})
     return re.compile(rf"\b(?:{'|'.join(map(re.escape, words))})(?!\w)")
 
 
 @cache
-def _joined() -> re.Pattern[str]:
-    phrases = {
-        word.replace("_", " ") for name in sections_of(_DATA) for word in _section(name) if "_" in word
-    }
-    longest_first = sorted(phrases, key=lambda phrase: (-len(phrase), phrase))
-    return re.compile(rf"\b(?:{'|'.join(map(re.escape, longest_first))})(?!\w)")
+def _joined() -> JoinedPhrases:
+    return JoinedPhrases(word for name in sections_of(_DATA) for word in _section(name) if "_" in word)
 
 
 def _words_of(sentence: str) -> list[str]:
     """The words of a folded sentence; a phrase of the data is one word."""
-    for contraction, parts in _CONTRACTIONS:
-        sentence = contraction.sub(parts, sentence)
-    joined = _joined().sub(lambda found: found.group().replace(" ", "_"), sentence)
-    return [_SHORT_FORMS.get(word, word) for word in _WORD.findall(joined)]
+    if "'" in sentence:
+        for contraction, parts in _CONTRACTIONS:
+            sentence = contraction.sub(parts, sentence)
+    words = _WORD.findall(_joined().in_text(sentence))
+    return [_SHORT_FORMS.get(word, word) for word in words]
