@@ -166,7 +166,7 @@ def _patterns() -> tuple[_Pattern, ...]:
 
 def _cues_in(source: str) -> frozenset[str]:
     """The words of which a clause has one if a pattern matches it: those of the first group that must be
-    there, or all others. If one of those is a single letter, as most texts have: a long word that stands alone.
+    there, or all others. If one of those is a single letter, as most texts have, a long word alone.
     """
     # What may be missing leaves a mark, so that what is attached to it does not stand alone.
     needed = re.sub(r"\(\?:[^()]*\)\?|\{\w+\}", "\0", source)
