@@ -11,6 +11,7 @@ from standfast.errors import ApprovalError, InvalidValue
 from standfast.govern.approvals.approvals import Approval, Decision, Statement, list_bytes, signed_list_of
 from standfast.govern.approvals.queue import DecidedProposal, WaitingProposal
 from standfast.govern.approvals.sshsig import sign
+from standfast.limits import MAX_SIGNED_TOGETHER
 from standfast.memory import Memory
 from standfast.policies import BandBudget
 from standfast.records.vocabulary import Band, Verdict
@@ -18,6 +19,7 @@ from standfast.store.store import Store
 from tests.govern import openssh
 from tests.memory.conftest import HANDBOOK, SIGNERS, days, decision, signed
 from tests.raising import raises_code
+from tests.store.builders import memory_store
 
 LAW = "Refunds above 500 EUR need two people."
 
@@ -290,3 +292,41 @@ def test_an_accepted_proposal_spends_the_byte_budgets(store: Store) -> None:
     memory.remember("Gate 9 is open on Monday.", source=HANDBOOK)
     assert memory.band_budgets.used_bytes(Band.ACTIVE) <= 900
     assert list(memory.verify()) == []
+
+
+@pytest.mark.parametrize("beginning", ["", "0", "ab"])
+def test_a_beginning_that_is_too_short_names_no_proposal(memory: Memory, beginning: str) -> None:
+    waiting = proposed(memory)
+
+    with pytest.raises(ApprovalError, match="give at least its first"):
+        memory.approvals.find(waiting.proposal.proposal_id[: len(beginning)])
+
+
+def test_a_signature_covers_only_so_many_statements(memory: Memory) -> None:
+    approval = decision(memory, proposed(memory))
+    own = signed_list_of([approval.statement])
+    too_many = [*own, *(f"{number:064x}" for number in range(MAX_SIGNED_TOGETHER))]
+
+    with pytest.raises(InvalidValue, match=f"at most {MAX_SIGNED_TOGETHER}"):
+        memory.approvals.decide(replace(approval, signed_list=too_many), signers=SIGNERS)
+
+
+def test_a_decision_that_fails_spends_no_byte_of_a_budget(
+    clock: ManualClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The commit fails once after the budget was asked; the next decision finds the bytes as they were."""
+    used = []
+    for fails in (False, True):
+        store = memory_store(clock)
+        memory = Memory(store, budgets=[BandBudget(band=Band.LEDGER, max_bytes=4_000, policy="AlwaysWrite")])
+        approval = decision(memory, proposed(memory, propose=False, hold="unsure"), Decision.ACCEPT)
+        with monkeypatch.context() as patch:
+            if fails:
+                patch.setattr(store, "commit", lambda _: 1 // 0)
+                with pytest.raises(ZeroDivisionError):
+                    memory.approvals.decide(approval, signers=SIGNERS)
+        memory.approvals.decide(approval, signers=SIGNERS)
+        used.append(memory.band_budgets.used_bytes(Band.LEDGER))
+        assert list(memory.verify()) == []
+
+    assert used[0] == used[1] > 0

@@ -4,6 +4,7 @@ import pytest
 
 from standfast.errors import InvalidValue, NoSuchSnapshot, NotAuthorised
 from standfast.memory import Conflict, Memory, Profile
+from tests.memory.conftest import SIGNERS, decision
 
 ADA = "user/ada"
 USER = {"kind": "user", "id": "ada"}
@@ -191,3 +192,26 @@ def test_all_conflicts_are_settled_by_what_was_said_last_and_a_rehearsal_changes
     assert {one.trust for one in left.entries} == {"trusted"}
     assert not [one for one in memory.settle_all(reason="tidy", role="human") if one.problem]
     assert memory.conflicts(scope="*") == []
+
+
+def test_law_stands_in_a_profile_for_what_it_replaced(memory: Memory) -> None:
+    memory.remember("Refunds take 14 days.", subject="refunds", scope=ADA, source=USER, propose=True)
+    (waiting,) = memory.approvals.waiting()
+    memory.approvals.decide(decision(memory, waiting), signers=SIGNERS)
+    memory.remember("Refunds take 30 days.", subject="refunds", scope=ADA, source=USER)
+
+    assert texts(memory.profile(ADA)) == ["Refunds take 14 days."]
+    assert list(memory.conflicts(scope=ADA)) == []
+
+
+def test_what_is_said_to_replace_a_trusted_users_word_is_a_conflict(memory: Memory) -> None:
+    own = memory.remember("The invoice goes to the Oslo office.", scope=ADA, source=USER)
+    said = memory.remember(
+        "The invoice goes to the Bergen branch.",
+        scope=ADA,
+        source={"kind": "doc", "id": "handbook"},
+        supersedes=own.memory_id,
+    )
+    conflict = the_conflict(memory)
+
+    assert {entry.memory_id for entry in conflict.entries} == {own.memory_id, said.memory_id}
