@@ -67,12 +67,15 @@ class Extension:
         pages: Its pages in the console.
         models: Kinds of model providers, each with a function that takes ``model``, ``base_url`` and
             ``script`` and returns a ``Guard``.
+        extractor: Where the function is that takes the settings and the store, and returns the
+            ``FactExtractor`` that the settings describe, or None.
     """
 
     commands: Mapping[str, Command] = field(default_factory=dict)
     settings: Mapping[str, str] = field(default_factory=dict)
     pages: tuple[ConsolePage, ...] = ()
     models: Mapping[str, str] = field(default_factory=dict)
+    extractor: str = ""
 
 
 @cache

@@ -24,7 +24,19 @@ KNOWN_FACTS: Final = 20
 KNOWN_QUERY_CHARS: Final = 4_000
 """So much of the messages is searched with for what is known."""
 MAX_PENDING_EXTRACTIONS: Final = 100
-"""How many conversations may wait for a model in the background."""
+"""How many conversations of a namespace may wait for a model in the background."""
+EXTRACTION_WAIT_SECONDS: Final = 20.0
+"""How long a call to a server waits for the facts in its messages before it is answered without them."""
+EXTRACTION_LEASE_SECONDS: Final = 900.0
+"""So long after a process took a waiting conversation, another one may take it."""
+EXTRACTION_KEEP_SECONDS: Final = 7 * 86_400.0
+"""So long a conversation waits for a model at most."""
+MAX_EXTRACTION_RETRY_SECONDS: Final = 6 * 3_600.0
+"""The longest wait between two tries of a model that fails."""
+MAX_EXTRACTION_TRIES: Final = 8
+"""How often a model is asked in vain before a conversation waits no longer."""
+EXTRACTION_STOP_SECONDS: Final = 2.0
+"""How long a server that stops waits for the model that is asked just then."""
 MAX_EXTRACTED_FACTS: Final = 200
 """How many facts one answer of a model may hold; the rest is left out."""
 MAX_SUPERSEDED: Final = 64
@@ -241,6 +253,8 @@ MAX_RUN_RECALLED_BYTES: Final = 16 << 20
 RUN_IDLE_SECONDS: Final = 900.0
 MAX_RUN_SECONDS: Final = 86_400.0
 SERVER_THREADS: Final = 16
+MAX_MODEL_WAITS: Final = 4
+"""How many calls may wait for a model at once; the facts of others follow in the background."""
 READS_AT_ONCE: Final = 2
 MCP_CALLS_AT_ONCE: Final = 4
 MAX_WAITING_CALLS: Final = 1_024
@@ -351,3 +365,4 @@ assert MAX_BODY_BYTES * 8 <= MAX_BODIES_BYTES, (
 assert MAX_OPEN_RUNS_OF_KEY < MAX_RUNS_HELD, "the runs of one caller fit in memory beside others"
 assert RUN_IDLE_SECONDS * 2 < MAX_RUN_SECONDS, "an idle run ends before the journal of a busy one does"
 assert DEFAULT_PAGE_ITEMS <= MAX_PAGE_ITEMS <= SCAN_PAGE_RECORDS, "a page of a door is read in one go"
+assert MAX_MODEL_WAITS * 4 <= SERVER_THREADS, "most threads are left for calls that ask no model"

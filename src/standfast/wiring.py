@@ -16,6 +16,7 @@ from standfast.ledger.notary import Notary
 from standfast.ledger.note import KeyFile, log_name
 from standfast.memory import Memory
 from standfast.memory.embedding import NO_EMBEDDER
+from standfast.memory.extraction import FactExtractor
 from standfast.policies import BandBudget, ByteModel
 from standfast.recall.embedders import Embedder, open_embedder
 from standfast.recall.rerankers import Reranker, open_reranker
@@ -64,6 +65,7 @@ def memory_in(settings: Settings, store: Store, namespace: str, *, notary: Notar
         reranker=reranker_of(settings),
         language=settings.languages.get(namespace, settings.language),
         recall_log=_recall_log_of(settings.store, store) if settings.recall_log else None,
+        extractor=extractor_of(settings, store),
     )
     memory.finish_forgetting()
     return memory
@@ -142,6 +144,15 @@ def open_model(kind: str, *, model: str | None, base_url: str | None, script: st
         raise InvalidSettings(name="model_floor", source="settings", problem=problem)
     guard: Guard = part_at(openers[kind])(model=model, base_url=base_url, script=script)
     return guard
+
+
+def extractor_of(settings: Settings, store: Store) -> FactExtractor | None:
+    """The model that finds facts in conversations, if the settings name one."""
+    if not settings.sections:
+        # Who sets it has a section for it; most deployments have none, and import nothing for it.
+        return None
+    opened = (part_at(one.extractor)(settings, store) for one in extensions() if one.extractor)
+    return next((one for one in opened if one is not None), None)
 
 
 def traces_of(settings: Settings, store: Store) -> TraceFolder | None:

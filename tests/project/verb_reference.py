@@ -73,8 +73,8 @@ OWN = {
     *("explain", "max_origin", "progress"),
 }
 DIFFERENCES = {
-    ("add", "extract"): "a program asks its model, so only the library has it",
-    ("add", "background"): "belongs to `extract`",
+    ("add", "background"): "a command waits for the model",
+    ("add", "wait_seconds"): "a server waits for 20 seconds",
     ("add", "is_operator"): "a key says who asks; the library is told",
     ("add", "rehearse"): "of the library, for `standfast import --dry-run`",
     ("recall", "at"): "in the library: `memory.at(snapshot).recall(…)`",

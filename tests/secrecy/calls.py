@@ -61,6 +61,8 @@ ADD: Final[dict[str, Any]] = {
     "metadata": {"channel": "web"},
     "supersedes": [],
     "user": "ada",
+    "extract": False,
+    "background": False,
 }
 RECALL: Final[dict[str, Any]] = {
     "query": "How long do refunds take?",

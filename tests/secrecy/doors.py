@@ -72,7 +72,7 @@ _INCIDENT: Final = {
 _ACT: Final = {"reason": "incident 4", "by": "ada"}
 LIBRARY_CALLS: Final[dict[str, dict[str, Any]]] = {
     "remember": {**REMEMBER, **NAMED},
-    "add": {**ADD, **NAMED, "is_operator": False, "rehearse": False},
+    "add": {**ADD, **NAMED, "is_operator": False, "rehearse": False, "wait_seconds": None},
     "recall": RECALL,
     "forget": {**FORGET, "workflow": "triage", "agent": "bot", "run_id": UNIQUE},
     "history": {"subject": "policy/eu-refunds", "scope": "user/ada"},

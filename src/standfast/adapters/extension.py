@@ -1,4 +1,4 @@
-"""What this package brings to the command line."""
+"""What this package brings to the command line and the settings."""
 
 from typing import Final
 
@@ -17,4 +17,6 @@ EXTENSION: Final = Extension(
             "standfast.adapters.commands:import_command",
         ),
     },
+    settings={"extraction": "standfast.adapters.extraction_settings:ExtractionSettings"},
+    extractor="standfast.adapters.extraction_settings:open_extractor",
 )

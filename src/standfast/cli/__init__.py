@@ -19,6 +19,7 @@ _COMMANDS: Final = {
         "recall": ("recall", "Print what memory knows about a question, within a token budget."),
         "forget": ("memory", "Erase a subject from memory."),
         "add": ("memory", "Add the messages of a conversation."),
+        "extract": ("memory", "Find facts in the conversations that wait for the model."),
         "session": ("memory", "Print a conversation."),
         "sessions": ("memory", "List conversations."),
         "history": ("memory", "List every version of a subject, with verdict and evidence."),

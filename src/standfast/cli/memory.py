@@ -1,4 +1,4 @@
-"""``standfast remember``, ``forget``, ``history``, ``diff``, ``at``, ``add``, ``session`` and
+"""``standfast remember``, ``forget``, ``history``, ``diff``, ``at``, ``add``, ``extract``, ``session`` and
 ``sessions``.
 """
 
@@ -257,7 +257,7 @@ def at_command(
 
 @click.command("add")
 @click.argument("file", type=click.File("rb"))
-@request_options(AddRequest, but=("messages",))
+@request_options(AddRequest, but=("messages", "background"))
 @click.option("--run-id", help="Idempotency key: repeating the command with it has one effect.")
 @memory_options
 def add_command(file: BinaryIO, *, fields: dict[str, Any], run_id: str | None, target: MemoryTarget) -> None:
@@ -265,11 +265,15 @@ def add_command(file: BinaryIO, *, fields: dict[str, Any], run_id: str | None, t
 
     Messages are OpenAI- or Anthropic-style. Each is judged. Those that the session has already are not added
     again. Exit code 1 if one was rejected.
+
+    With --extract, the model of the section [extraction] of the settings finds facts in them. What it can't
+    do now waits for `standfast extract`, or for the server.
     """
     messages = _messages_in(file.read())
+    extract = bool(fields.pop("extract", False))
     AddRequest.of(messages, **fields)
     with target.opened(create=True) as memory:
-        added = memory.add(messages, **fields, workflow=WORKFLOW, run_id=run_id)
+        added = memory.add(messages, **fields, extract=extract, workflow=WORKFLOW, run_id=run_id)
     if target.as_json:
         print_json(added.as_json())
     else:
@@ -303,8 +307,41 @@ def _print_added(added: AddedMessages) -> None:
         if one.reasons and not one.known:
             label = one.verdict.label if one.verdict else ""
             click.echo(f"  {one.position}: {label}. {' '.join(map(sentence_of, one.reasons))}")
+    for fact in added.facts:
+        click.echo(f"  fact {fact.memory_id}: {fact.verdict.label}")
+    if added.facts_problem is not None:
+        click.echo(f"  no facts: {added.facts_problem}")
+    if added.facts_pending:
+        click.echo("  it waits for the model; next: standfast extract")
     if added.receipts:
         click.echo(f"  snapshot {added.receipts[-1].memory_snapshot_id}")
+
+
+@click.command("extract")
+@memory_options
+def extract_command(*, target: MemoryTarget) -> None:
+    """Let the model find facts in the conversations that wait for it, and print what it spent today.
+
+    `standfast add --extract` and the server leave those there which it could not be asked about, because the
+    budget of the day was spent or it could not be reached. The section [extraction] of the settings names
+    the model. Exit code 1 if something waits still.
+    """
+    with target.opened() as memory:
+        memory.extractions.chosen(True)
+        begun = memory.extractions.resume()
+        memory.extractions.finish()
+        status = memory.extractions.status()
+    if target.as_json:
+        print_json({"begun": begun, **status.as_json()})
+    else:
+        click.echo(f"{counted(begun, 'conversation')} tried, {status.waiting} wait")
+        if status.problem:
+            click.echo(f"  {status.problem}")
+        if (spent := status.spending) is not None:
+            limit = "" if spent.max_cost is None else f" of {spent.max_cost:g}"
+            click.echo(f"  {spent.day}: {spent.calls} of {spent.max_calls} calls, cost {spent.cost:g}{limit}")
+    if status.waiting:
+        raise SystemExit(ANSWER_IS_NO)
 
 
 @click.command("session")

@@ -52,5 +52,11 @@ def _plain_message(message: Any) -> Any:
 def joined(added: AddedMessages, more: AddedMessages) -> AddedMessages:
     """The answers to two requests that add one after the other to a session, as one."""
     return msgspec.structs.replace(
-        added, messages=added.messages + more.messages, receipts=added.receipts + more.receipts
+        added,
+        messages=added.messages + more.messages,
+        receipts=added.receipts + more.receipts,
+        facts=added.facts + more.facts,
+        facts_problem=added.facts_problem or more.facts_problem,
+        facts_code=added.facts_code or more.facts_code,
+        facts_pending=added.facts_pending or more.facts_pending,
     )

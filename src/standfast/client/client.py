@@ -169,7 +169,13 @@ class Client:
 
     @takes_fields_of(AddRequest)
     def add(
-        self, messages: Iterable[Any], *, request_key: str | None = None, **fields: Unpack[AddFields]
+        self,
+        messages: Iterable[Any],
+        *,
+        extract: bool = False,
+        background: bool = False,
+        request_key: str | None = None,
+        **fields: Unpack[AddFields],
     ) -> AddedMessages:
         """Add the messages of a conversation; see ``Memory.add``. Many messages are sent in several requests.
 
@@ -177,12 +183,17 @@ class Client:
 
         Args:
             messages: OpenAI- or Anthropic-style messages, as dicts or as the objects of a client library.
+            extract: Let the model that the server's operator set find facts in them; each is judged. If it
+                takes long, the answer has ``facts_pending``, and an event tells when the facts are there.
+            background: Answer before the model does.
             request_key: An idempotency key of your own. Repeating the call with it has one effect.
         """
         key = self._key(request_key)
         added: AddedMessages | None = None
         for number, page in enumerate(message_pages(messages)):
-            request = AddRequest.of(page, **fields)
+            request = msgspec.structs.replace(
+                AddRequest.of(page, **fields), extract=extract, background=background
+            )
             if added is not None:
                 place = {"session": added.session, "position": added.messages[-1].position + 1}
                 request = msgspec.structs.replace(request, **place, supersedes=())

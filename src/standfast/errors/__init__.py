@@ -51,6 +51,8 @@
     │   ├── PolicyProcessFailed a policy in a process of its own failed, or gave no answer
     │   ├── NoIsolation         the kernel can't isolate the code of a submission
     │   └── OtherGrid           the folder holds the results of another grid
+    ├── ExtractionError         facts can't be found in messages
+    │   └── ExtractionBudgetSpent the model may not be asked again today
     ├── RecallError             a recall could not be answered
     │   ├── EmptyQuery          the query is empty
     │   ├── InvalidRequest      a field of the request has an invalid value

@@ -411,6 +411,34 @@ class RecordedFailure(TraceError, code="recorded_failure"):
     says = "Tool {tool_name} raised {error} when the run was recorded: {problem}"
 
 
+class ExtractionError(StandfastError, code="extraction"):
+    """Facts can't be found in messages. The messages themselves are stored all the same."""
+
+    says = "No facts can be extracted."
+    cases: ClassVar = {
+        "no_extractor": (
+            "No model is set that finds facts in conversations. Name one in the section [extraction] of the"
+            " settings; in Python, pass extract=Extractor(provider)."
+        ),
+        "extraction_queue_full": (
+            "{waiting} conversations wait for the model already. Add this one again when some are done."
+        ),
+        "extraction_failed": "No facts were extracted: {problem}. The messages are stored; add them again.",
+    }
+
+
+class ExtractionBudgetSpent(ExtractionError, code="extraction_budget_spent"):
+    says = (
+        "The budget of {day} for extraction is spent: {calls} calls, cost {cost}. It begins anew at {again};"
+        " calls_per_day and cost_per_day of the section [extraction] set it."
+    )
+
+    @property
+    def wait_seconds(self) -> float:
+        """How long it is until the budget begins anew."""
+        return float(self.facts["wait_seconds"])
+
+
 class RecallError(StandfastError, code="recall"):
     """A recall could not be answered. There are no partial answers."""
 

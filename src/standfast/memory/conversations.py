@@ -95,8 +95,10 @@ class AddedMessages(Value, frozen=True, kw_only=True):
     """What became of the facts that ``extract`` found in the messages."""
     facts_problem: str | None = None
     """Why no facts could be extracted. The messages are stored all the same."""
+    facts_code: str | None = None
+    """The code of that problem, such as ``extraction_budget_spent``."""
     facts_pending: bool = False
-    """Whether a model is still to be asked for facts, in the background."""
+    """Whether a model is still to be asked for facts, in the background; an event tells when it was."""
 
     @property
     def added(self) -> int:

@@ -73,6 +73,11 @@ def _of_part(name: str, verb: Callable[Concatenate[Any, _P], _T]) -> Callable[Co
     return call
 
 
+def _own_notary(url: str, store: Store) -> Notary | None:
+    """The notary whose key is among the store's side files."""
+    return Notary.for_store(url, store.entries, store.branches, store.announce_key)
+
+
 class Memory(IncidentVerbs):
     """The memory of one namespace. Threads may share it. Close it, or use it as a context manager.
 
@@ -101,6 +106,7 @@ class Memory(IncidentVerbs):
         language: The language of the namespace's texts, by which recall finds stems and function words; see
             ``recall.LANGUAGES``. ``"none"`` takes words as they are, for code.
         recall_log: Keeps which package was handed to whom, for investigations; by default none is kept.
+        extractor: Finds facts in conversations where ``add`` is called with ``extract=True``.
     """
 
     def __init__(
@@ -123,6 +129,7 @@ class Memory(IncidentVerbs):
         reranker: Reranker | str | None = None,
         language: str = DEFAULT_LANGUAGE,
         recall_log: RecallLog | None = None,
+        extractor: FactExtractor | None = None,
     ) -> None:
         self.store, self.namespace = store, checked_namespace(namespace)
         self._mode = member_of(VisibilityMode, mode, what="mode")
@@ -166,7 +173,7 @@ class Memory(IncidentVerbs):
         self.retry_lines = RetryLines(store.clock)
         self._single_calls = SingleCalls(self._services, self._eraser, self.retry_lines)
         self._conversations = Conversations(self._services, self.retry_lines)
-        self.extractions = Extractions(self._services, self.session)
+        self.extractions = Extractions(self._services, self.session, self._writing_run, extractor)
         self._warnings: deque[str] = deque(maxlen=MAX_WARNINGS)
         self._allow_live, self._at_close = allow_live, ExitStack()
         """What ``close`` ends first: threads that work on this memory."""
@@ -195,6 +202,7 @@ class Memory(IncidentVerbs):
         reranker: Reranker | str | None = None,
         language: str = DEFAULT_LANGUAGE,
         recall_log: RecallLog | bool = False,
+        extractor: FactExtractor | None = None,
     ) -> Self:
         """Open the memory at a path (one SQLite file), a ``postgresql://`` URL, or ``":memory:"`` for a test.
 
@@ -221,11 +229,7 @@ class Memory(IncidentVerbs):
                 allow_live=allow_live,
                 mode=mode,
                 ceiling=ceiling,
-                notary=(
-                    Notary.for_store(url, store.entries, store.branches, store.announce_key)
-                    if notary == "auto"
-                    else notary
-                ),
+                notary=_own_notary(url, store) if notary == "auto" else notary,
                 traces=TraceFolder.for_store(url) if traces == "auto" else traces,
                 commit_policy=commit_policy,
                 budgets=band_budgets,
@@ -235,6 +239,7 @@ class Memory(IncidentVerbs):
                 reranker=reranker,
                 language=language,
                 recall_log=RecallLog.chosen(recall_log, url, store.clock),
+                extractor=extractor,
             )
             memory.finish_forgetting()
             memory.ledger.start_signing()
@@ -280,8 +285,9 @@ class Memory(IncidentVerbs):
         self,
         messages: Iterable[Any],
         *,
-        extract: FactExtractor | None = None,
+        extract: FactExtractor | bool = False,
         background: bool = False,
+        wait_seconds: float | None = None,
         workflow: str = DEFAULT_WORKFLOW,
         agent: str | None = None,
         run_id: str | None = None,
@@ -298,8 +304,11 @@ class Memory(IncidentVerbs):
 
         Args:
             messages: OpenAI- or Anthropic-style messages, as dicts or as the objects of a client library.
-            extract: Finds facts in the accepted messages, e.g. ``Extractor(provider)``; each is judged.
+            extract: Finds facts in the accepted messages, e.g. ``Extractor(provider)``; each is judged. True
+                means the extractor of the memory.
             background: Answer before the facts are found; ``memory.extractions.finish()`` waits for them.
+            wait_seconds: Answer without the facts if finding them takes longer; they follow in the
+                background.
             run_id: An idempotency key, as for ``remember``.
             max_origin: The most that the messages may be trusted, whoever said them.
             is_operator: Whether an operator adds them, as the caller's key decides over the server. Only then
@@ -308,21 +317,26 @@ class Memory(IncidentVerbs):
 
         Raises:
             MessageConflict: The session has another message at one of the positions.
+            ExtractionError: ``extract`` is True, and the memory has no extractor. Nothing was added.
         """
         self._require_writable("add messages")
+        extractor = self.extractions.chosen(extract)
         asked = AddRequest.of(messages, **fields)
         request = Addition.of(
             asked, run_id=run_id, max_origin=max_origin, is_operator=is_operator, is_rehearsal=rehearse
         )
         added = self._conversations.add(request, workflow=workflow, agent=agent or workflow)
-        if extract is None or rehearse:
+        if extractor is None or rehearse:
             return added
         return self.extractions.add_facts(
             added,
-            extract,
+            extractor,
+            workflow=workflow,
+            agent=agent,
+            max_origin=request.max_origin,
             run_id=run_id,
             background=background,
-            open_run=lambda run_id: self._writing_run(workflow, agent, run_id, max_origin),
+            wait_seconds=wait_seconds,
         )
 
     @overload

@@ -394,11 +394,15 @@ class Run(RecordingRun):
 
     # Ending.
 
-    def commit(self, *, extra_writes: Sequence[Write] = ()) -> Receipt | None:
+    def commit(self, *, extra_writes: Sequence[Write] = (), even_if_empty: bool = False) -> Receipt | None:
         """Commit everything atomically and durably. Returns None if there was nothing to commit.
 
         Calling it again returns the same receipt. After an error it submits the very same commit again, so
-        that it is applied at most once. ``extra_writes`` are rows of the caller's own.
+        that it is applied at most once.
+
+        Args:
+            extra_writes: Rows of the caller's own.
+            even_if_empty: Commit them also if the run has nothing else.
 
         Raises:
             CommitAborted: A record changed since the run's snapshot. Nothing was written; open a new run.
@@ -410,7 +414,9 @@ class Run(RecordingRun):
             self._is_over = True
             try:
                 if not self._is_live:
-                    self._commit = self._commit or self._judged_commit(self.identity, extra_writes)
+                    self._commit = self._commit or self._judged_commit(
+                        self.identity, extra_writes, even_if_empty=even_if_empty
+                    )
                     self.receipt = self._submit_once(self._commit)
             except (CommitAborted, PayloadMismatch) as error:
                 self._finish_trace(error)
@@ -420,7 +426,9 @@ class Run(RecordingRun):
             self._services.reader.after_commit(self.receipt.memory_snapshot_id, erased=self._forgotten)
         return self.receipt
 
-    def _judged_commit(self, identity: RunIdentity, extra_writes: Sequence[Write] = ()) -> JudgedCommit:
+    def _judged_commit(
+        self, identity: RunIdentity, extra_writes: Sequence[Write] = (), *, even_if_empty: bool = False
+    ) -> JudgedCommit:
         """The commit of what is buffered, with the caller's own rows and those of the call log."""
         log = self._call_log
         return JudgedCommit(
@@ -430,7 +438,7 @@ class Run(RecordingRun):
             run=identity,
             extra_writes=lambda attempt: [*extra_writes, *(() if log is None else log.writes(attempt))],
             # An answer is replayed even if it changed nothing, because later it might.
-            even_if_empty=log is not None and log.has_calls,
+            even_if_empty=even_if_empty or (log is not None and log.has_calls),
             until=None if self._has_read else identity.memory_snapshot_id,
             agent=self.agent,
             # The id of the run was made for it, and so were those of its records.

@@ -319,6 +319,8 @@ class AddRequest(Value, frozen=True, kw_only=True, omit_defaults=True):
             message is accepted.
         user: The name of the trusted speaker, in a scope that several people share. What other people say
             (messages of the role user with another name) is trusted like a document then.
+        extract: Let the model that the operator set find facts in the messages. Each is judged.
+        background: Answer before the model does; an event tells when the facts are there.
     """
 
     messages: Annotated[tuple[dict[str, Any], ...], Meta(min_length=1, max_length=MAX_RUN_ITEMS)]
@@ -329,6 +331,8 @@ class AddRequest(Value, frozen=True, kw_only=True, omit_defaults=True):
     metadata: dict[str, JsonScalar] = msgspec.field(default_factory=dict)
     supersedes: _Superseded = ()
     user: Name | None = None
+    extract: bool = False
+    background: bool = False
 
     @classmethod
     def of(cls, messages: Iterable[Any], **fields: Unpack[AddFields]) -> Self:
@@ -536,7 +540,7 @@ REQUESTS: Final[Mapping[type[Value], type]] = {
 """The requests, with the types of what a caller may give for their fields by name."""
 for _request, _given in REQUESTS.items():
     assert set(_request.__struct_fields__) - set(_given.__annotations__) <= {
-        *("text", "messages", "query", "subject", "reason", "rehearse")
+        *("text", "messages", "query", "subject", "reason", "rehearse", "extract", "background")
     }, f"a field of {_request.__name__} that no caller can give"
 
 

@@ -46,6 +46,8 @@ class RowKind(StrEnum):
 
     It goes after the records: without it they would be shown again while an erasure is under way.
     """
+    EXTRACTION = "extraction"
+    """A model was asked for the facts in messages of a conversation; it holds no text of them."""
     SESSION = "session"
     """How far a conversation has come."""
     VAULT = "VAULT"
@@ -143,6 +145,7 @@ RULES: Final[Mapping[RowKind, RowRule]] = {
     RowKind.ACTIVE: _RECORD,
     RowKind.LEDGER: _RECORD,
     RowKind.QUARANTINED: RowRule(Place.SCOPE, ErasedBy.ITS_CONTENT),
+    RowKind.EXTRACTION: RowRule(Place.SCOPE, ErasedBy.ITS_SCOPE, append_only=True),
     RowKind.SESSION: RowRule(Place.SCOPE, ErasedBy.ITS_SCOPE),
     RowKind.VAULT: _RECORD._replace(erased_by=ErasedBy.SIGNATURE, retention=Retention.NONE),
     RowKind.BUDGET: RowRule(Place.NAMESPACE, ErasedBy.NOTHING),

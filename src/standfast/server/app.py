@@ -474,12 +474,13 @@ class StoreRouter:
 
 
 async def _keep_tidy(api: HttpApi, gateway: Gateway) -> None:
-    """Remove idle runs and write the access log's counts, every few seconds."""
+    """Remove idle runs, resume what waits for a model, write the access log's counts, every few seconds."""
 
     def tidy() -> None:
         # A store that can't be written now is tidied later.
         with suppress(StoreError):
             api.runs.expire()
+            gateway.resume_extractions()
         gateway.access_log.flush(only_if_over=True)
 
     while True:

@@ -166,6 +166,13 @@ def added_text(added: AddedMessages) -> str:
         parts.append(f"Message {one.position}: {label}. {one_line(' '.join(map(sentence_of, one.reasons)))}")
     if len(refused) > _LISTED_REASONS:
         parts.append(f"{len(refused) - _LISTED_REASONS} more were not accepted.")
+    if added.facts:
+        found = sum(one.accepted for one in added.facts)
+        parts.append(f"{found} {'fact' if found == 1 else 'facts'} found in them.")
+    if added.facts_problem is not None:
+        parts.append(f"No facts: {one_line(added.facts_problem)}")
+    if added.facts_pending:
+        parts.append("Facts are looked for in the background.")
     return "\n".join(parts)
 
 

@@ -11,7 +11,8 @@ from typing import Any, Final
 
 from standfast.ledger.chain import Entry
 from standfast.limits import MAX_EVENT_ENTRIES, MAX_EVENT_RECORDS, SCAN_PAGE_RECORDS
-from standfast.records.rows import RULES, Place, Reader
+from standfast.records.canon import parse
+from standfast.records.rows import RULES, Place, Reader, RowKind
 from standfast.records.scopes import name_in, prefix_in, scope_in
 from standfast.records.vocabulary import ActionType, Band, Value
 from standfast.server.access.permissions import Caller, KeyRole, Permission, is_allowed
@@ -24,6 +25,7 @@ from standfast.store.protocol import Version
 COMMIT: Final = "commit"
 PROPOSAL: Final = "proposal"
 REFUSAL: Final = "refusal"
+EXTRACTION: Final = "extraction"
 _RECORD_BANDS: Final = frozenset(
     kind for kind, rule in RULES.items() if rule.place is Place.SCOPE and rule.seen_by is Reader.EVERYBODY
 )
@@ -41,9 +43,10 @@ class EventRecord(Value, frozen=True, kw_only=True):
 class ServerEvent(Value, frozen=True, kw_only=True):
     """One event. ``seq`` is the entry of the ledger that tells of it.
 
-    A commit names its first records, and how many there are. A proposal that waits has the action WRITE, one
-    that was decided EXPIRE. A refusal is a record that was rejected, or, without a namespace, a call that was
-    refused.
+    A commit names its first records, and how many there are. An extraction says that the facts in messages of
+    a session are found, ``changed`` of them; its commit names their records. A proposal that waits has the
+    action WRITE, one that was decided EXPIRE. A refusal is a record that was rejected, or, without a
+    namespace, a call that was refused.
     """
 
     kind: str
@@ -57,6 +60,8 @@ class ServerEvent(Value, frozen=True, kw_only=True):
     proposal_id: str | None = None
     action: ActionType | None = None
     refused: dict[str, Any] | None = None
+    session: str | None = None
+    scope: str | None = None
 
 
 def events_after(gateway: Gateway, caller: Caller, after: int) -> tuple[list[ServerEvent], int]:
@@ -93,8 +98,14 @@ def _events_of(gateway: Gateway, caller: Caller, entry: Entry) -> Iterator[Serve
     versions = gateway.store.versions_of(told["body"]["memory_snapshot_id"])
     for namespace, group in groupby(versions, key=lambda version: version.namespace):
         if caller.covers(namespace):
-            seen = [version for version in group if sees_row(caller, gateway.store, version)]
+            seen = [version for version in group if _sees(caller, gateway, version)]
             yield from _events_in(caller, entry.seq, told, namespace, seen)
+
+
+def _sees(caller: Caller, gateway: Gateway, version: Version) -> bool:
+    if prefix_in(version.key) == RowKind.EXTRACTION:
+        return caller.covers_scope(scope_in(version.key))
+    return sees_row(caller, gateway.store, version)
 
 
 def _events_in(
@@ -117,6 +128,15 @@ def _events_in(
         if band == Band.PHOENIX:
             proposal_id = version.key.partition("/")[2]
             yield ServerEvent(kind=PROPOSAL, proposal_id=proposal_id, action=version.action, **place)
+        elif band == RowKind.EXTRACTION and version.content is not None:
+            found = parse(version.content)
+            yield ServerEvent(
+                kind=EXTRACTION,
+                session=found["session"],
+                scope=scope_in(version.key),
+                changed=found["facts"],
+                **place,
+            )
         elif band == Band.VOID and version.action is ActionType.WRITE and caller.role is not KeyRole.AGENT:
             yield ServerEvent(kind=REFUSAL, records=(_record(version),), changed=1, **place)
 

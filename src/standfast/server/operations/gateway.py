@@ -17,11 +17,13 @@ from standfast.limits import (
     CALLS_PER_SECOND,
     FAILED_CALLS_AT_ONCE,
     FAILED_CALLS_PER_SECOND,
+    MAX_MODEL_WAITS,
     MAX_NAME_CHARS,
     MAX_NAMESPACES_HELD,
     MIN_CALLS_PER_SECOND,
 )
 from standfast.memory import Memory
+from standfast.memory.extraction_queue import namespaces_waiting
 from standfast.optimize.opening import open_overrides
 from standfast.optimize.prompts.overrides import PromptOverridesStore
 from standfast.optimize.settings import PromptSettings
@@ -99,6 +101,8 @@ class Gateway:
         self._memories: OrderedDict[str, Memory] = OrderedDict({home.namespace: home})
         self._lock = threading.Lock()
         self._verifying = threading.Lock()
+        self.model_waits = 0
+        """How many calls wait for a model now."""
 
     @classmethod
     def open(
@@ -147,6 +151,9 @@ class Gateway:
         """Return the memory of a namespace. Raises ``Forbidden`` if the caller lacks the permission there."""
         require(caller, permission, namespace)
         _check_namespace(namespace)
+        return self._memory_of(namespace)
+
+    def _memory_of(self, namespace: str) -> Memory:
         with self._lock:
             memory = self._memories.pop(namespace, None) or self._memory_in(namespace)
             self._memories[namespace] = memory
@@ -205,9 +212,28 @@ class Gateway:
         finally:
             self._verifying.release()
 
+    @contextmanager
+    def may_wait_for_model(self, is_wanted: bool) -> Iterator[bool]:
+        """Whether a call may wait for a model. Only a few may, so that threads are left for other calls."""
+        with self._lock:
+            may_wait = is_wanted and self.model_waits < MAX_MODEL_WAITS
+            self.model_waits += may_wait
+        try:
+            yield may_wait
+        finally:
+            with self._lock:
+                self.model_waits -= may_wait
+
+    def resume_extractions(self) -> None:
+        """Ask the model about conversations that wait for it and are due, in all namespaces."""
+        for namespace in namespaces_waiting(self.store):
+            self._memory_of(namespace).extractions.resume()
+
     def close(self) -> None:
         """Write the access log's counts, sign the ledger's head, and close the store."""
         try:
+            for memory in self.open_memories().values():
+                memory.extractions.stop()
             self.access_log.flush()
             if self.replicas is not None:
                 with suppress(StoreError):

@@ -22,6 +22,7 @@ from standfast.errors import (
 )
 from standfast.govern.authority import Role
 from standfast.limits import (
+    EXTRACTION_WAIT_SECONDS,
     MAX_DIFF_SNAPSHOTS,
     MAX_LISTED_RECORDS,
     MAX_PAGE_ITEMS,
@@ -338,6 +339,7 @@ def status(gateway: Gateway, caller: Caller, namespace: str) -> StatusResponse:
         role=caller.role.value,
         may=permissions,
         version=VERSION,
+        extraction=memory.extractions.status(),
     )
 
 
@@ -542,14 +544,22 @@ def add(
 ) -> AddedMessages:
     """Judge the messages of a conversation and commit them.
 
-    Messages that the session has already are not added again.
+    Messages that the session has already are not added again. With ``extract``, the operator's model finds
+    facts in them; what takes long goes on in the background.
     """
     memory = gateway.authorize(caller, Permission.REMEMBER, namespace)
     scope = own_scope(caller, Permission.REMEMBER, body.scope)
-    with request_run_id(caller, namespace, request_key, "add") as run_id:
+    is_background = body.background or not body.extract
+    with (
+        request_run_id(caller, namespace, request_key, "add") as run_id,
+        gateway.may_wait_for_model(not is_background) as may_wait,
+    ):
         added = memory.add(
             body.messages,
             **{**fields_of(body), "scope": scope},
+            extract=body.extract or memory.extractions.is_for_all,
+            background=not may_wait,
+            wait_seconds=EXTRACTION_WAIT_SECONDS,
             workflow=workflow,
             agent=caller.name,
             run_id=run_id,

@@ -24,6 +24,7 @@ from standfast.limits import (
     MAX_SCOPE_BYTES,
     SAFE_INTEGER,
 )
+from standfast.memory.extraction import ExtractionStatus
 from standfast.memory.messages import SessionInfo, SessionMessage
 from standfast.records.filters import NO_FILTER, Filter
 from standfast.records.outcomes import RememberOutcome
@@ -345,6 +346,8 @@ class StatusResponse(Value, frozen=True, kw_only=True):
     role: str
     may: list[str]
     version: str
+    extraction: ExtractionStatus
+    """Whether facts in conversations can be extracted, what waits for it, and what it spent today."""
 
 
 # Conversations.
