@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from standfast.errors import InvalidValue, NotAuthorised
-from standfast.govern.audit import problems_of_governance
+from standfast.govern.audit import GovernanceAudit
 from standfast.govern.evidence import content_fingerprint
 from standfast.memory import AgentRun, Memory
 from standfast.memory.band_budgets import BandBudgets
@@ -86,7 +86,7 @@ def test_no_scope_shows_a_byte_of_another(backend: str, opener: Callable[[], Sto
         everything = sorted(record.key for record in space.records(scope="*"))
         outermost = [one for scope in ("shared", "user", "project/x") for one in space.records(scope=scope)]
         assert sorted(record.key for record in outermost) == everything
-        assert list(problems_of_governance(space.store)) == []
+        assert list(space.store.verify(checkers=[GovernanceAudit(space.store)])) == []
 
     property_of()
 

@@ -10,7 +10,7 @@ The audit cannot know whether a list of signers was ever the right one: compare 
 """
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import Any, Final
 
 import msgspec
@@ -31,27 +31,122 @@ from standfast.govern.evidence import (
     HUMAN_SEAL_FLOOR,
     content_fingerprint,
     is_bound,
+    is_sound_chain,
     read_instant,
 )
 from standfast.govern.policy import BANDS_OF_VERDICT
+from standfast.limits import COPY_PAGE_RECORDS
 from standfast.records.canon import parse
 from standfast.records.rows import SYSTEM_NAMESPACE, RowKind, kind_of_row
 from standfast.records.scopes import name_in, prefix_in, prefix_of, scope_in
 from standfast.records.vocabulary import ActionType, Band, Record, Verdict
-from standfast.store.protocol import BEHIND_ALL_KEYS, Version, verified
+from standfast.store.compression import BASE_BAND, SECOND_BAND, borrowed_by
+from standfast.store.protocol import BEHIND_ALL_KEYS, RecordKey, Version, verified
 from standfast.store.store import Store
-from standfast.store.stored_records import record_of
+from standfast.store.stored_records import decode_record, record_of
 
 _SEALED: Final = re.compile(r"\S+ sealed ([0-9a-f]{64}) at \S+")
 _ACCEPTED: Final = re.compile(r"\S+ accepted ([0-9a-f]{64}) at \S+")
 
 
-def problems_of_governance(store: Store) -> Iterator[str]:
-    """Yields one message per problem with the records of all bands; yields nothing if every record is
-    allowed.
+# Evidence as it is stored: a check that holds the fingerprint of the content, the others, and the rest.
+_EVIDENCE_START: Final = re.compile(
+    rb'\{"band":"[A-Z]+","evidence":(\{)"floor_checks":\[\{"floor":"content","passed":true,"reason":"sha256:'
+    rb'([0-9a-f]{64})","score":1\},'
+)
+_EVIDENCE_END: Final = re.compile(
+    rb'\],"hash":"([0-9a-f]{64})","timestamp":"([0-9TZ:.-]{20,32})","verdict":"([0-9A-Z_]+)"\}'
+)
+_PROVED_BANDS: Final = frozenset(band.value for band in Band) - {Band.VAULT.value, Band.PHOENIX.value}
+
+
+class GovernanceAudit:
+    """Checks that every record in a band is allowed there.
+
+    Nearly all are proved sound from the rows that the audit of the store reads. Other records, law,
+    proposals and decisions are read and checked one by one, and told.
     """
-    for namespace in store.namespaces():
-        yield from _Audit(store, namespace).problems()
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._unproved: set[RecordKey] = set()
+        self._examples: dict[RecordKey, str] = {}
+        """A key of each kind of rows in each namespace."""
+
+    def take(self, snapshot: int, rows: Sequence[Version], damaged: Collection[RecordKey]) -> None:
+        """Prove the records among the rows of a commit. The newest version of each counts."""
+        del snapshot  # The commits come in order.
+        bases: dict[RecordKey, tuple[bytes | None, Verdict]] = {}
+        # From behind, so that a record in LEDGER comes before its equal in ACTIVE.
+        for row in reversed(rows):
+            band, _, rest = row.key.partition("/")
+            self._examples.setdefault((row.namespace, band), row.key)
+            if band not in _PROVED_BANDS:
+                continue
+            place = (row.namespace, row.key)
+            if row.content is None or self._is_proved(row, band, rest, bases):
+                self._unproved.discard(place)
+            else:
+                self._unproved.add(place)
+        self._unproved.update(place for place in damaged if prefix_in(place[1]) in _PROVED_BANDS)
+
+    def _is_proved(
+        self, row: Version, band: str, rest: str, bases: dict[RecordKey, tuple[bytes | None, Verdict]]
+    ) -> bool:
+        content = row.content or b""
+        base, verdict = bases.get((row.namespace, rest), (None, None))
+        if base is None or band != SECOND_BAND or borrowed_by(base) != content:
+            verdict = _proved_verdict(content, row.key)
+            if verdict is not None and band == BASE_BAND:
+                bases[row.namespace, rest] = content, verdict
+        return verdict is not None and Band(band) in _reached(verdict)
+
+    def problems(self) -> Iterator[str]:
+        """Yield one message per problem with the records of all bands."""
+        for namespace in self._store.namespaces():
+            audit = _Audit(self._store, namespace)
+            examples = [key for (place, _), key in self._examples.items() if place == namespace]
+            if not all(_is_of_a_kind(namespace, key) for key in examples):
+                yield from audit.rows_of_no_kind()
+            yield from audit.problems(sorted(key for place, key in self._unproved if place == namespace))
+
+
+def _is_of_a_kind(namespace: str, key: str) -> bool:
+    try:
+        kind_of_row(namespace, key)
+    except InvalidValue:
+        return False
+    return True
+
+
+def _reached(verdict: Verdict) -> tuple[Band, ...]:
+    """The bands that a verdict allows."""
+    if verdict in (Verdict.SEAL, Verdict.SABAR):
+        # Patterns of attacks are witnesses, and so is a source that confirms what is known.
+        return (*BANDS_OF_VERDICT[verdict], Band.WITNESS)
+    return BANDS_OF_VERDICT[verdict]
+
+
+def _proved_verdict(content: bytes, key: str) -> Verdict | None:
+    """The verdict of a record that belongs to a key and whose evidence is complete and was made for it; None
+    if that takes a closer look.
+    """
+    start = _EVIDENCE_START.match(content)
+    # Within a string its quotes would be escaped.
+    end = start and _EVIDENCE_END.match(content, content.find(b'],"hash":"', start.end()))
+    # A second one, which a reader might take instead, is looked at more closely.
+    if not start or not end or content.count(b'"evidence":') > 1:
+        return None
+    digest, (hashed, timestamp, verdict) = start[2].decode(), map(bytes.decode, end.groups())
+    if not is_sound_chain(digest, content[start.end() : end.start()], hashed, timestamp, verdict):
+        return None
+    try:
+        # The rest of the record, without what was just read.
+        record = decode_record(content[: start.start(1)] + b"null" + content[end.end() :])
+    except (msgspec.DecodeError, StandfastError):
+        return None
+    is_whole = record.evidence is None and record.verdict == verdict and record.key == key
+    return record.verdict if is_whole and content_fingerprint(record) == digest else None
 
 
 class _Audit:
@@ -64,13 +159,16 @@ class _Audit:
         self._signers: dict[str, Signers] = {}
         self._decisions: dict[str, tuple[int, DecidedProposal]] = {}
 
-    def problems(self) -> Iterator[str]:
-        yield from self._rows_of_no_kind()
+    def problems(self, unproved: Sequence[str]) -> Iterator[str]:
+        """Yield one message per problem.
+
+        Args:
+            unproved: The keys of the records that were not proved to be sound.
+        """
         checks: dict[str, Callable[[Version], None]] = {RowKind.DECISION: self._check_decision}
         checks |= {**dict.fromkeys(Band, self._check), Band.PHOENIX: self._check_proposal}
         for kind, check in checks.items():
-            rows = self._store.newest_versions(self._namespace, prefix=prefix_of(kind), at=self._head)
-            for version in rows:
+            for version in self._rows_to_read(kind, unproved):
                 # Only of law is every version checked; in other bands the newest one counts.
                 past = self._history(version) if kind == Band.VAULT else (version,)
                 for one in past:
@@ -79,8 +177,8 @@ class _Audit:
                     except StandfastError as error:
                         yield f"{self._namespace}/{one.key} in snapshot {one.memory_snapshot_id}: {error}"
 
-    def _rows_of_no_kind(self) -> Iterator[str]:
-        """Yields the first row of each kind that is not in the table, or not of this namespace."""
+    def rows_of_no_kind(self) -> Iterator[str]:
+        """Yield the first row of each kind that is not in the table, or not of this namespace."""
         after = ""
         while (first := next(self._store.newest_versions(self._namespace, after=after), None)) is not None:
             try:
@@ -88,6 +186,15 @@ class _Audit:
             except InvalidValue as error:
                 yield f"{self._namespace}/{first.key} in snapshot {first.memory_snapshot_id}: {error}"
             after = max(first.key, prefix_of(prefix_in(first.key)) + BEHIND_ALL_KEYS)
+
+    def _rows_to_read(self, kind: str, unproved: Sequence[str]) -> Iterator[Version]:
+        if kind not in _PROVED_BANDS:
+            yield from self._store.newest_versions(self._namespace, prefix=prefix_of(kind), at=self._head)
+            return
+        keys = [key for key in unproved if prefix_in(key) == kind]
+        for start in range(0, len(keys), COPY_PAGE_RECORDS):
+            page = keys[start : start + COPY_PAGE_RECORDS]
+            yield from self._store.versions_under(self._namespace, page, newest_at=self._head)
 
     def _history(self, version: Version) -> list[Version]:
         versions = self._store.history(self._namespace, version.key, verify=False)
@@ -108,14 +215,9 @@ class _Audit:
         if record.evidence is None:
             raise InvalidValue(what="Evidence", problem="there is none; whatever is remembered has some")
         _require(is_bound(record), "Evidence", "it is incomplete, or was made for other content")
-        reached = BANDS_OF_VERDICT[record.evidence.verdict]
-        if record.evidence.verdict in (Verdict.SEAL, Verdict.SABAR):
-            # Patterns of attacks are witnesses, and so is a source that confirms what is known.
-            reached = (*reached, Band.WITNESS)
         self._check_acceptance(record)
-        _require(
-            band in reached, "Record", f"a verdict of {record.evidence.verdict} does not allow this band"
-        )
+        is_allowed = band in _reached(record.evidence.verdict)
+        _require(is_allowed, "Record", f"a verdict of {record.evidence.verdict} does not allow this band")
 
     def _was_ended_by_law(self, version: Version) -> bool:
         """Whether a human sealed a law that supersedes this one in the commit that ended it."""

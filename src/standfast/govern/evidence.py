@@ -67,6 +67,7 @@ _CONTENT_TEXT: Final = '{"floor": "content", "passed": true, "reason": "sha256:%
 _content_of = attrgetter(*_CONTENT)
 _EMPTY: Final[tuple[object, ...]] = ((), {})
 _HASH_FIELDS: Final = ("hash", "evidence_hash")
+_decode_checks: Final = msgspec.json.Decoder(tuple[FloorCheck, ...]).decode
 _CONTENT_REASON: Final = re.compile("sha256:([0-9a-f]{64})")
 # Python's own parser takes any separator, weeks, and hour 24 from 3.13 on. Evidence must read alike on every
 # Python.
@@ -371,6 +372,40 @@ def _sound_reading(evidence: Evidence, verdict: Verdict | None) -> ChainReading 
     if _problem_of_verdict(evidence.floor_checks, evidence.verdict) is not None:
         return None
     return _intact(evidence, text)
+
+
+def is_sound_chain(digest: str, checks: bytes, hashed: str, timestamp: str, verdict: str) -> bool:
+    """Whether stored evidence has no problem, and no part that a human decided.
+
+    False also for evidence that has to be looked at more closely; ``read_chain`` does.
+
+    Args:
+        digest: What its first check says of the content.
+        checks: The canonical bytes of the other checks.
+        hashed: The hash that it holds.
+    """
+    text, has_failed = _read_checks(checks)
+    if text is None or (has_failed and verdict != Verdict.VOID.value) or read_instant(timestamp) is None:
+        return False
+    whole = (
+        f'{{"floor_checks": [{_CONTENT_TEXT % digest}, {text}], "timestamp": "{timestamp}",'
+        f' "verdict": "{verdict}"}}'
+    )
+    return _sha256(whole) == hashed
+
+
+# Most judgements have the same findings.
+@lru_cache(maxsize=1 << 10)
+def _read_checks(canonical: bytes) -> tuple[str | None, bool]:
+    """The hashed text of checks, and whether a hard floor failed; None for what has to be looked at."""
+    try:
+        checks = _decode_checks(b"[%b]" % canonical)
+    except (msgspec.DecodeError, StandfastError):
+        return None, False
+    texts = [_text_of(check) for check in checks if check.floor != HUMAN_ACCEPT_FLOOR]
+    plain = [text for text in texts if text is not None]
+    is_plain = len(plain) == len(checks) and len(canonical) < MAX_EVIDENCE_BYTES // 2
+    return ", ".join(plain) if is_plain else None, _failed_hard_floor(checks) is not None
 
 
 def _intact(evidence: Evidence, text: str) -> ChainReading:

@@ -14,7 +14,7 @@ from typing import Final
 import msgspec
 
 from standfast.errors import InvalidValue, StandfastError
-from standfast.govern.audit import problems_of_governance
+from standfast.govern.audit import GovernanceAudit
 from standfast.govern.evidence import read_instant
 from standfast.ledger.chain import Branch
 from standfast.ledger.checkpoint import Checkpoint, InclusionReceipt
@@ -30,7 +30,7 @@ from standfast.ledger.witness import (
     size_of,
 )
 from standfast.limits import LEASE_SECONDS, MAX_SHOWN_NOTICES
-from standfast.recall.index.upkeep import problems_of_index
+from standfast.recall.index.upkeep import IndexAudit
 from standfast.store.protocol import Progress, TemporaryRow
 from standfast.store.store import Store
 
@@ -124,9 +124,8 @@ class MemoryLedger:
         yield from (f"line {number} of the checkpoints is torn" for number in torn)
         if self.notary is not None and self.notary.cosigner is not None:
             yield from self.notary.cosigner.problems()
-        yield from self._store.verify(notes, keys, progress=progress, findings=findings)
-        yield from problems_of_governance(self._store)
-        yield from problems_of_index(self._store)
+        checkers = (GovernanceAudit(self._store), IndexAudit(self._store))
+        yield from self._store.verify(notes, keys, progress=progress, findings=findings, checkers=checkers)
         if checkpoints:
             kept = LedgerFindings()
             found = problems_of_ledger(

@@ -130,8 +130,12 @@ def words_of(text: str) -> list[str]:
         decomposed = unicodedata.normalize("NFKD", LATER.sub(" ", text).casefold())
         # Folding again: a decomposition may bring out a capital letter.
         folded = unicodedata.normalize("NFC", _MARKS.sub("", decomposed.casefold()))
+    spaced = folded.translate(_separators)
+    if text.isascii() and len(text) <= MAX_TERM_CHARS and "'" not in spaced:
+        # Most texts: nothing that the loop would change.
+        return spaced.split()
     words: list[str] = []
-    for word in folded.translate(_separators).split():
+    for word in spaced.split():
         if "'" in word:
             words += [part[:MAX_TERM_CHARS] for part in word.strip("'").removesuffix("'s").split("'") if part]
         elif word.isascii() or not _UNSPACED.search(word):
@@ -377,12 +381,13 @@ def analysed(record: IndexedRecord, analyzer: Analyzer) -> AnalysedRecord:
     for statement in record.statements:
         counts[matter_term(statement)] = 1
     counts.update(dict.fromkeys(_cues_of(record, words, analyzer.language), 1))
-    for spoken in record.spoken_dates:
+    time = record.time
+    for spoken in () if time == MISSING else spoken_dates(record.text, day_of(time)):
         counts.update({DATE_TERM + name: 1 for name in spoken.names})
     labels = " ".join([*record.tags, record.subject or "", record.source_name, record.speaker or ""])
     counts.update(analyzer.terms_of_labels(labels))
     subject = set(words_of(record.subject)) if record.subject else ()
-    speaker = set(words_of(record.speaker or "")).difference(ROLE_NAMES)
+    speaker = set(words_of(record.speaker)).difference(ROLE_NAMES) if record.speaker else ()
     for word in subject:
         counts[SUBJECT_WORD + word] = 1
     for word in speaker:
@@ -394,7 +399,7 @@ def analysed(record: IndexedRecord, analyzer: Analyzer) -> AnalysedRecord:
         (record.position or 0) if record.is_threaded else 0,
         len(words),
         min(len(terms), MAX_FREQUENCY),
-        record.time,
+        time,
         len(subject),
         len(speaker),
         trust_code(record, record.evidence),

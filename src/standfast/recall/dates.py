@@ -75,6 +75,8 @@ _SPOKEN: Final = re.compile(
     ),
     re.IGNORECASE | re.ASCII,
 )
+# One of these is in whatever the pattern matches, which is slower to look for.
+_SPOKEN_HINTS: Final = ("last", "this", "next", "ago", "yesterday", "today", "tonight", "tomorrow")
 _FIRST_YEAR: Final = 1_100
 """Nobody asks before it, and every relative date that can be written is then a date."""
 _LAST_YEAR: Final = 9_998
@@ -254,7 +256,12 @@ def spoken_dates(text: str, today: date) -> list[SpokenDate]:
 
     English only. Most texts have none, so the words are looked for first.
     """
-    if today.year < _FIRST_YEAR or today.year >= _LAST_YEAR:
+    lowered = text.lower()
+    if (
+        today.year < _FIRST_YEAR
+        or today.year >= _LAST_YEAR
+        or not any(one in lowered for one in _SPOKEN_HINTS)
+    ):
         return []
     found: dict[str, SpokenDate] = {}
     for match in _SPOKEN.finditer(text):

@@ -6,9 +6,9 @@ them. Rows that differ from it, or that it does not mention, are problems.
 
 import re
 from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from itertools import takewhile
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, Protocol
 from zlib import crc32
 
 import orjson
@@ -78,7 +78,8 @@ def _problems_of_vectors(storage: Storage, head: int) -> Iterator[str]:
     while page := storage.vectors(VectorQuery(after=after, limit=SCAN_PAGE_RECORDS)):
         for namespace in sorted({one.namespace for one in page}):
             own = [one for one in page if one.namespace == namespace and one.memory_snapshot_id <= head]
-            rows = storage.versions(VersionQuery(namespace=namespace, keys=[one.key for one in own]))
+            keys = [one.key for one in own]
+            rows = storage.versions(VersionQuery(namespace=namespace, keys=keys, with_content=False))
             versions: dict[str, list[Version]] = {}
             for row in rows:
                 versions.setdefault(row.key, []).append(row)
@@ -103,6 +104,22 @@ def _problems_of_vector(vector: Vector, versions: list[Version], head: int) -> I
         yield f"{_title_of_vector(vector)}: it ends with snapshot {vector.ended}, and its record does not"
 
 
+class RowChecker(Protocol):
+    """Looks at the rows that an audit reads, so that none is read twice."""
+
+    def take(self, snapshot: int, rows: Sequence[Version], damaged: Collection[RecordKey]) -> None:
+        """Look at the rows of a commit, by namespace and key. Commits come in order.
+
+        Args:
+            damaged: The places of those rows whose contents do not match their fingerprints.
+        """
+        ...
+
+    def problems(self) -> Iterator[str]:
+        """Yield one message per problem, when all rows were taken."""
+        ...
+
+
 def problems_of(
     storage: Storage,
     notes: Sequence[str],
@@ -111,9 +128,10 @@ def problems_of(
     rebuild_indexes: bool,
     progress: Progress | None = None,
     findings: LedgerFindings | None = None,
+    checkers: Sequence[RowChecker] = (),
 ) -> Iterator[str]:
     """Yield one message per problem of a store and of the signed checkpoints of its ledger, the first break
-    first.
+    first; then what the checkers found.
 
     Others may write and erase meanwhile. What was there when the ledger was read is checked.
     """
@@ -135,7 +153,8 @@ def problems_of(
         if applied.memory_snapshot_id != expected:
             yield f"snapshot {expected} is missing; {applied.memory_snapshot_id} comes next"
         try:
-            yield from _problems_of_commit(versions, applied, ledger.take_up_to(applied.ledger_seq), erasures)
+            entries_of_commit = ledger.take_up_to(applied.ledger_seq)
+            yield from _problems_of_commit(versions, applied, entries_of_commit, erasures, checkers)
         except StandfastError as error:
             yield f"{_title_of(applied)}: {error}"
         expected = applied.memory_snapshot_id + 1
@@ -143,6 +162,8 @@ def problems_of(
             progress(applied.memory_snapshot_id, max(head, applied.memory_snapshot_id))
     yield from _problems_of_orphans(ledger.take_rest())
     yield from _problems_of_vectors(storage, head)
+    for checker in checkers:
+        yield from checker.problems()
 
 
 def _problems_of_head_file(storage: Storage, branches: list[Branch]) -> Iterator[str]:
@@ -179,6 +200,7 @@ def _problems_of_commit(
     applied: AppliedCommit,
     entries: list[Entry],
     erasures: "_ErasureReader",
+    checkers: Sequence[RowChecker],
 ) -> Iterator[str]:
     """Check one commit.
 
@@ -190,16 +212,19 @@ def _problems_of_commit(
     yield from _problems_of_orphans(entries[:first])
     if own is None or own.commit != applied:
         yield f"{_title_of(applied)}: entry {applied.ledger_seq} of the ledger does not describe it"
-    rows = versions.take(applied.memory_snapshot_id)
+    rows, damaged = versions.take(applied.memory_snapshot_id), list[RecordKey]()
     for row in rows:
         try:
             verified(row)
         except Corruption as error:
+            damaged.append((row.namespace, row.key))
             yield str(error)
         if (problem := erasures.problem_of(row)) is not None:
             yield problem
         if not (row.key.isascii() and row.namespace.isascii()) and not _is_normal(row):
             yield f"{row}: its name is not in NFC"
+    for checker in checkers:
+        checker.take(applied.memory_snapshot_id, rows, damaged)
     erased, facts = _erased_and_facts(entries[first:])
     lines = [
         (*key, row.action, row.fingerprint, *erased.pop(key, _NOT_ERASED)[:2])

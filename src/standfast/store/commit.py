@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final, Self, TypeAlias
 
 import msgspec
+import orjson
 
 from standfast.limits import MAX_COMMIT_FACTS, MAX_COMMIT_WRITES, MAX_DEPTH_LEVELS, MAX_KEY_CHARS
 from standfast.records.canon import canonical_bytes, fingerprint, fingerprint_of_bytes, parse
@@ -293,6 +294,10 @@ def payload_fingerprint(writes: Iterable[WriteLine], facts: Iterable[Fact]) -> s
     digest = hashlib.sha256()
     for namespace, key, action, content, erases, until in writes:
         line = (namespace, key, _ACTION_NAMES[action], content)
+        if erases is None and key.isascii() and namespace.isascii():
+            # ASCII is in NFC, so these are its canonical bytes.
+            digest.update(orjson.dumps(line) + b"\n")
+            continue
         # What is not set is left out, so that commits of earlier versions keep their fingerprints.
         erasure = () if erases is None else (erases,) if until is None else (erases, until)
         digest.update(canonical_bytes((*line, *erasure)) + b"\n")

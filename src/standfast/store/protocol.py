@@ -366,7 +366,7 @@ class Changes(msgspec.Struct, kw_only=True):
 class VersionQuery(msgspec.Struct, frozen=True, kw_only=True):
     """Which versions to read. The conditions combine; rows come ordered by namespace, key and snapshot.
 
-    With ``keys`` (and a namespace), only ``at`` and ``newest`` apply besides.
+    With ``keys`` (and a namespace), only ``at``, ``newest`` and ``with_content`` apply besides.
     """
 
     namespace: str | None = None
@@ -386,7 +386,7 @@ class VersionQuery(msgspec.Struct, frozen=True, kw_only=True):
     newest: bool = False
     """Of each record, only the newest of the versions that match."""
     with_content: bool = True
-    """Without it, contents are left out; not for ``keys``, and not together with ``newest``."""
+    """Without it, contents are left out; of a range, not together with ``newest``."""
     limit: int | None = None
 
     def as_sql(

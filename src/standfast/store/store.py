@@ -35,7 +35,7 @@ from standfast.limits import (
 from standfast.records.vocabulary import AbortReason, BufferState, Receipt
 from standfast.side_files import SideFiles
 from standfast.store import audit, pipeline
-from standfast.store.audit import verified_vector
+from standfast.store.audit import RowChecker, verified_vector
 from standfast.store.backup import copy_store
 from standfast.store.commit import Commit, Fact, VectorMaker
 from standfast.store.group_commit import GroupCommit
@@ -239,13 +239,13 @@ class Store:
         return [verified_vector(one) for one in self._storage.vectors(query)] if first <= last else []
 
     def versions_under(
-        self, namespace: str, keys: Sequence[str], *, newest_at: int | None = None
+        self, namespace: str, keys: Sequence[str], *, newest_at: int | None = None, with_content: bool = True
     ) -> list[Version]:
         """Every version of each of these keys, or the newest as of a snapshot, by key and snapshot, not
         verified.
         """
         query = VersionQuery(namespace=namespace, keys=keys, at=newest_at, newest=newest_at is not None)
-        return self._storage.versions(query)
+        return self._storage.versions(replace(query, with_content=with_content))
 
     def versions_between(
         self, namespace: str, after: int, until: int, *, with_content: bool = True, bands: Sequence[str] = ()
@@ -536,18 +536,17 @@ class Store:
         rebuild_indexes: bool = False,
         progress: Progress | None = None,
         findings: LedgerFindings | None = None,
+        checkers: Sequence[RowChecker] = (),
     ) -> Iterator[str]:
-        """Check everything that is stored.
-
-        Yields one message per problem; yields nothing if the store is intact.
+        """Check everything that is stored. Yields one message per problem; nothing if the store is intact.
 
         Args:
             notes: Signed checkpoints; the ledger must be a later state of each.
             keys: The keys that may have signed them.
             rebuild_indexes: Rebuild the backend's indexes from its tables before the check.
-            progress: Called after each snapshot with its number and that of the newest. What it raises ends
-                the check.
+            progress: Called after each snapshot with its number and the newest. What it raises ends it.
             findings: Filled with what is no problem.
+            checkers: Are shown each row as it is read, and tell their problems last.
         """
         return audit.problems_of(
             self._storage,
@@ -556,6 +555,7 @@ class Store:
             rebuild_indexes=rebuild_indexes,
             progress=progress,
             findings=findings,
+            checkers=checkers,
         )
 
     def backup_to(self, target: "Store", *, progress: Progress | None = None) -> int:

@@ -32,7 +32,7 @@ from standfast.store.protocol import Version
 from standfast.store.store import Store
 
 # Untrusted content stands beside its subject under one suffix; if it is only logged, it gets a second one.
-_RECORD: Final = msgspec.json.Decoder(Record)
+decode_record: Final = msgspec.json.Decoder(Record).decode
 _SUFFIX: Final = re.compile(r"(~[0-9a-f]{12}){0,2}(@[0-9]+\.[0-9]+)?")
 
 
@@ -63,7 +63,7 @@ class RecordChange(Value, frozen=True, kw_only=True):
 def record_of(version: Version) -> Record:
     """Decode the record that a row of a band holds; ``Corruption`` if it holds none."""
     try:
-        return _RECORD.decode(version.content or b"")
+        return decode_record(version.content or b"")
     except (msgspec.DecodeError, StandfastError) as error:
         raise Corruption(what=f"{version.namespace}/{version.key}", problem=str(error)) from None
 

@@ -91,20 +91,31 @@ def read_commits(
         commits: dict[int, list[Version]] = {snapshot: [] for snapshot in range(after + 1, end + 1)}
         for version in versions:
             commits[version.memory_snapshot_id].append(version)
-        latest = _latest_before(store, namespace, {one.key for one in versions}, after)
+        latest = latest_before(store, namespace, {one.key for one in versions}, after)
         for snapshot in sorted(commits):
-            yield sorted(
-                (_indexed_version(one, latest) for one in commits[snapshot]),
-                key=lambda one: (crc_of(one.place), one.place, one.band),
+            yield indexed_versions(
+                [one if one.content is None else verified(one) for one in commits[snapshot]], latest
             )
         after = end
 
 
-def _latest_before(store: Store, namespace: str, keys: Collection[str], at: int) -> dict[str, int]:
+def indexed_versions(versions: Sequence[Version], latest: dict[str, int]) -> list[IndexedVersion]:
+    """What the index sees of the versions of one commit, which were verified, in the order that segments
+    have.
+
+    Args:
+        latest: The snapshots of the versions before them; see ``latest_before``. Is brought up to date.
+    """
+    found = [_indexed_version(one, latest) for one in versions]
+    found.sort(key=lambda one: (crc_of(one.place), one.place, one.band))
+    return found
+
+
+def latest_before(store: Store, namespace: str, keys: Collection[str], at: int) -> dict[str, int]:
     """The snapshots of the versions that a snapshot shows under these keys, erased ones too."""
     if not keys or at == 0:
         return {}
-    found = store.versions_under(namespace, sorted(keys), newest_at=at)
+    found = store.versions_under(namespace, sorted(keys), newest_at=at, with_content=False)
     return {one.key: one.memory_snapshot_id for one in found if one.action is not _EXPIRE}
 
 
@@ -113,7 +124,7 @@ def _indexed_version(version: Version, latest: dict[str, int]) -> IndexedVersion
     previous = latest.pop(version.key, None)
     if version.action is not _EXPIRE:
         latest[version.key] = version.memory_snapshot_id
-    record = None if version.content is None else record_of_version(verified(version))
+    record = None if version.content is None else record_of_version(version)
     return IndexedVersion(band, place, version.memory_snapshot_id, record, previous)
 
 

@@ -5,7 +5,9 @@ Segments are derived: whatever is missing, damaged or of another version is made
 transaction of its own, never in that of a commit.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections import deque
+from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import dataclass, field
 from typing import Final
 
 import msgspec
@@ -28,7 +30,7 @@ from standfast.recall.analysis import (
     analyzer_of,
 )
 from standfast.recall.arrays import Numbered
-from standfast.recall.index.lexical_index import IndexedVersion, read_commits
+from standfast.recall.index.lexical_index import IndexedVersion, indexed_versions, latest_before, read_commits
 from standfast.recall.index.segment import (
     FORMAT,
     NEVER,
@@ -46,7 +48,7 @@ from standfast.recall.index.vector_parts import VectorRows, vector_parts
 from standfast.records.scopes import prefix_in
 from standfast.records.vocabulary import Band
 from standfast.store.audit import CHECKSUM_BYTES
-from standfast.store.protocol import PartName, SegmentHead, Vector
+from standfast.store.protocol import PartName, RecordKey, SegmentHead, Vector, Version
 from standfast.store.store import Store
 
 
@@ -332,41 +334,64 @@ class IndexUpkeep:
         segment = Segment(head, self.read(Segment.needed([head])))
         return segment.rows(self.read(segment.all_parts()))
 
-    def problems(self) -> Iterator[str]:
-        """Yield one message for each segment that disagrees with the records, or can't be read."""
+    def problems(self, agreeing: Collection[str] = ()) -> Iterator[str]:
+        """Yield one message for each segment that disagrees with the records, or can't be read.
+
+        Args:
+            agreeing: The ids of segments that were found to agree with the records already.
+        """
         for head in self.heads():
+            if head.segment_id in agreeing:
+                continue
             title = f"the index of {self._namespace}/{head.band}, snapshots {head.first} to {head.last}"
             advice = "run: standfast index rebuild"
             try:
-                rows, vectors_agree = self._rows_of(head), self._vectors_agree(head)
+                rows = self._rows_of(head)
+                vectors_agree = self._vectors_agree(head, rows)
             except SegmentLost as error:
                 yield f"{title}: {error}; {advice}"
                 continue
-            draft = SegmentDraft(self._analyzer, head.first)
+            draft = self.draft_of(head)
             commits = read_commits(
                 self._store, self._namespace, [head.band], head.first - 1, min(head.last, self._store.head())
             )
-            for commit in commits:
-                for version in commit:
-                    draft.add(version)
+            try:
+                for commit in commits:
+                    for version in commit:
+                        draft.add(version)
+            except Corruption as error:
+                yield f"{title}: it can't be compared with the records. {error}"
+                continue
             is_current = any(one.segment_id == head.segment_id for one in self.heads())
             if is_current and not (vectors_agree and draft.rows().encoded() == rows.encoded()):
                 yield f"{title}: it does not agree with the records; {advice}"
 
-    def _vectors_agree(self, head: SegmentHead) -> bool:
+    def draft_of(self, head: SegmentHead) -> SegmentDraft:
+        """An empty draft of what a segment should have."""
+        return SegmentDraft(self._analyzer, head.first)
+
+    def agrees(self, head: SegmentHead, draft: SegmentDraft) -> bool:
+        """Whether a segment can be read and has what was gathered from the records."""
+        try:
+            rows = self._rows_of(head)
+            return draft.rows().encoded() == rows.encoded() and self._vectors_agree(head, rows)
+        except SegmentLost:
+            return False
+
+    def _vectors_agree(self, head: SegmentHead, rows: SegmentRows) -> bool:
         """Whether the vectors of a segment are those of the table, but for rows that were erased."""
         segment = Segment(head, self.read(Segment.needed([head])))
-        kept = np.setdiff1d(np.arange(head.rows), segment.gone)
-        places, firsts = self._rows_of(head).places, segment.columns["first"][kept].tolist()
+        kept = np.setdiff1d(np.arange(head.rows), segment.gone).tolist()
+        firsts = segment.columns["first"][kept].tolist()
         row_of = {
             (f"{head.band}/{place}", first): row
-            for row, place, first in zip(kept.tolist(), places, firsts, strict=True)
+            for row, place, first in zip(kept, rows.places, firsts, strict=True)
         }
-        listed = segment.vector_list(self.read)
+        listed, remaining = segment.vector_list(self.read), set(kept)
         stored: dict[tuple[str, int], tuple[int, bytes]] = {}
         for embedder in listed.embedders:
-            found = VectorRows.of(segment.vector_parts(embedder, self.read))
-            stored |= {(embedder, row): one for row, one in found.by_row(embedder).items() if row in kept}
+            found = VectorRows.of(segment.vector_parts(embedder, self.read)).by_row(embedder)
+            stored |= {(embedder, row): one for row, one in found.items() if row in remaining}
         added = self._store.vectors_between(self._namespace, head.first, listed.until)
         return stored == {
             (one.embedder, row): (one.since, one.content[:-CHECKSUM_BYTES])
@@ -375,14 +400,79 @@ class IndexUpkeep:
         }
 
 
-def problems_of_index(store: Store) -> Iterator[str]:
-    """Yield one message for each segment of a store that disagrees with the records, or can't be read."""
+class IndexAudit:
+    """Compares the segments of a store with the rows that an audit reads. What does not agree with them, or
+    has changed meanwhile, is compared again with what is stored then.
+    """
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._upkeeps = list(_upkeeps_of(store))
+        self._open = [
+            _OpenSegments(upkeep, band, deque(one for one in upkeep.heads() if one.band == band))
+            for upkeep in self._upkeeps
+            for band in PERSISTED_BANDS
+        ]
+        self._agreeing: set[str] = set()
+
+    def take(self, snapshot: int, rows: Sequence[Version], damaged: Collection[RecordKey]) -> None:
+        """Gather the rows of a commit for the segments that cover it."""
+        for one in self._open:
+            head = one.covering(snapshot)
+            if head is None:
+                continue
+            namespace, start = head.namespace, f"{head.band}/"
+            own = [row for row in rows if row.key.startswith(start) and row.namespace == namespace]
+            if damaged and not {(row.namespace, row.key) for row in own}.isdisjoint(damaged):
+                one.heads.popleft()
+                continue
+            latest = latest_before(self._store, namespace, {row.key for row in own}, snapshot - 1)
+            for version in indexed_versions(own, latest):
+                one.draft.add(version)
+            if snapshot == head.last and one.upkeep.agrees(head, one.draft):
+                self._agreeing.add(head.segment_id)
+
+    def problems(self) -> Iterator[str]:
+        """Yield one message for each segment that disagrees with the records, or can't be read."""
+        for upkeep in self._upkeeps:
+            yield from upkeep.problems(self._agreeing)
+
+
+@dataclass(slots=True)
+class _OpenSegments:
+    """The segments of one band that are still to be compared, by first snapshot, and the rows of the first
+    one as far as they were read.
+    """
+
+    upkeep: IndexUpkeep
+    band: str
+    heads: deque[SegmentHead]
+    draft: SegmentDraft = field(init=False)
+
+    def covering(self, snapshot: int) -> SegmentHead | None:
+        """The segment that covers a snapshot, with a draft that has what came before it."""
+        while self.heads and self.heads[0].last < snapshot:
+            self.heads.popleft()
+        if not self.heads or snapshot < self.heads[0].first:
+            return None
+        if snapshot == self.heads[0].first:
+            self.draft = self.upkeep.draft_of(self.heads[0])
+        return self.heads[0]
+
+
+def _upkeeps_of(store: Store) -> Iterator[IndexUpkeep]:
     analyzers = {f"{FORMAT}; {analyzer_of(one).name}": analyzer_of(one) for one in LANGUAGES}
     found = {(one.namespace, one.analysis) for one in store.segments.heads()}
     for namespace, analysis in sorted(found):
         # What another version made is never used.
         if analysis in analyzers:
-            yield from IndexUpkeep(store, namespace, analyzers[analysis]).problems()
+            yield IndexUpkeep(store, namespace, analyzers[analysis])
+
+
+def problems_of_index(store: Store) -> Iterator[str]:
+    """Yield one message for each segment of a store that disagrees with the records, or can't be read."""
+    for upkeep in _upkeeps_of(store):
+        yield from upkeep.problems()
 
 
 def uncovered(heads: Sequence[SegmentHead], until: int) -> list[SegmentRange]:

@@ -123,7 +123,7 @@ _NEWEST: Final = (
 _NEWEST_WITHOUT_CONTENT: Final = _NEWEST.format(content="NULL::bytea")
 _NEWEST_WITH_CONTENT: Final = _NEWEST.format(content=_content_of("newest"))
 _OF_KEYS: Final = (
-    f"SELECT {_VERSION} FROM versions WHERE namespace = %s AND key = ANY(%b::text[]) AND memory_snapshot_id"
+    "SELECT {columns} FROM versions WHERE namespace = %s AND key = ANY(%b::text[]) AND memory_snapshot_id"
     " <= %s ORDER BY namespace, key, memory_snapshot_id"
 )
 _ENDS: Final = (
@@ -287,9 +287,11 @@ class PostgresStorage:
             return [_version(row) for row in self._rows(*_versions_in_range(query))]
         keys, at = sorted(set(query.keys)), EVER if query.at is None else query.at
         if query.newest:
-            rows = self._rows(_NEWEST_WITH_CONTENT, [query.namespace] * len(keys), keys, at)
+            newest = _NEWEST_WITH_CONTENT if query.with_content else _NEWEST_WITHOUT_CONTENT
+            rows = self._rows(newest, [query.namespace] * len(keys), keys, at)
         else:
-            rows = self._rows(_OF_KEYS, query.namespace, keys, at)
+            columns = _VERSION if query.with_content else _VERSION_WITHOUT_CONTENT
+            rows = self._rows(_OF_KEYS.format(columns=columns), query.namespace, keys, at)
         return [_version(row) for row in rows]
 
     def vectors(self, query: VectorQuery) -> list[Vector]:

@@ -237,8 +237,7 @@ _OF_SNAPSHOT: Final = (
     "SELECT namespace, key, id, action, fingerprint, content, erased_by FROM versions WHERE id BETWEEN ? AND"
     " ? ORDER BY id"
 )
-_OF_KEY: Final = f"SELECT {_VERSION} FROM versions WHERE namespace = ? AND key = ? AND id < ? ORDER BY id"
-_NEWEST_OF_KEY: Final = f"{_OF_KEY} DESC LIMIT 1"
+_OF_KEY: Final = "SELECT {columns} FROM versions WHERE namespace = ? AND key = ? AND id < ? ORDER BY id{end}"
 
 
 def ids_of(snapshot: int) -> tuple[int, int]:
@@ -249,7 +248,8 @@ def ids_of(snapshot: int) -> tuple[int, int]:
 
 def versions_of_keys(connection: apsw.Connection, query: VersionQuery, keys: Sequence[str]) -> list[Version]:
     """The versions of the keys that a query names, one look-up in the index for each."""
-    sql = _NEWEST_OF_KEY if query.newest else _OF_KEY
+    columns = _VERSION if query.with_content else _VERSION_WITHOUT_CONTENT
+    sql = _OF_KEY.format(columns=columns, end=" DESC LIMIT 1" if query.newest else "")
     before = ids_of(_LAST_SNAPSHOT if query.at is None else query.at)[1] + 1
     places = [(query.namespace, key, before) for key in sorted(set(keys))]
     return [version_of(row) for row in connection.executemany(sql, places)]
