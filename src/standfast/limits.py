@@ -52,6 +52,7 @@ MESSAGES_PER_COMMIT: Final = 500
 
 # Forgetting everything of a scope or a source.
 ERASED_ROWS_PER_COMMIT: Final = 2_000
+ERASED_ROWS_READ_AT_ONCE: Final = 100_000
 DEFAULT_SIGNED_ENTRIES: Final = 1_000
 DEFAULT_SIGNED_SECONDS: Final = 10.0
 WITNESS_SECONDS: Final = 10.0

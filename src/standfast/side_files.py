@@ -31,6 +31,7 @@ class SideFiles:
         self.key = folder / "log.key"
         self.public_key = folder / "log.pub"
         self.checkpoints = folder / "checkpoints"
+        self.cosigned = folder / "checkpoints.cosigned"
         self.traces = folder / "traces"
         self.recalls = folder / "recalls"
 

@@ -239,6 +239,46 @@ def test_a_backup_brings_its_folder_along(tmp_path: Path, monkeypatch: pytest.Mo
     assert told.exit_code == 0, told.output
 
 
+def test_a_backup_brings_cosigned_checkpoints_and_the_recall_log_along(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with Memory.open("store.db", recall_log=True) as memory:
+        memory.remember("Gate 1 opens at noon.")
+        memory.recall("gate")
+        assert memory.ledger.notary is not None
+        note = memory.ledger.notary.checkpoint()
+    CheckpointFile(Path("store.db-files/checkpoints.cosigned")).append(note)
+    for _ in range(2):
+        CliRunner().invoke(main, ["backup", "copy.db", "--store", "store.db"], catch_exceptions=False)
+
+    assert list(CheckpointFile(Path("copy.db-files/checkpoints.cosigned")).read().notes) == [note]
+    for name in (
+        "checkpoints",
+        *[f"recalls/{file.name}" for file in Path("store.db-files/recalls").iterdir()],
+    ):
+        assert (Path("copy.db-files") / name).read_bytes() == (Path("store.db-files") / name).read_bytes()
+
+
+def test_a_backup_onto_a_copy_takes_forgotten_traces_from_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with Memory.open("store.db") as memory:
+        for scope in ("user/ada", "user/bob"):
+            with memory.run(workflow="triage", mode="buffered_write") as run:
+                run.remember("The gate opens at noon.", scope=scope)
+    CliRunner().invoke(main, ["backup", "copy.db", "--store", "store.db"], catch_exceptions=False)
+    copied = {file for file in Path("copy.db-files/traces").rglob("*") if file.is_file()}
+    with Memory.open("store.db") as memory:
+        assert memory.forget(scope="user/ada", reason="asked for").traces == 1
+    CliRunner().invoke(main, ["backup", "copy.db", "--store", "store.db"], catch_exceptions=False)
+
+    left = {file for file in Path("copy.db-files/traces").rglob("*") if file.is_file()}
+    assert left < copied
+    assert not any(b"user/ada" in file.read_bytes() for file in left)
+
+
 def test_an_unreadable_head_file_is_a_typed_error(tmp_path: Path) -> None:
     path = tmp_path / "store.db"
     Memory.open(str(path)).close()

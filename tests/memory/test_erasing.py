@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import Callable, Iterator
 from datetime import timedelta
 from pathlib import Path
@@ -26,8 +27,11 @@ from standfast.limits import (
 from standfast.memory import Memory, erasing
 from standfast.memory.erasure_targets import ErasureIntent, ErasureTarget
 from standfast.policies import BandBudget
+from standfast.records.canon import parse
 from standfast.records.vocabulary import Band, Verdict
 from standfast.settings import Settings
+from standfast.store.commit import ERASURE_KIND
+from standfast.store.protocol import SegmentHead
 from standfast.store.store import Store
 from standfast.traces.folder import TraceFolder
 from standfast.wiring import open_memory
@@ -41,6 +45,7 @@ WORD = "swordfish"
 @pytest.fixture(autouse=True)
 def _small_pages(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(erasing, "ERASED_ROWS_PER_COMMIT", 7)
+    monkeypatch.setattr(erasing, "ERASED_ROWS_READ_AT_ONCE", 16)
 
 
 def _fill(memory: Memory, scope: str = ADA) -> None:
@@ -218,6 +223,58 @@ def test_what_was_interrupted_anywhere_is_finished_by_another(
         assert list(other.records(scope=ADA)) == []
         assert other.finish_forgetting() == []
         assert list(other.verify()) == []
+
+
+def test_what_another_erases_meanwhile_is_erased_once(
+    opener: Callable[[], Store], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Rows are read long before the page that erases them."""
+    memory, other = Memory(opener()), Memory(opener())
+    _fill(memory)
+    erase_page, gone = erasing.Eraser._erase_page, list[str]()
+
+    def meanwhile(self: erasing.Eraser, *args: Any) -> Any:
+        if self is memory._eraser and not gone:
+            gone.extend(row.key for row in args[1])
+            other.forget("word", scope=ADA, reason="at the same moment")
+        return erase_page(self, *args)
+
+    expected = memory.forget(scope=ADA, rehearse=True).records
+    monkeypatch.setattr(erasing.Eraser, "_erase_page", meanwhile)
+    done = memory.forget(scope=ADA, reason="asked for")
+    told = [parse(one.content) for one in memory.store.entries()]
+    erased = Counter(one["body"]["key"] for one in told if one["kind"] == ERASURE_KIND)
+
+    assert gone
+    assert done.records <= expected
+    # The page that was under way knew no better.
+    assert {key for key, times in erased.items() if times > 1} <= set(gone)
+    assert erased["ACTIVE/user/ada//word"] == 1
+    assert list(memory.records(scope=ADA)) == []
+    assert list(memory.verify()) == []
+
+
+def test_a_page_changes_few_segments_of_the_index(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Though keys are in another order than that in which they were written, as ids are."""
+    monkeypatch.setattr(erasing, "ERASED_ROWS_READ_AT_ONCE", 100)
+    memory, count = Memory(store), 8
+    for first in range(4):
+        for number in range(count):
+            memory.remember(f"Note {first} {number}.", subject=f"note/{number}{first}", scope=ADA)
+        memory.reader.index.upkeep.fill(whole=True)
+    segments = [one for one in memory.reader.index.upkeep.heads() if one.band == Band.LEDGER]
+    eraser, changed = store.segments.eraser, list[str]()
+    assert eraser is not None
+
+    def counted(head: SegmentHead, *args: Any) -> dict[str, bytes] | None:
+        changed.append(head.segment_id)
+        return eraser(head, *args)
+
+    monkeypatch.setattr(store.segments, "eraser", counted)
+    assert memory.forget(scope=ADA, reason="asked for").records == 4 * count
+
+    assert len(segments) == 4
+    assert len(changed) <= -(-4 * count // 7) + len(segments)
 
 
 @pytest.mark.parametrize("by_settings", [False, True])

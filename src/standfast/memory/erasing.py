@@ -1,9 +1,9 @@
 """Erasing all of a scope, or of a source, however much it is: in as many commits as it takes, and to the end.
 
 The intent is stored first, as a row in the system namespace, with the snapshot at which it was asked for.
-Each commit erases a page of rows and moves the intent's cursor, so that a process that dies loses nothing,
-and any other one goes on from there. The last commit replaces the intent by what was erased in numbers, and
-its receipt is the receipt of the whole.
+Each commit erases a page of rows and writes how far the intent has come, so that a process that dies loses
+nothing, and any other one goes on from there. The last commit replaces the intent by what was erased in
+numbers, and its receipt is the receipt of the whole.
 
 Versions are erased, not records: what is acknowledged after the intent stays. So a page conflicts with no
 writer, and an erasure ends beside any number of them.
@@ -11,12 +11,13 @@ writer, and an erasure ends beside any number of them.
 Law is listed and stays: it ends by a signature.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
+from itertools import islice
 from math import inf
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from msgspec.structs import replace
 
@@ -27,6 +28,7 @@ from standfast.govern.judge.secrecy import redacted_scope, redacted_text, requir
 from standfast.govern.judge.text_reading import TextReading
 from standfast.limits import (
     ERASED_ROWS_PER_COMMIT,
+    ERASED_ROWS_READ_AT_ONCE,
     LEASE_SECONDS,
     MAX_CLOCK_SKEW_SECONDS,
     MAX_LISTED_LAW,
@@ -88,10 +90,24 @@ class Forgotten(Receipt, frozen=True, kw_only=True):
         return Receipt(**{name: getattr(self, name) for name in Receipt.__struct_fields__})
 
 
+class _RowToErase(NamedTuple):
+    """A row to erase. Rows of one stage are in the order of their newest versions that are erased."""
+
+    stage: int
+    snapshot: int
+    key: str
+
+    @property
+    def is_record(self) -> bool:
+        """Whether it counts as a record: one has rows in several bands."""
+        return ERASED_KINDS[self.stage] in (RowKind.LEDGER, RowKind.VOID)
+
+
 @dataclass(frozen=True, slots=True)
 class _Page:
-    keys: tuple[str, ...]
-    records: int
+    """Rows that one commit erases, and the place behind which all that is left will be then."""
+
+    rows: tuple[_RowToErase, ...]
     stage: int
     after: str
 
@@ -106,11 +122,9 @@ class Eraser:
 
     def plan(self, target: ErasureTarget) -> ErasurePlan:
         """What erasing would reach now. Changes nothing."""
-        at, stage, after, rows, records = self._store.head(), 0, "", 0, 0
-        while stage < len(ERASED_KINDS):
-            page = self._page(target, at, stage, after, at)
-            stage, after = page.stage, page.after
-            rows, records = rows + len(page.keys), records + page.records
+        at, rows, records = self._store.head(), 0, 0
+        for row in self._rows(target, at, at):
+            rows, records = rows + 1, records + row.is_record
         return ErasurePlan(
             records=records, rows=rows, traces=len(self._traces(target)), law=self._law(target, at)
         )
@@ -162,7 +176,7 @@ class Eraser:
                     return ended
         require_no_secret(agent=by)
         intent, at = self._new_intent(wanted[:32], target, reason=reason, by=by), self._store.head()
-        if not self._page(target, at, 0, "", at).keys:
+        if next(self._rows(target, at, at), None) is None:
             source = target.source or {}
             require_no_secret(scope=target.scope, source=source.get("id"), kind=source.get("kind"))
             return self._end(intent) if ended is None else ended
@@ -195,43 +209,66 @@ class Eraser:
 
         Another process may do so at the same time; then each page is erased by one of them.
         """
-        while intent.stage < len(ERASED_KINDS):
-            at = self._store.head()
-            current = self._intent(intent.erasure_id, at)
-            if current is None:
-                done = self._done(intent.erasure_id)
-                assert done is not None, "an erasure ends with what was erased"
-                return done
-            page = self._page(current.target, at, current.stage, current.after, current.until)
-            intent = replace(
-                current,
-                stage=page.stage,
-                after=page.after,
-                records=current.records + page.records,
-                rows=current.rows + len(page.keys),
-                commits=current.commits + 1,
-                at=utc_text(self._store.clock.now()),
-            )
-            if not self._erase_page(intent, page, at):
-                intent = current
+        at = self._store.head()
+        current = self._intent(intent.erasure_id, at)
+        if current is None:
+            return self._ended(intent)
+        # As long as nobody else commits, nobody else erases.
+        expected, is_alone = at, True
+        intent = current
+        for page in self._pages(current, at):
+            rows = page.rows
+            while rows:
+                at = self._store.head()
+                current = self._intent(intent.erasure_id, at)
+                if current is None:
+                    return self._ended(intent)
+                is_alone = is_alone and at == expected
+                rows = rows if is_alone else self._still_held(rows, current.until)
+                if not rows:
+                    intent = current
+                    break
+                intent = replace(
+                    current,
+                    stage=page.stage,
+                    after=page.after,
+                    records=current.records + sum(row.is_record for row in rows),
+                    rows=current.rows + len(rows),
+                    commits=current.commits + 1,
+                    at=utc_text(self._store.clock.now()),
+                )
+                expected = at + 1
+                if self._erase_page(intent, rows, at):
+                    break
         return self._end(intent)
 
-    def _erase_page(self, intent: ErasureIntent, page: _Page, at: int) -> bool:
-        """Erase a page and move the cursor, in one commit. False if another process did so meanwhile."""
-        if not page.keys:
-            return True
-        run = self._identity(f"{intent.erasure_id}-{intent.stage}-{fingerprint(page.keys)[:16]}", at)
-        row = self._row(intent, ActionType.MERGE)
+    def _erase_page(self, intent: ErasureIntent, rows: Sequence[_RowToErase], at: int) -> bool:
+        """Erase rows and move the cursor, in one commit. False if another process did so meanwhile."""
+        keys = [row.key for row in rows]
+        run = self._identity(f"{intent.erasure_id}-{intent.stage}-{fingerprint(keys)[:16]}", at)
+        moved = self._row(intent, ActionType.MERGE)
         with self._services.budgets_lock():
             try:
-                erased = dict.fromkeys(page.keys, intent.reason)
+                erased = dict.fromkeys(keys, intent.reason)
                 commit = JudgedCommit(
-                    self._services, [], erased, run=run, extra_writes=lambda _: [row], until=intent.until
+                    self._services, [], erased, run=run, extra_writes=lambda _: [moved], until=intent.until
                 )
                 commit.submit()
             except _DONE_BY_ANOTHER:
                 return False
         return True
+
+    def _ended(self, intent: ErasureIntent) -> Forgotten:
+        """The answer of an erasure that another process has ended."""
+        done = self._done(intent.erasure_id)
+        assert done is not None, "an erasure ends with what was erased"
+        return done
+
+    def _still_held(self, rows: Sequence[_RowToErase], until: int) -> tuple[_RowToErase, ...]:
+        """Those of the rows that others have not erased meanwhile."""
+        versions = self._store.versions_under(self._namespace, [row.key for row in rows])
+        held = {one.key for one in versions if one.content is not None and one.memory_snapshot_id <= until}
+        return tuple(row for row in rows if row.key in held)
 
     def _end(self, intent: ErasureIntent) -> Forgotten:
         traces = self._traces(intent.target)
@@ -301,35 +338,44 @@ class Eraser:
 
     # What is erased.
 
-    def _page(self, target: ErasureTarget, at: int, stage: int, after: str, until: int) -> _Page:
-        """The next rows to erase behind a place, and the place behind them."""
-        keys: list[str] = []
-        records = 0
-        while stage < len(ERASED_KINDS):
-            for versions in self._store.versions_by_key(
-                self._namespace, prefix=self._prefix(target, stage), after=after
-            ):
-                after = versions[0].key
-                if self._is_erased(target, stage, versions, at, until):
-                    keys.append(after)
-                    records += ERASED_KINDS[stage] in (RowKind.LEDGER, RowKind.VOID)
-                if len(keys) == ERASED_ROWS_PER_COMMIT:
-                    return _Page(tuple(keys), records, stage, after)
-            stage, after = stage + 1, ""
-        return _Page(tuple(keys), records, stage, after)
+    def _pages(self, intent: ErasureIntent, at: int) -> Iterator[_Page]:
+        """What is left to erase.
+
+        A page has rows that were written one after the other, as have the segments of the index: so it
+        changes few of them. Many rows are read before the first page, since their keys are in another order.
+        """
+        stage, after = intent.stage, intent.after
+        rows = self._rows(intent.target, at, intent.until, stage=stage, after=after)
+        while read := list(islice(rows, ERASED_ROWS_READ_AT_ONCE)):
+            last = read[-1]
+            read.sort()
+            while read:
+                page, read = tuple(read[:ERASED_ROWS_PER_COMMIT]), read[ERASED_ROWS_PER_COMMIT:]
+                if not read:
+                    stage, after = last.stage, last.key
+                yield _Page(page, stage, after)
+
+    def _rows(
+        self, target: ErasureTarget, at: int, until: int, *, stage: int = 0, after: str = ""
+    ) -> Iterator[_RowToErase]:
+        """The rows to erase behind a place, by stage and key."""
+        for number in range(stage, len(ERASED_KINDS)):
+            prefix = self._prefix(target, number)
+            for versions in self._store.versions_by_key(self._namespace, prefix=prefix, after=after):
+                held = [
+                    one for one in versions if one.content is not None and one.memory_snapshot_id <= until
+                ]
+                if held and self._is_erased(target, number, held, at):
+                    yield _RowToErase(number, held[-1].memory_snapshot_id, held[-1].key)
+            after = ""
 
     def _prefix(self, target: ErasureTarget, stage: int) -> str:
         kind = ERASED_KINDS[stage]
         is_scoped = RULES[kind].place is Place.SCOPE
         return prefix_of(kind, target.scope if is_scoped else ALL_SCOPES)
 
-    def _is_erased(
-        self, target: ErasureTarget, stage: int, versions: list[Version], at: int, until: int
-    ) -> bool:
-        """Whether a row belongs to the target, and has content from before the erasure was asked for."""
-        held = [one for one in versions if one.content is not None and one.memory_snapshot_id <= until]
-        if not held:
-            return False
+    def _is_erased(self, target: ErasureTarget, stage: int, held: Sequence[Version], at: int) -> bool:
+        """Whether a row belongs to the target, by its versions from before the erasure was asked for."""
         kind, key = ERASED_KINDS[stage], held[-1].key
         erased_by = RULES[kind].erased_by
         if erased_by is ErasedBy.ITS_CONTENT:

@@ -124,7 +124,8 @@ def _replace_file(backup: str, url: str, *, replace: bool, progress: Progress | 
 
 
 def copy_side_files(source: str, target: str, *, entries: int) -> None:
-    """Copy what belongs to a store and is outside its database: the log's key, checkpoints and traces.
+    """Copy what belongs to a store and is outside its database: the log's key, checkpoints, those that a
+    witness has cosigned, traces and the recall log.
 
     The head file is not copied: the copy has one of its own.
 
@@ -141,15 +142,30 @@ def copy_side_files(source: str, target: str, *, entries: int) -> None:
         for file, copy in ((here.key, there.key), (here.public_key, there.public_key)):
             if file.exists():
                 shutil.copy2(file, copy)
-        if here.traces.is_dir():
-            shutil.copytree(here.traces, there.traces, dirs_exist_ok=True)
-        notes = [note for note in CheckpointFile(here.checkpoints).read().notes if size_of(note) <= entries]
-        kept = set(CheckpointFile(there.checkpoints).read().notes)
-        for note in notes:
-            if note not in kept:
-                CheckpointFile(there.checkpoints).append(note)
+        _copy_folder(here.traces, there.traces)
+        _copy_folder(here.recalls, there.recalls)
+        _copy_notes(here.checkpoints, there.checkpoints, entries)
+        _copy_notes(here.cosigned, there.cosigned, entries)
     except OSError as error:
         raise CannotOpen(store=target, problem=f"its side files can't be written: {error}") from None
+
+
+def _copy_folder(here: Path, there: Path) -> None:
+    """Make a folder of a copy as the store's is. What was forgotten goes from the copy too."""
+    if here.is_dir():
+        shutil.copytree(here, there, dirs_exist_ok=True)
+    for file in sorted(there.rglob("*"), reverse=True):
+        if not (here / file.relative_to(there)).exists():
+            file.rmdir() if file.is_dir() else file.unlink()
+
+
+def _copy_notes(here: Path, there: Path, entries: int) -> None:
+    """Copy the checkpoints that the copy does not have."""
+    copy = CheckpointFile(there)
+    kept = set(copy.read().notes)
+    for note in CheckpointFile(here).read().notes:
+        if note not in kept and size_of(note) <= entries:
+            copy.append(note)
 
 
 def _remove(draft: str) -> None:

@@ -354,10 +354,6 @@ class Segment:
         """The part with the key of a row; it is at ``row % KEYS_A_PART`` there."""
         return self.head.segment_id, f"keys/{row // KEYS_A_PART}"
 
-    def place_of(self, row: int, stored: Mapping[PartName, bytes]) -> str:
-        """The key of a row without its band, from parts that were read; "" if it was erased."""
-        return expanded(self.keys_part(row), stored).decode().split("\n")[row % KEYS_A_PART]
-
     def all_parts(self) -> list[PartName]:
         """The names of all parts but those that were read already."""
         keys = [f"keys/{number}" for number in range(-(-self.head.rows // KEYS_A_PART))]
@@ -421,12 +417,19 @@ def _rows_erased(
 ) -> Numbers:
     """The rows of versions, each given by its key without the band and its snapshot."""
     crcs, firsts = checksums_in(expanded(segment.crc_part, stored)), segment.columns["first"]
+    snapshots = np.array([snapshot for _, snapshot in erased], dtype=np.int64)
+    bounds = (np.searchsorted(firsts, snapshots, side).tolist() for side in ("left", "right"))
+    places: dict[PartName, list[str]] = {}
     found: list[int] = []
-    for place, snapshot in erased:
+    for (place, _), low, high in zip(erased, *bounds, strict=True):
         # Rows are in the order of snapshot and checksum.
-        low, high = (int(np.searchsorted(firsts, snapshot, side)) for side in ("left", "right"))
         alike = low + np.flatnonzero(crcs[low:high] == crc_of(place))
-        found += [row for row in alike.tolist() if segment.place_of(row, stored) == place]
+        for row in alike.tolist():
+            name = segment.keys_part(row)
+            if name not in places:
+                places[name] = expanded(name, stored).decode().split("\n")
+            if places[name][row % KEYS_A_PART] == place:
+                found.append(row)
     return np.array(sorted(found), dtype=np.int64)
 
 
