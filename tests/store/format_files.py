@@ -16,8 +16,10 @@ import msgspec
 from standfast.clock import CountedIds, ManualClock
 from standfast.govern.approvals.approvals import Decision, Statement
 from standfast.memory import Memory
+from standfast.side_files import SideFiles
 from standfast.store.sqlite.schema import MIGRATIONS
 from tests.govern.seals import SIGNERS, signed
+from tests.ledger.builders import LOG_KEY
 
 FOLDER = Path(__file__).parent / "formats"
 NOW = datetime(2026, 6, 1, 12, tzinfo=UTC)
@@ -50,6 +52,9 @@ def fill(memory: Memory) -> None:
         scope="user/ada",
         session="monday",
     )
+    with memory.run(workflow="triage", mode="buffered_write") as run:
+        run.recall(QUERY)
+        run.remember("Refunds are asked for on Mondays.", subject="refunds/day", source=HANDBOOK)
     memory.remember("The password of the admin is hunter2hunter2.", source=HANDBOOK)
     for subject, text in (
         ("law/refunds", "Refunds need a receipt."),
@@ -85,8 +90,32 @@ def known_of(memory: Memory) -> Known:
 
 
 def open_at(path: Path) -> Memory:
-    """Open a store with a fixed clock and ids."""
-    return Memory.open(str(path), clock=ManualClock(NOW), ids=CountedIds(), traces=None)
+    """Open a store with a fixed clock and ids, and with all its side files."""
+    return Memory.open(str(path), clock=ManualClock(NOW), ids=CountedIds(), recall_log=True)
+
+
+def write_key(path: Path) -> None:
+    """Give a store that is to be made the key of the tests."""
+    files = SideFiles(Path(f"{path}-files"))
+    files.folder.mkdir()
+    files.key.write_text(f"{LOG_KEY.secret_text}\n", encoding="ascii")
+    files.key.chmod(0o600)
+
+
+def files_of(path: Path) -> dict[str, str]:
+    """The texts of a store's side files, by name."""
+    folder = Path(f"{path}-files")
+    files = sorted(file for file in folder.rglob("*") if file.is_file())
+    return {str(file.relative_to(folder)): file.read_text(encoding="utf-8") for file in files}
+
+
+def write_files(path: Path, files: dict[str, str]) -> None:
+    """Put side files next to a store."""
+    for name, text in files.items():
+        file = Path(f"{path}-files") / name
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(text, encoding="utf-8")
+        file.chmod(0o600)
 
 
 def main() -> None:
@@ -94,11 +123,14 @@ def main() -> None:
     version = len(MIGRATIONS)
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "agent.db"
+        write_key(path)
         with open_at(path) as memory:
             fill(memory)
             known = known_of(memory)
         FOLDER.mkdir(exist_ok=True)
         (FOLDER / f"sqlite-{version}.db.gz").write_bytes(gzip.compress(path.read_bytes(), 9, mtime=0))
+        files = msgspec.json.encode(files_of(path))
+        (FOLDER / f"sqlite-{version}.files.gz").write_bytes(gzip.compress(files, 9, mtime=0))
         (FOLDER / f"sqlite-{version}.json").write_bytes(
             msgspec.json.format(msgspec.json.encode(known)) + b"\n"
         )

@@ -6,9 +6,13 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from standfast.clock import ManualClock
+from standfast.side_files import SideFiles
 from standfast.store.sqlite.schema import MIGRATIONS
 from standfast.store.store import open_store
-from tests.store.format_files import FOLDER, Known, fill, known_of, open_at
+from standfast.traces.recall_log import RecallLog
+from tests.ledger.builders import LOG_KEY
+from tests.store.format_files import FOLDER, NOW, Known, fill, known_of, open_at, write_files, write_key
 
 FILES = sorted(FOLDER.glob("*.db.gz"))
 
@@ -19,6 +23,8 @@ def kept(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[Path, Known]:
     file: Path = request.param
     path = tmp_path / "agent.db"
     path.write_bytes(gzip.decompress(file.read_bytes()))
+    files = file.with_name(file.name.replace(".db.gz", ".files.gz"))
+    write_files(path, msgspec.json.decode(gzip.decompress(files.read_bytes()), type=dict[str, str]))
     known = msgspec.json.decode(file.with_name(file.name.replace(".db.gz", ".json")).read_bytes(), type=Known)
     return path, known
 
@@ -40,6 +46,20 @@ def test_a_store_of_each_format_holds_what_it_held_and_can_be_written(kept: tupl
         assert "Returns are free." in memory.recall("Are returns free?").text
 
 
+def test_the_side_files_of_each_format_are_read(kept: tuple[Path, Known]) -> None:
+    path, known = kept
+    with open_at(path) as memory:
+        found = memory.verification()
+        assert (found.state, found.problems, found.notices) == ("sound", (), ())
+        assert memory.ledger.notary is not None
+        assert memory.ledger.notary.verifying_key == LOG_KEY.verifying_key
+        assert memory.traces is not None
+        assert [trace.workflow_id for _, trace in memory.traces.readable()] == ["triage"]
+    log = RecallLog(SideFiles(Path(f"{path}-files")).recalls, ManualClock(NOW)).index("default")
+    assert known.packages[known.head] in log.by_package
+    assert len(log.commits) > 1
+
+
 def test_a_store_of_each_format_is_copied_to_a_server(
     kept: tuple[Path, Known], postgres_store_url: str
 ) -> None:
@@ -58,6 +78,7 @@ def test_the_present_format_is_what_is_written_now(tmp_path: Path) -> None:
     newest = msgspec.json.decode(
         max(FOLDER.glob("*.json"), key=lambda file: int(file.stem.partition("-")[2])).read_bytes(), type=Known
     )
+    write_key(tmp_path / "agent.db")
     with open_at(tmp_path / "agent.db") as memory:
         fill(memory)
         assert known_of(memory) == newest
