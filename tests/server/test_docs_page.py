@@ -11,7 +11,8 @@ from starlette.testclient import TestClient
 
 from standfast.server.app import build_full_app
 from standfast.server.http.docs_page import docs_page
-from standfast.server.http.endpoints import ENDPOINTS, EXAMPLES
+from standfast.server.http.endpoints import ENDPOINTS
+from standfast.server.http.examples import BODIES
 from standfast.server.http.openapi import openapi_document
 from tests.server.console.browser import browser, chromium, serving_app
 from tests.server.harness import Harness, make_gateway
@@ -66,8 +67,8 @@ def test_every_link_leads_somewhere_and_nothing_is_loaded() -> None:
 def test_every_example_is_a_body_that_its_operation_takes() -> None:
     by_name = {one.name: one for one in ENDPOINTS}
 
-    assert len(EXAMPLES) > 10
-    for name, example in EXAMPLES.items():
+    assert len(BODIES) > 10
+    for name, example in BODIES.items():
         assert by_name[name].request.from_json(example)
 
 

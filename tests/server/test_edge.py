@@ -1,11 +1,13 @@
 """The outermost layer: overload, host names, origins, proxies."""
 
+import asyncio
 import io
 import json
 from collections.abc import Iterator
 
 import pytest
 from starlette.testclient import TestClient
+from starlette.types import Message
 
 from standfast.server.app import build_full_app
 from standfast.server.edge.admission import CallQueues
@@ -63,6 +65,42 @@ def test_an_overloaded_server_says_so_at_every_path(overloaded: TestClient) -> N
     assert [one.status_code for one in (api, mcp, console)] == [503, 503, 503]
     assert [one.json()["code"] for one in (api, mcp)] == ["overloaded", "overloaded"]
     assert api.headers["retry-after"] == mcp.headers["retry-after"] == "1"
+
+
+def test_an_mcp_call_whose_client_left_before_its_turn_is_dropped(harness: Harness) -> None:
+    queues = CallQueues(harness.gateway.clock, slots=0)
+    app, _ = build_full_app(harness.gateway, queues=queues)
+    headers = {**MCP_HEADERS, **harness.headers("agent", "default"), "Host": "localhost"}
+    scope = {
+        "type": "http",
+        "http_version": "1.1",
+        "method": "POST",
+        "scheme": "http",
+        "path": "/mcp",
+        "raw_path": b"/mcp",
+        "query_string": b"",
+        "headers": [(name.lower().encode(), value.encode()) for name, value in headers.items()],
+        "client": ("127.0.0.1", 5),
+        "server": ("127.0.0.1", 80),
+    }
+    messages: Iterator[Message] = iter(
+        [
+            {"type": "http.request", "body": json.dumps(INITIALIZE).encode(), "more_body": False},
+            {"type": "http.disconnect"},
+        ]
+    )
+    sent: list[Message] = []
+
+    async def receive() -> Message:
+        return next(messages)
+
+    async def send(message: Message) -> None:
+        sent.append(message)
+
+    asyncio.run(app(scope, receive, send))
+
+    assert [one["status"] for one in sent if one["type"] == "http.response.start"] == [499]
+    assert queues.waiting == 0
 
 
 @pytest.mark.parametrize(

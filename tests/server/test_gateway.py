@@ -24,13 +24,14 @@ from standfast.limits import (
     MAX_RUN_ITEMS,
     MAX_RUNS_HELD,
 )
-from standfast.records.requests import ForgetRequest, RememberRequest
+from standfast.records.requests import RememberRequest
 from standfast.records.vocabulary import Band, VisibilityMode
 from standfast.server.access.permissions import ROLES_OF_PERMISSION, Caller, KeyRole, Permission
 from standfast.server.http.open_runs import OpenRuns
 from standfast.server.operations.gateway import Gateway
 from standfast.server.operations.memory_operations import recall, recall_batch, remember, remember_batch
 from standfast.server.operations.schemas import (
+    ForgetInRunBody,
     OpenRunBody,
     RecallBatchBody,
     RecallBody,
@@ -154,7 +155,7 @@ def test_an_open_run_holds_a_bounded_number_of_items(
     remember(harness.gateway, ROOT, "default", body)
     run_id = _open(runs)
     runs.remember(ROOT, "default", run_id, RememberRequest(text="VAT is 19 %.", source=HANDBOOK))
-    runs.forget(ROOT, "default", run_id, ForgetRequest(subject="refunds", reason="asked to"))
+    runs.forget(ROOT, "default", run_id, ForgetInRunBody(subject="refunds", reason="asked to"))
     with pytest.raises(InvalidValue, match="commit it and open another"):
         runs.remember(ROOT, "default", run_id, body)
     shown = runs.show(ROOT, "default", run_id)

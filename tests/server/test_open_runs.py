@@ -15,12 +15,12 @@ from standfast.clock import ManualClock
 from standfast.errors import InvalidValue, NotFound, RequestReused, RunOver
 from standfast.limits import RUN_IDLE_SECONDS
 from standfast.memory import Memory, Run
-from standfast.records.requests import ForgetRequest, RememberRequest
+from standfast.records.requests import RecallRequest, RememberRequest
 from standfast.records.vocabulary import Band, VisibilityMode
 from standfast.server.access.permissions import Caller, KeyRole
 from standfast.server.http.open_runs import OpenRuns
 from standfast.server.operations.gateway import Gateway
-from standfast.server.operations.schemas import OpenRunBody, RecallBody, RememberResponse
+from standfast.server.operations.schemas import ForgetInRunBody, OpenRunBody, RememberResponse
 from standfast.traces.artifact import ModelConfig, ToolProfile
 from standfast.traces.entries import TraceEntry
 from standfast.traces.equivalence import compare
@@ -63,10 +63,10 @@ def test_any_server_carries_a_run_on_and_the_commit_holds_what_all_of_them_did(
     run_id = first.open(*PLACE, OPEN, None).run_id
     a = first.remember(*PLACE, run_id, fact("EU refunds take 14 days.", "policy/eu"))
     b = second.remember(*PLACE, run_id, fact("US refunds take 30 days."))
-    recalled = first.recall(*PLACE, run_id, RecallBody(query="What do returns need?", tokens=200))
+    recalled = first.recall(*PLACE, run_id, RecallRequest(query="What do returns need?", tokens=200))
     again = second.remember(*PLACE, run_id, fact("US refunds take 30 days."))
     c = first.remember(*PLACE, run_id, fact("UK refunds take 10 days."))
-    first.forget(*PLACE, run_id, ForgetRequest(subject="policy/returns", reason="outdated"))
+    first.forget(*PLACE, run_id, ForgetInRunBody(subject="policy/returns", reason="outdated"))
     shown = second.show(*PLACE, run_id)
     receipt = second.commit(*PLACE, run_id).receipt
     repeated = first.commit(*PLACE, run_id).receipt
@@ -98,6 +98,16 @@ def test_a_call_that_is_repeated_with_its_key_takes_effect_once(gateways: list[G
     assert second.open(*PLACE, OPEN, "k").remembered == 1
     with pytest.raises(RequestReused):
         second.open(*PLACE, OpenRunBody(workflow="other", mode=VisibilityMode.BUFFERED_WRITE), "k")
+
+
+def test_an_entry_that_is_repeated_with_its_key_is_recorded_once(gateways: list[Gateway]) -> None:
+    first, second = map(OpenRuns, gateways)
+    run_id = first.open(*PLACE, OPEN, None).run_id
+    entry = TraceEntry.from_json({"guardrail": "a"})
+    answers = [server.record(*PLACE, run_id, entry, "c1") for server in (first, first, second)]
+
+    assert [one.recorded for one in answers] == [1, 1, 1]
+    assert first.record(*PLACE, run_id, entry, "c2").recorded == 2
 
 
 def test_a_run_that_was_committed_elsewhere_is_over_here(gateways: list[Gateway]) -> None:

@@ -75,7 +75,7 @@ def quarantine_command(
 
 
 @click.command("revert")
-@request_options(RevertRequest, but=("memory_id", "since", "until"))
+@request_options(RevertRequest)
 @_act_option
 @_by_option
 @memory_options

@@ -15,7 +15,6 @@ from standfast.clock import IdSource
 from standfast.errors import StandfastError
 from standfast.records.canon import canonical_bytes, parse
 from standfast.records.requests import (
-    ForgetRequest,
     RecallFields,
     RecallRequest,
     RememberFields,
@@ -54,11 +53,9 @@ class RemoteRun:
         return self.response.run_id
 
     @takes_fields_of(RecallRequest)
-    def recall(
-        self, query: str, *, explain: bool = False, **fields: Unpack[RecallFields]
-    ) -> schemas.RecallResponse:
+    def recall(self, query: str, **fields: Unpack[RecallFields]) -> schemas.RecallResponse:
         """Recall from the run's snapshot; see ``Client.recall``."""
-        body = recall_body(query, explain=explain, **fields)
+        body = RecallRequest.of(query, **fields)
         return self._calls.post(self._path("/recall"), schemas.RecallResponse, body, safe=True)
 
     @takes_fields_of(RememberRequest)
@@ -69,7 +66,7 @@ class RemoteRun:
 
     def forget(self, subject: str, *, reason: str, scope: str | None = None) -> schemas.ForgetResponse:
         """Forget a subject (or memory id) when the run commits, and erase its content."""
-        request = ForgetRequest.of(subject, reason=reason, scope=scope)
+        request = schemas.ForgetInRunBody(subject=subject, reason=reason, scope=scope)
         return self._calls.post(
             self._path("/forget"), schemas.ForgetResponse, request, request_key=self._ids.new_id()
         )

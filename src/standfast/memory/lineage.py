@@ -218,11 +218,11 @@ class Lineage:
         return asked.is_source_of(record)
 
     def range_of(self, asked: _Selection) -> tuple[int, int]:
-        """The snapshots of a request's time range: behind the first, up to the second."""
+        """The snapshots of a request's range: behind the first, up to the second."""
+        if isinstance(asked, RevertRequest):
+            return asked.since_snapshot or 0, self.head
         first = 0 if asked.since is None else self._snapshot_before(asked.since)
         last = self.head if asked.until is None else self._snapshot_before(asked.until)
-        if isinstance(asked, RevertRequest) and asked.since_snapshot is not None:
-            first = max(first, asked.since_snapshot)
         return first, last
 
     def _snapshot_before(self, instant: str) -> int:

@@ -206,7 +206,7 @@ class QuarantineActs:
                 )
             return self._receipt(known) if not known.state.is_open else self._hide(known, asked, None)
         for value in (
-            asked.memory_id,
+            None if isinstance(asked, RevertRequest) else asked.memory_id,
             asked.scope,
             asked.run_id,
             asked.agent,

@@ -55,29 +55,25 @@ class RevertFields(TypedDict, total=False):
 
 
 class _Selection(Value, frozen=True, kw_only=True, omit_defaults=True):
-    """What names records: where they are, who said them, when they were written."""
+    """What names records: where they are, who wrote them, who said them."""
 
-    memory_id: Name | None = None
     scope: Scope | None = None
     run_id: Name | None = None
     source: dict[str, str] | None = None
-    since: str | None = None
-    until: str | None = None
 
     def __post_init__(self) -> None:
-        for name in ("since", "until"):
-            if (instant := getattr(self, name)) is not None:
-                force_setattr(self, name, instant_text(instant, what=name))
         check_limits(self)
         if self.scope is not None and self.scope != ALL_SCOPES:
             checked_scope(self.scope)
         if self.source is not None:
             force_setattr(self, "source", checked_source(self.source))
-        for name in ("memory_id", "run_id"):
-            given = getattr(self, name)
-            if given is not None and not (isinstance(given, str) and given.strip()):
-                problem = f"it must be a text that is not empty, not {shown(given)}"
-                raise InvalidValue(what=name, problem=problem)
+        self._require_text("run_id")
+
+    def _require_text(self, name: str) -> None:
+        given = getattr(self, name)
+        if given is not None and not (isinstance(given, str) and given.strip()):
+            problem = f"it must be a text that is not empty, not {shown(given)}"
+            raise InvalidValue(what=name, problem=problem)
 
     def _require_one(self, names: tuple[str, ...], advice: str) -> None:
         named = [name for name in names if getattr(self, name) is not None]
@@ -107,7 +103,22 @@ class _Selection(Value, frozen=True, kw_only=True, omit_defaults=True):
         )
 
 
-class InvestigateRequest(_Selection, frozen=True, kw_only=True, omit_defaults=True):
+class _TimedSelection(_Selection, frozen=True, kw_only=True, omit_defaults=True):
+    """What names records, one of them by its id, or all that were written in a range of time."""
+
+    memory_id: Name | None = None
+    since: str | None = None
+    until: str | None = None
+
+    def __post_init__(self) -> None:
+        for name in ("since", "until"):
+            if (instant := getattr(self, name)) is not None:
+                force_setattr(self, name, instant_text(instant, what=name))
+        _Selection.__post_init__(self)
+        self._require_text("memory_id")
+
+
+class InvestigateRequest(_TimedSelection, frozen=True, kw_only=True, omit_defaults=True):
     """What to investigate: a record, a package, a run, a source, or all of a scope in a time range.
 
     Args:
@@ -129,7 +140,7 @@ class InvestigateRequest(_Selection, frozen=True, kw_only=True, omit_defaults=Tr
         return cls(memory_id=memory_id, **fields)  # type: ignore[arg-type]  # It checks itself.
 
     def __post_init__(self) -> None:
-        _Selection.__post_init__(self)
+        _TimedSelection.__post_init__(self)
         names = ("memory_id", "package_hash", "run_id", "source")
         if all(getattr(self, name) is None for name in names):
             if self.scope is None or self.since is None:
@@ -139,7 +150,7 @@ class InvestigateRequest(_Selection, frozen=True, kw_only=True, omit_defaults=Tr
             self._require_one(names, "name one of memory_id, package_hash, run_id and source")
 
 
-class QuarantineRequest(_Selection, frozen=True, kw_only=True, omit_defaults=True):
+class QuarantineRequest(_TimedSelection, frozen=True, kw_only=True, omit_defaults=True):
     """What to take out of recall: a record, what a run wrote, or what a source or an agent said.
 
     Args:
@@ -173,7 +184,7 @@ class QuarantineRequest(_Selection, frozen=True, kw_only=True, omit_defaults=Tru
         return cls(memory_id=memory_id, reason=reason, rehearse=rehearse, **fields)  # type: ignore[arg-type]  # As above.
 
     def __post_init__(self) -> None:
-        _Selection.__post_init__(self)
+        _TimedSelection.__post_init__(self)
         self._require_one(
             ("memory_id", "run_id", "source", "agent"), "name one of memory_id, run_id, source and agent"
         )

@@ -84,8 +84,8 @@ _Superseded = Annotated[tuple[Name, ...], Meta(max_length=MAX_SUPERSEDED)]
 _Tags = Annotated[tuple[Tag, ...], Meta(max_length=MAX_TAGS)]
 
 
-# The ids that ``add`` gives to messages.
-_MESSAGE_ID: Final = re.compile(r"s-[0-9a-f]{20}-[0-9]{9}(?:\.[0-9]{4})?(?:~.*)?")
+MESSAGE_ID: Final = re.compile(r"s-[0-9a-f]{20}-[0-9]{9}(?:\.[0-9]{4})?(?:~.*)?")
+"""The ids that ``add`` gives to messages."""
 
 
 class RememberFields(TypedDict, total=False):
@@ -196,7 +196,7 @@ class RememberRequest(Value, frozen=True, kw_only=True, omit_defaults=True):
             _refuse("supersedes must be an id, or a list of ids", superseded)
         if self.subject is not None:
             self._require_name("subject", self.subject)
-            if _MESSAGE_ID.fullmatch(self.subject):
+            if MESSAGE_ID.fullmatch(self.subject):
                 problem = "it is the id of a message, whose place only add can take; choose another subject"
                 raise InvalidValue(what="subject", problem=problem)
         if self.scope is not None:

@@ -59,9 +59,14 @@ Instant = Annotated[
 class ToolProfile(Value, frozen=True, kw_only=True):
     """Which fields of a tool's calls are compared, under a version. ``("*",)`` means the whole value.
 
-    If ``side_effect_fields`` is empty, the tool has no side effects in scope; otherwise every call must be
-    recorded with what it did. With ``keeps_result=False`` results are compared but not stored, so a replay
-    needs the tool itself.
+    Args:
+        tool_name: The name of the tool.
+        tool_profile_version: The version of this profile; a changed profile has a new one.
+        normalized_args_fields: The arguments that are compared.
+        tool_result_fields: The fields of the result that are compared.
+        side_effect_fields: The fields of its side effects that are compared. If there are none, the tool has
+            no side effects in scope; otherwise every call must be recorded with what it did.
+        keeps_result: Whether results are stored. If they are only compared, a replay needs the tool itself.
     """
 
     tool_name: Name
@@ -125,8 +130,21 @@ def tool_runtime_profile_hash(profiles: Iterable[ToolProfile]) -> str:
 class ModelConfig(Value, frozen=True, kw_only=True):
     """The model that answered and its settings: everything that ``model_config_id`` covers.
 
-    ``stochastic_unseeded`` follows from the seed. A run without a seed can claim determinism only if its
-    runtime guarantees it (``deterministic_runtime``): greedy decoding on a fixed build, or a scripted model.
+    Args:
+        provider_name: Who serves the model.
+        model_name: The name of the model, as the provider writes it.
+        model_revision: The revision of the model, if the provider says it.
+        temperature: The sampling temperature.
+        top_p: The share of probability that is sampled from.
+        max_tokens: The most tokens of an answer.
+        frequency_penalty: How much repeated tokens are avoided.
+        presence_penalty: How much tokens are avoided that were there at all.
+        seed: The seed of the sampling. Without one a run can claim determinism only if its runtime guarantees
+            it.
+        stochastic_unseeded: Follows from the seed; what is given is ignored.
+        deterministic_runtime: The same prompt always gets the same answer without a seed: greedy decoding on
+            a fixed build, or a scripted model.
+        other_params: Whatever else was set, by the provider's names.
     """
 
     provider_name: Name

@@ -21,7 +21,13 @@ _R = TypeVar("_R")
 
 
 class EventBegin(Value, frozen=True, kw_only=True):
-    """An event begins: what comes next belongs to it, until it ends. Events do not overlap, but may nest."""
+    """An event begins: what comes next belongs to it, until it ends. Events do not overlap, but may nest.
+
+    Args:
+        role: Who acts, such as agent.
+        interceptor: What observed it, such as the name of a hook.
+        decision_type: What is decided, if it is known already.
+    """
 
     role: Name
     interceptor: Name
@@ -29,13 +35,26 @@ class EventBegin(Value, frozen=True, kw_only=True):
 
 
 class EventEnd(Value, frozen=True, kw_only=True):
-    """The event that began last ends. ``decision_type`` names its decision, if it was not known before."""
+    """The event that began last ends.
+
+    Args:
+        decision_type: What was decided, if it was not known when the event began.
+    """
 
     decision_type: Name | None = None
 
 
 class ToolEntry(Value, frozen=True, kw_only=True):
-    """A call of a tool. ``error`` is the type of the error that it raised, and ``message`` its text."""
+    """A call of a tool.
+
+    Args:
+        profile: Which fields of the tool's calls are compared.
+        args: Its arguments, by name.
+        result: What it returned.
+        side_effects: What it changed, for a profile that compares side effects.
+        error: The type of the error that it raised.
+        message: The text of the error.
+    """
 
     profile: ToolProfile
     args: Any = None
@@ -56,23 +75,36 @@ class ToolEntry(Value, frozen=True, kw_only=True):
 
 
 class GapEntry(Value, frozen=True, kw_only=True):
-    """Something happened that can't be recorded."""
+    """Something happened that can't be recorded.
+
+    Args:
+        code: A short name of it.
+        problem: What happened, in words.
+    """
 
     code: Name
     problem: str
 
 
 class TraceEntry(Value, frozen=True, kw_only=True):
-    """One entry of a run's trace. Exactly one of the fields is given."""
+    """One entry of a run's trace. Exactly one of the fields is given.
+
+    Args:
+        begin: An event begins.
+        end: The event that began last ends.
+        tool: A tool was called.
+        guardrail: The id of a guardrail that was triggered.
+        output: The shape of the run's output; a run has one.
+        model_revision: Which revision of the model answered, if the provider says so only then.
+        gap: Something happened that can't be recorded.
+    """
 
     begin: EventBegin | None = None
     end: EventEnd | None = None
     tool: ToolEntry | None = None
     guardrail: Name | None = None
     output: dict[str, Any] | None = None
-    """The shape of the run's output; a run has one."""
     model_revision: Name | None = None
-    """Which revision of the model answered, if the provider says so only then."""
     gap: GapEntry | None = None
 
     def __post_init__(self) -> None:

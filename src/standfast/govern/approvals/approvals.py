@@ -166,12 +166,19 @@ class Statement(Value, frozen=True, kw_only=True, omit_defaults=True):
 
     It decides one proposal, once, before it expires: its nonce is never accepted again.
 
-    ``replaces`` is the content fingerprint of the record that the decision would replace, if there is one. If
-    another record takes its place before the decision, the signature no longer fits.
-
-    ``text`` is what becomes law, as the proposal's summary shows it, so that nobody signs only a hash. Other
-    decisions have none: what is rejected or accepted as ordinary memory can be erased, and the ledger keeps
-    statements for ever.
+    Args:
+        proposal_id: The proposal that it decides.
+        payload_fingerprint: The fingerprint of the proposed content.
+        decision: What is decided.
+        policy_set_id: The policy set under which it was proposed.
+        memory_snapshot_id: The snapshot at which it was proposed.
+        expires_at: Until when it can be submitted.
+        nonce: A number that is used once.
+        replaces: The content fingerprint of the record that the decision would replace, if there is one. If
+            another record takes its place before the decision, the signature no longer fits.
+        text: What becomes law, as the proposal's summary shows it, so that nobody signs only a hash. Other
+            decisions have none: what is rejected or accepted as ordinary memory can be erased, and the ledger
+            keeps statements for ever.
     """
 
     proposal_id: str

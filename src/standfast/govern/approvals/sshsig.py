@@ -35,9 +35,10 @@ _HARDWARE: Final = "sk-ssh-ed25519@openssh.com"
 _TOUCHED: Final = 0x01
 _HASHES: Final = {"sha256": hashlib.sha256, "sha512": hashlib.sha512}
 _NAMESPACE: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@-]{0,127}")
-_ARMOR: Final = re.compile(
+ARMOR: Final = re.compile(
     r"-----BEGIN SSH SIGNATURE-----\n((?:[A-Za-z0-9+/=]{1,76}\n)+)-----END SSH SIGNATURE-----\n?"
 )
+"""An armored signature, as ssh-keygen writes it."""
 _ARMOR_COLUMNS: Final = 70
 # The y coordinates of all points of small order, in both encodings where there are two. With such a key, one
 # signature fits every message.
@@ -123,7 +124,7 @@ class SshSignature(Value, frozen=True, kw_only=True):
         (``bad_signature``).
         """
         short = isinstance(armored, str) and len(armored) <= MAX_ARMOR_CHARS
-        found = _ARMOR.fullmatch(armored) if short else None
+        found = ARMOR.fullmatch(armored) if short else None
         blob = decoded_base64(found[1].replace("\n", "")) if found else None
         if blob is None:
             raise ApprovalError("bad_signature", problem="it is not an armored SSH signature")

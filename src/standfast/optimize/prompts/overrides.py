@@ -117,7 +117,14 @@ StoredT = TypeVar("StoredT", bound=Value)
 
 
 class SectionOverride(Value, frozen=True, kw_only=True):
-    """A new text for one section, valid for one version of its source (``expected_hash``)."""
+    """A new text for one section, valid for one version of its source.
+
+    Args:
+        path: The keys of the section and of those above it.
+        expected_hash: The hash of the section's source that the text was made for.
+        body: The new text.
+        recall_tokens: The new budget of a memory section.
+    """
 
     path: Path
     expected_hash: HexDigest

@@ -28,8 +28,14 @@ _PLACEHOLDER: Final = re.compile(r"\$\$\{|\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
 class Section(Value, frozen=True, kw_only=True):
     """One node of a prompt: a heading, a body with placeholders, and sections below it.
 
-    A section with ``recall_tokens`` is a memory section: ``${memory}`` in its body becomes the text of a
-    context package of at most that many tokens. The optimizer never changes a section that is ``protected``.
+    Args:
+        key: Its name among its neighbours.
+        title: The heading.
+        body: The text, with placeholders such as ${language}.
+        children: The sections below it.
+        recall_tokens: Makes it a memory section: ${memory} in its body becomes the text of a context package
+            of at most that many tokens.
+        protected: Whether the optimizer never changes it.
     """
 
     key: str
@@ -154,7 +160,13 @@ class PromptDescriptor(Value, frozen=True, kw_only=True):
 
 
 class PromptTemplate(Value, frozen=True, kw_only=True):
-    """A prompt's source: its sections in order. Overrides change what it says in production."""
+    """A prompt's source: its sections in order. Overrides change what it says in production.
+
+    Args:
+        ns: The namespace of the prompt.
+        key: Its name in the namespace.
+        sections: The sections, in order.
+    """
 
     ns: str
     key: str

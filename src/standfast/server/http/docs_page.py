@@ -153,7 +153,7 @@ def _form(one: Endpoint, operation: dict[str, Any]) -> str:
         required = " required" if item["required"] else ""
         fields.append(f'<label>{name} <input name="{name}" data-in="{item["in"]}"{given}{required}></label>')
     if one.has_body:
-        example = escape(json.dumps(one.example or {}, indent=2, ensure_ascii=False))
+        example = escape(json.dumps(one.example, indent=2, ensure_ascii=False))
         fields.append(f'<label>body <textarea name="body">{example}</textarea></label>')
     return (
         f'<form data-method="{one.method}" data-path="{escape(one.path)}">{"".join(fields)}'

@@ -13,6 +13,7 @@ from typing import Any, Final, get_type_hints
 from standfast.optimize.prompts.overrides import PromptOverride
 from standfast.records.vocabulary import Value
 from standfast.server.access.permissions import Permission
+from standfast.server.http.examples import BODIES
 from standfast.server.http.open_runs import OpenRuns
 from standfast.server.operations import artifact_operations as artifacts
 from standfast.server.operations import current_operations as current
@@ -63,35 +64,6 @@ _TAG_OF_PLACE: Final = {
     "bench": "Evaluation",
     "prompts": "Evaluation",
 }
-_FACT: Final = {
-    "text": "Ada prefers answers in German.",
-    "scope": "user/ada",
-    "source": {"kind": "user", "id": "ada"},
-}
-_QUESTION: Final = {"query": "How should I answer Ada?", "scopes": ["user/ada"], "tokens": 500}
-EXAMPLES: Final[dict[str, dict[str, Any]]] = {
-    "remember": _FACT,
-    "remember_in_run": _FACT,
-    "remember_batch": {"items": [_FACT]},
-    "recall": _QUESTION,
-    "recall_in_run": _QUESTION,
-    "recall_batch": {"items": [_QUESTION]},
-    "add": {
-        "messages": [{"role": "user", "content": "I moved to Cork."}],
-        "scope": "user/ada",
-        "session": "2026-11-18",
-    },
-    "forget": {"subject": "preference/language", "reason": "asked to", "scope": "user/ada"},
-    "settle": {"all": True, "reason": "what was said last holds", "scope": "user/ada", "rehearse": True},
-    "forget_in_run": {"subject": "preference/language", "reason": "asked to", "scope": "user/ada"},
-    "investigate": {"source": {"kind": "tool", "id": "crm"}},
-    "quarantine": {"source": {"kind": "tool", "id": "crm"}, "rehearse": True},
-    "revert": {"since_snapshot": 0, "rehearse": True},
-    "open_run": {"workflow": "triage", "mode": "buffered_write", "scope": "user/ada"},
-    "record_in_run": {"output": {"type": "text", "sections": []}},
-    "create_key": {"name": "triage-bot", "role": "agent", "namespaces": ["default"]},
-}
-"""Bodies that can be sent as they are."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -152,9 +124,9 @@ class Endpoint:
         return _TAG_OF_PLACE.get(place, "Memory")
 
     @property
-    def example(self) -> dict[str, Any] | None:
-        """A body that can be sent as it is."""
-        return EXAMPLES.get(self.name)
+    def example(self) -> dict[str, Any]:
+        """A body, for an operation that takes one."""
+        return BODIES[self.name]
 
     @property
     def reads(self) -> bool:
@@ -248,6 +220,7 @@ assert (
     == len({(one.method, one.path) for one in ENDPOINTS})
     == len(ENDPOINTS)
 )
+assert {one.name for one in ENDPOINTS if one.has_body} == set(BODIES), "every body has an example"
 # PROPOSE is checked when the text to remember is known; METRICS and EVENTS belong to plain routes.
 assert {one.permission for one in ENDPOINTS} == set(Permission) - {
     Permission.PROPOSE,

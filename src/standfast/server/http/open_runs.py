@@ -37,7 +37,7 @@ from standfast.limits import (
 from standfast.memory import Memory, Run
 from standfast.memory.idempotency import IdempotencyRecord, fingerprint_of_call
 from standfast.memory.run_step import FORGET, RECALL, RECORD, REMEMBER, RunStep
-from standfast.records.requests import ForgetRequest, RememberRequest
+from standfast.records.requests import RecallRequest, RememberRequest
 from standfast.server.access.permissions import Caller, Permission
 from standfast.server.access.scope_limits import own_scope
 from standfast.server.http.run_journal import JournaledCall, RunHead, RunJournal, row_id_of
@@ -172,12 +172,10 @@ class OpenRuns:
         return self._use(row_id_of(caller.key_id, namespace, run_id), memory, _OpenRun.response)
 
     def recall(
-        self, caller: Caller, namespace: str, run_id: str, body: schemas.RecallBody
+        self, caller: Caller, namespace: str, run_id: str, body: RecallRequest
     ) -> schemas.RecallResponse:
         """Recall from the run's snapshot."""
         memory = self._gateway.authorize(caller, Permission.RECALL, namespace)
-        if body.at is not None:
-            raise InvalidValue(what="at", problem="a run reads its own snapshot; leave it out")
 
         def work(opened: _OpenRun) -> schemas.RecallResponse:
             opened.require_room(RECALL, 0)
@@ -203,7 +201,7 @@ class OpenRuns:
             self._gateway.metrics.wrote(namespace, [response.verdict])
             return response
 
-        def repeated(step: RunStep) -> schemas.RememberResponse:
+        def repeated(_: _OpenRun, step: RunStep) -> schemas.RememberResponse:
             assert step.answer is not None, "every text that is remembered gets an answer"
             return schemas.RememberResponse.of(step.answer)
 
@@ -215,7 +213,7 @@ class OpenRuns:
         caller: Caller,
         namespace: str,
         run_id: str,
-        body: ForgetRequest,
+        body: schemas.ForgetInRunBody,
         request_key: str | None = None,
     ) -> schemas.ForgetResponse:
         """Forget a subject when the run commits."""
@@ -229,7 +227,7 @@ class OpenRuns:
         request = _Request(request_key, [FORGET, body.as_json()], size_bytes)
         answer = schemas.ForgetResponse(subject=body.name)
         return self._call(
-            row_id_of(caller.key_id, namespace, run_id), memory, request, work, lambda _: answer
+            row_id_of(caller.key_id, namespace, run_id), memory, request, work, lambda *_: answer
         )
 
     def record(
@@ -246,7 +244,7 @@ class OpenRuns:
 
         row_id = row_id_of(caller.key_id, namespace, run_id)
         request = _Request(request_key, [RECORD, redacted_json(body.as_json())], size_bytes)
-        return self._call(row_id, memory, request, work, lambda _: self.show(caller, namespace, run_id))
+        return self._call(row_id, memory, request, work, lambda opened, _: opened.response())
 
     def commit(self, caller: Caller, namespace: str, run_id: str) -> schemas.CommitResponse:
         """Commit the run.
@@ -308,7 +306,7 @@ class OpenRuns:
         memory: Memory,
         request: _Request,
         work: Callable[[_OpenRun], _T],
-        repeated: Callable[[RunStep], _T],
+        repeated: Callable[[_OpenRun, RunStep], _T],
     ) -> _T:
         """Make a writing call, or answer it as it was answered when it came first with this key."""
 
@@ -318,7 +316,7 @@ class OpenRuns:
                 return work(opened)
             if known.request != request.fingerprint:
                 raise RequestReused(request_key=request.key)
-            return repeated(known.step)
+            return repeated(opened, known.step)
 
         return self._use(row_id, memory, once, request)
 

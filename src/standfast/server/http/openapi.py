@@ -8,6 +8,7 @@ from standfast.server.edge.event_streams import EVENT_STREAM, EVENTS_PATH, LAST_
 from standfast.server.edge.problems import CONTENT_TYPE, STATUS_OF_CODE, Problem
 from standfast.server.http.described_limits import with_limits
 from standfast.server.http.endpoints import ENDPOINTS, REQUEST_KEY_HEADER, VERSION_HEADER, Endpoint
+from standfast.server.http.examples import field_example
 from standfast.server.operations.event_operations import ServerEvent
 from standfast.server.operations.schemas import component_schemas, struct_names
 from standfast.server.operations.telemetry import VERSION
@@ -28,8 +29,10 @@ def openapi_document() -> dict[str, Any]:
         ref_template=_REF,
     )
     sent = struct_names([one.request for one in ENDPOINTS])
-    returned = struct_names([Problem, ServerEvent, *(one.response for one in ENDPOINTS)])
-    components = with_limits(components, sent - returned)
+    components = with_limits(components, sent)
+    for name in sent:
+        for field, described in components[name].get("properties", {}).items():
+            described["examples"] = [field_example(name, field)]
     paths: dict[str, dict[str, Any]] = {}
     for one in ENDPOINTS:
         paths.setdefault(one.path, {})[one.method.lower()] = _operation(one, components)
@@ -72,8 +75,7 @@ def _operation(one: Endpoint, components: dict[str, Any]) -> dict[str, Any]:
 
 
 def _content(one: Endpoint) -> dict[str, Any]:
-    example = {} if one.example is None else {"example": one.example}
-    return {"schema": _ref(one.request), **example}
+    return {"schema": _ref(one.request), "example": one.example}
 
 
 def _in_path(one: Endpoint) -> list[dict[str, Any]]:
@@ -87,7 +89,14 @@ def _in_query(one: Endpoint, components: dict[str, Any]) -> list[dict[str, Any]]
         return []
     schema = components[one.request.__name__]
     return [
-        {"name": name, "in": "query", "required": name in schema["required"], "schema": _without_null(field)}
+        {
+            "name": name,
+            "in": "query",
+            "required": name in schema["required"],
+            "description": field["description"],
+            "schema": _without_null(field),
+            "example": field["examples"][0],
+        }
         for name, field in schema["properties"].items()
     ]
 

@@ -20,7 +20,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from standfast.errors import InvalidValue, NotFound
 from standfast.records.canon import fingerprint, lowered
-from standfast.records.requests import ForgetRequest, RememberRequest
+from standfast.records.requests import RememberRequest
 from standfast.records.scopes import scoped_key
 from standfast.records.vocabulary import Band, Record
 from standfast.server.access.permissions import Permission
@@ -28,7 +28,7 @@ from standfast.server.access.scope_limits import own_scope
 from standfast.server.mcp.mem0_tools import forget_together, require
 from standfast.server.mcp.tools import WORKFLOW, Answer, Place, tool
 from standfast.server.operations import memory_operations
-from standfast.server.operations.schemas import RememberBatchBody
+from standfast.server.operations.schemas import ForgetInRunBody, RememberBatchBody
 from standfast.store.stored_records import record_of
 
 _GRAPH: Final = "graph/"
@@ -314,7 +314,7 @@ def _told(refused: dict[str, dict[str, Any]]) -> dict[str, Any]:
 def _forgotten(place: Place, subjects: Iterable[str], what: str) -> Answer:
     scope = own_scope(place[1], Permission.FORGET, None)
     forget_together(
-        place, [ForgetRequest(subject=one, reason="deleted on request", scope=scope) for one in subjects]
+        place, [ForgetInRunBody(subject=one, reason="deleted on request", scope=scope) for one in subjects]
     )
     return {"success": True, "message": f"{what} deleted successfully"}
 

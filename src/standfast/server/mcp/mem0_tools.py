@@ -35,6 +35,7 @@ from standfast.server.access.scope_limits import narrowed_scopes
 from standfast.server.mcp.tools import WORKFLOW, Answer, Place, tool
 from standfast.server.operations import memory_operations
 from standfast.server.operations.schemas import (
+    ForgetInRunBody,
     RecallBody,
     RecordQuery,
     RecordsQuery,
@@ -216,7 +217,7 @@ def delete_all_memories(
         count = memory_operations.forget(*place, body, workflow=WORKFLOW).records
     while records := list(islice(_records(place, ids, {}), _DELETED_AT_ONCE)):
         bodies = [
-            ForgetRequest(subject=record.memory_id, reason=reason, scope=record.scope) for record in records
+            ForgetInRunBody(subject=record.memory_id, reason=reason, scope=record.scope) for record in records
         ]
         forget_together(place, bodies)
         count += len(records)
@@ -235,7 +236,7 @@ def require(place: Place, permission: Permission) -> Memory:
     return gateway.authorize(caller, permission, namespace)
 
 
-def forget_together(place: Place, bodies: list[ForgetRequest]) -> None:
+def forget_together(place: Place, bodies: list[ForgetInRunBody]) -> None:
     """Forget several subjects in one commit."""
     memory, caller = require(place, Permission.FORGET), place[1]
 

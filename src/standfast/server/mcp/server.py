@@ -22,15 +22,17 @@ from mcp_types import (
     Tool,
     ToolAnnotations,
 )
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from standfast.errors import StandfastError, Unauthenticated
 from standfast.limits import MAX_BODY_BYTES
 from standfast.server.access.permissions import Caller
-from standfast.server.edge.context import ApiContext, is_same_origin
-from standfast.server.edge.middleware import CALLER_IN_SCOPE, OPERATION_IN_SCOPE
+from standfast.server.edge.admission import ClientLeft
+from standfast.server.edge.context import CLIENT_LEFT, ApiContext, client_left, is_same_origin
+from standfast.server.edge.middleware import ARRIVED_IN_SCOPE, CALLER_IN_SCOPE, OPERATION_IN_SCOPE
 from standfast.server.edge.problems import plain_problem
 from standfast.server.logs import handlers_kept
 from standfast.server.mcp.graph_tools import GRAPH_TOOLS
@@ -265,13 +267,30 @@ class _McpEndpoint:
             return
         try:
             caller = await context.key_threads.run(lambda: context.authenticate(request))
-            # The SDK runs the tools in threads of its own; they count as calls too. It reads the body itself,
-            # so whether the client has left can't be watched here.
-            async with context.queues.mcp.turn(caller.key_id):
-                await app(scope, receive, send)
+            # Once the body is read, all that can still come is that the client hangs up.
+            body = await request.body()
+            # The SDK runs the tools in threads of its own; they count as calls too.
+            async with context.queues.mcp.turn(
+                caller.key_id,
+                gone=lambda: client_left(request),
+                arrived_at=scope.get(ARRIVED_IN_SCOPE),
+            ):
+                await app(scope, _received_again(body, receive), send)
+        except (ClientLeft, ClientDisconnect):
+            await Response(status_code=CLIENT_LEFT)(scope, receive, send)
         except StandfastError as error:
             response = await context.refusal(error, request, "call", None, interface="mcp")
             await response(scope, receive, send)
+
+
+def _received_again(body: bytes, receive: Receive) -> Receive:
+    """What the SDK receives: the body that was read before its turn, then whatever comes."""
+    unread: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
+
+    async def receive_again() -> Message:
+        return unread.pop() if unread else await receive()
+
+    return receive_again
 
 
 def _caller_of_request(context: AnyContext) -> Caller:

@@ -20,7 +20,12 @@ from standfast.server.operations.schemas import ListedScope, SnapshotId
 
 
 class ProfileQuery(Value, frozen=True, kw_only=True):
-    """Whose profile to return, and its token budget."""
+    """Whose profile to return.
+
+    Args:
+        scope: The scope of the person, such as user/ada. Without one: the scope of the key, or shared.
+        tokens: The token budget of the text.
+    """
 
     scope: Scope | None = None
     tokens: Annotated[int, Meta(ge=1, le=MAX_RECALL_TOKENS)] = DEFAULT_RECALL_TOKENS
@@ -48,20 +53,26 @@ class ConflictsResponse(Value, frozen=True, kw_only=True):
 
 
 class SettleBody(Value, frozen=True, kw_only=True):
-    """How to settle a conflict, or all of a scope by what was said last."""
+    """How to settle a conflict, or all of a scope by what was said last.
+
+    Args:
+        reason: Why; recorded in the ledger.
+        conflict_id: The conflict, as the list names it. Without one, ``all`` must be set.
+        keep: The id of the record that holds, ``both`` or ``neither``.
+        all: Settle every conflict of the scope: what was said last holds.
+        scope: Where, with all below it; * for all that the key is for. Without one: shared, or the scope that
+            the key is limited to.
+        rehearse: Change nothing, and say what would be done.
+        propose: End nothing yet: a person accepts or rejects it.
+    """
 
     reason: Name
     conflict_id: Name | None = None
-    """The conflict, as the list names it. Without one, ``all`` must be set."""
     keep: Name | None = None
-    """The id of the record that holds, ``both`` or ``neither``."""
     all: bool = False
-    """Settle every conflict of the scope: what was said last holds."""
     scope: ListedScope | None = None
     rehearse: bool = False
-    """Change nothing, and say what would be done."""
     propose: bool = False
-    """End nothing yet: a person accepts or rejects it."""
 
     def __post_init__(self) -> None:
         is_one = self.conflict_id is not None and self.keep is not None

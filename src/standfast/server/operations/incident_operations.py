@@ -30,14 +30,23 @@ class ActResponse(Value, frozen=True, kw_only=True):
 
 
 class ReleaseBody(Value, frozen=True, kw_only=True):
-    """Which act to take back, and why."""
+    """Which act to take back, and why.
+
+    Args:
+        act_id: The id of a quarantine or a revert, as its answer and the list name it.
+        reason: Why; recorded in the ledger.
+    """
 
     act_id: Name
     reason: Annotated[str, Meta(min_length=1, max_length=MAX_NAME_CHARS)]
 
 
 class QuarantinesQuery(Value, frozen=True, kw_only=True):
-    """Which records in quarantine to list: those of a scope and below it; by default all."""
+    """Which records in quarantine to list.
+
+    Args:
+        scope: Only those of this scope and below it; by default all.
+    """
 
     scope: Scope | None = None
 

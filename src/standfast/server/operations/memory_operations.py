@@ -59,6 +59,7 @@ from standfast.server.operations.gateway import Gateway
 from standfast.server.operations.schemas import (
     DiffQuery,
     DiffResponse,
+    ForgetInRunBody,
     ForgetResponse,
     HistoryPage,
     HistoryQuery,
@@ -140,13 +141,10 @@ def recall_batch(
     return RecallBatchResponse(items=responses)
 
 
-def recall_in(run: Run, caller: Caller, body: RecallBody) -> RecallResponse:
+def recall_in(run: Run, caller: Caller, body: RecallRequest) -> RecallResponse:
     """Recall from the snapshot of an open run."""
-    at = run.identity.memory_snapshot_id
-    if body.explain:
-        problem = f"a run's recall is not explained; ask outside of it, with at={at}"
-        raise InvalidValue(what="explain", problem=problem)
-    return _recall_response(run.recall(body.query, **_options_of(caller, body.within(run.scope))), at)
+    options = _options_of(caller, body.within(run.scope))
+    return _recall_response(run.recall(body.query, **options), run.identity.memory_snapshot_id)
 
 
 def _recalled(
@@ -165,7 +163,7 @@ def _recalled(
     return msgspec.structs.replace(response, explanation=answer.explanation.as_json())
 
 
-def _options_of(caller: Caller, body: RecallBody) -> dict[str, Any]:
+def _options_of(caller: Caller, body: RecallRequest) -> dict[str, Any]:
     """What is recalled besides the query, by the names that ``Run.recall`` has for it."""
     hidden = set(body.bands).difference(readable_bands(caller))
     if hidden:
@@ -510,10 +508,8 @@ def _forgotten_scope(caller: Caller, body: ForgetRequest) -> str | None:
     return own_scope(caller, Permission.FORGET, body.scope)
 
 
-def forget_in(run: Run, caller: Caller, body: ForgetRequest) -> ForgetResponse:
+def forget_in(run: Run, caller: Caller, body: ForgetInRunBody) -> ForgetResponse:
     """Forget a subject when an open run commits."""
-    if not body.name or body.rehearse:
-        raise InvalidValue(what="forget", problem="a run forgets a subject or a memory id; name one")
     scope = own_scope(caller, Permission.FORGET, run.scope if body.scope is None else body.scope)
     run.forget(body.name, reason=body.reason, scope=scope)
     return ForgetResponse(subject=body.name)

@@ -18,6 +18,7 @@ from standfast.errors import BadRequest
 from standfast.limits import (
     DEFAULT_PAGE_ITEMS,
     MAX_BATCH_RECALLS,
+    MAX_NAME_CHARS,
     MAX_PAGE_BYTES,
     MAX_PAGE_ITEMS,
     MAX_RUN_ITEMS,
@@ -30,6 +31,7 @@ from standfast.records.filters import NO_FILTER, Filter
 from standfast.records.outcomes import RememberOutcome
 from standfast.records.requests import (
     SCOPE_PATTERN,
+    ForgetRequest,
     Name,
     RecallRequest,
     RememberRequest,
@@ -69,8 +71,10 @@ WhereText = Annotated[
         description='Which records, as the JSON that a recall takes: {"tag": "billing"}.',
     ),
 ]
-SnapshotId = Annotated[int, Meta(ge=0, le=SAFE_INTEGER)]
-Limit = Annotated[int, Meta(ge=1, le=MAX_PAGE_ITEMS)]
+SnapshotId = Annotated[
+    int, Meta(ge=0, le=SAFE_INTEGER, description="The snapshot to read; without one, the newest.")
+]
+Limit = Annotated[int, Meta(ge=1, le=MAX_PAGE_ITEMS, description="The most items that a page has.")]
 # A cursor holds the position of the last item of a page: a number, a name in hexadecimal, or both.
 NumberCursor = Annotated[str, Meta(pattern="^[0-9]{1,16}$", description=_CURSOR)]
 NameCursor = Annotated[str, Meta(pattern="^([0-9a-f]{2}){1,2048}$", description=_CURSOR)]
@@ -101,13 +105,21 @@ class RecallBody(RecallRequest, frozen=True, kw_only=True):
 
 
 class RecallBatchBody(Value, frozen=True, kw_only=True):
-    """Several questions. Their token budgets together are limited like that of one."""
+    """Several questions. Their token budgets together are limited like that of one.
+
+    Args:
+        items: The questions, each as in a recall of its own.
+    """
 
     items: Annotated[tuple[RecallBody, ...], Meta(min_length=1, max_length=MAX_BATCH_RECALLS)]
 
 
 class RememberBatchBody(Value, frozen=True, kw_only=True):
-    """Several texts to judge and remember, in this order."""
+    """Several texts to judge and remember, in this order.
+
+    Args:
+        items: The texts, each as in a request of its own.
+    """
 
     items: Annotated[tuple[RememberRequest, ...], Meta(min_length=1, max_length=MAX_RUN_ITEMS)]
 
@@ -115,10 +127,12 @@ class RememberBatchBody(Value, frozen=True, kw_only=True):
 class OpenRunBody(Value, frozen=True, kw_only=True):
     """A run to open.
 
-    Without a mode it has the deployment's default, which is ``read_only`` unless the settings say otherwise.
-
-    It reads and writes in ``scope`` unless a call names another. ``model`` is the model that answers; without
-    it the run's trace can't claim determinism.
+    Args:
+        workflow: The name of what the agent does, such as triage.
+        mode: Whether the run may write. Without one it has the deployment's default, which is read_only
+            unless the settings say otherwise.
+        scope: Where it reads and writes unless a call names another scope.
+        model: The model that answers. Without it the run's trace can't claim determinism.
     """
 
     workflow: Name
@@ -127,8 +141,38 @@ class OpenRunBody(Value, frozen=True, kw_only=True):
     model: ModelConfig | None = None
 
 
+class ForgetInRunBody(Value, frozen=True, kw_only=True, omit_defaults=True):
+    """What to forget when a run commits: one record, by its subject or its memory id.
+
+    Args:
+        reason: Why; recorded in the ledger.
+        subject: A subject, or memory id, of one scope.
+        memory_id: A memory id, instead of a subject.
+        scope: The scope of the record; without one, the run's.
+    """
+
+    reason: Annotated[str, Meta(min_length=1, max_length=MAX_NAME_CHARS)]
+    subject: Name | None = None
+    memory_id: Name | None = None
+    scope: Scope | None = None
+
+    def __post_init__(self) -> None:
+        is_one = (self.subject is None) != (self.memory_id is None)
+        self._require(is_one, "a run forgets a subject or a memory id; name one")
+        ForgetRequest(subject=self.subject, memory_id=self.memory_id, reason=self.reason, scope=self.scope)
+
+    @property
+    def name(self) -> str:
+        """The subject or memory id."""
+        return self.subject or self.memory_id or ""
+
+
 class RecordsQuery(Value, frozen=True, kw_only=True):
-    """Which records to list."""
+    """Which records to list.
+
+    Args:
+        band: Only those of one band.
+    """
 
     band: Band | None = None
     at: SnapshotId | None = None
@@ -147,7 +191,12 @@ class NewestQuery(Value, frozen=True, kw_only=True):
 
 
 class RecordQuery(Value, frozen=True, kw_only=True):
-    """Which record to return, and at which snapshot."""
+    """Which record to return, and at which snapshot.
+
+    Args:
+        memory_id: The id of the record, or its subject.
+        scope: The scope that it is in. Without one: the scope of the key, or shared.
+    """
 
     memory_id: Name
     at: SnapshotId | None = None
@@ -155,7 +204,12 @@ class RecordQuery(Value, frozen=True, kw_only=True):
 
 
 class HistoryQuery(Value, frozen=True, kw_only=True):
-    """Which subject to return the history of."""
+    """Which subject to return the history of.
+
+    Args:
+        subject: The subject, or the id of a record without one.
+        scope: The scope that it is in. Without one: the scope of the key, or shared.
+    """
 
     subject: Name
     scope: Scope | None = None
@@ -173,7 +227,9 @@ class PageQuery(Value, frozen=True, kw_only=True):
 class DiffQuery(Value, frozen=True, kw_only=True):
     """Which two snapshots to compare.
 
-    Without ``new``, the newest is used. ``new`` is not older than ``old``.
+    Args:
+        old: The earlier snapshot.
+        new: The later one, not older than ``old``; without it, the newest.
     """
 
     old: SnapshotId
@@ -354,7 +410,12 @@ class StatusResponse(Value, frozen=True, kw_only=True):
 
 
 class SessionQuery(Value, frozen=True, kw_only=True):
-    """Which session to read back."""
+    """Which session to read back.
+
+    Args:
+        session: The conversation.
+        scope: The scope that it is in. Without one: the scope of the key, or shared.
+    """
 
     session: Name
     scope: Scope | None = None
@@ -453,7 +514,8 @@ def component_schemas(
     """The schemas of classes and of all that they refer to, by name.
 
     msgspec takes a field with a default for optional. A response has all of its fields, so they are required
-    there. An object without described fields may have any.
+    there. An object without described fields may have any. A field of a request is described by the
+    docstring of its class, or else by its type.
     """
     asked, sent = set(requests), set(responses)
     _, schemas = msgspec.json.schema_components(
@@ -465,8 +527,10 @@ def component_schemas(
     for kind in _structs(asked):
         described = schemas[kind.__name__]
         described["description"] = cleandoc(described["description"]).partition("\n\nArgs:")[0]
-        for name, text in descriptions_of(kind).items():
-            described["properties"][name]["description"] = text
+        texts = descriptions_of(kind)
+        for name, field in described["properties"].items():
+            if text := texts.get(name) or _text_of_type(field):
+                field["description"] = text
         for name in local_fields(kind):
             del described["properties"][name]
     _open_objects(schemas)
@@ -486,6 +550,11 @@ def field_schemas(request: type[Value]) -> dict[str, dict[str, Any]]:
         return {**inlined(schemas[schema["$ref"].rpartition("/")[2]]), **more} if "$ref" in schema else more
 
     return {name: inlined(one) for name, one in schemas[request.__name__]["properties"].items()}
+
+
+def _text_of_type(field: dict[str, Any]) -> str:
+    """What the type of an optional field says of it."""
+    return next((one["description"] for one in field.get("anyOf", ()) if "description" in one), "")
 
 
 def struct_names(kinds: Iterable[type[Value]]) -> set[str]:

@@ -19,6 +19,7 @@ from standfast.limits import (
     MAX_SCOPES,
     MAX_SIGNED_TOGETHER,
     MAX_STATEMENT_MINUTES,
+    SAFE_INTEGER,
 )
 from standfast.optimize.prompts.overrides import STABLE, SectionOverride
 from standfast.optimize.prompts.template import PromptTemplate
@@ -32,7 +33,11 @@ from standfast.server.operations.schemas import Limit, NameCursor
 
 
 class KeysQuery(Value, frozen=True, kw_only=True):
-    """Which keys to list: valid ones, or ``all`` that ever were."""
+    """Which keys to list.
+
+    Args:
+        all: Whether also those are listed that were revoked or have expired.
+    """
 
     all: bool = False
     limit: Limit = DEFAULT_PAGE_ITEMS
@@ -42,7 +47,14 @@ class KeysQuery(Value, frozen=True, kw_only=True):
 class CreateKeyBody(Value, frozen=True, kw_only=True):
     """A key to create.
 
-    ``namespaces`` may be ``["*"]``, for all. Without ``days`` it is valid until it is revoked.
+    Args:
+        name: Who will hold it; records, traces and logs name it.
+        namespaces: The namespaces that it is for; ["*"] for all.
+        role: What its holder may do.
+        days: For how many days it is valid; without it, until it is revoked.
+        origin: The most that what its holder remembers is trusted; by default what its role is.
+        scopes: The scopes that it is limited to, each with all below it; without any, it is for all of its
+            namespaces.
     """
 
     name: Name
@@ -50,11 +62,7 @@ class CreateKeyBody(Value, frozen=True, kw_only=True):
     role: KeyRole = KeyRole.AGENT
     days: Annotated[int, Meta(ge=1, le=MAX_KEY_DAYS)] | None = None
     origin: Origin | None = None
-    """The most that what the key's holder remembers is trusted; by default what its role is."""
     scopes: Annotated[tuple[Scope, ...], Meta(max_length=MAX_SCOPES)] = ()
-    """The scopes that the key is limited to, each with all below it; without any, it is for all of its
-    namespaces.
-    """
 
 
 class KeyInfo(Value, frozen=True, kw_only=True):
@@ -92,7 +100,11 @@ class NamespacesResponse(Value, frozen=True, kw_only=True):
 
 
 class ProposalsQuery(Value, frozen=True, kw_only=True):
-    """Which proposals to list: waiting ones, or decided ones."""
+    """Which proposals to list.
+
+    Args:
+        decided: Whether those are listed that were decided, instead of those that wait.
+    """
 
     decided: bool = False
     limit: Limit = DEFAULT_PAGE_ITEMS
@@ -100,7 +112,11 @@ class ProposalsQuery(Value, frozen=True, kw_only=True):
 
 
 class ProposalQuery(Value, frozen=True, kw_only=True):
-    """For how many minutes the returned statements can be signed."""
+    """How the statements of a proposal are made.
+
+    Args:
+        minutes: For how many minutes they can be signed.
+    """
 
     minutes: Annotated[int, Meta(ge=1, le=MAX_STATEMENT_MINUTES)] = 10
 
@@ -108,8 +124,11 @@ class ProposalQuery(Value, frozen=True, kw_only=True):
 class DecisionBody(Value, frozen=True, kw_only=True):
     """A decision: a statement that the proposal returned, and the armored SSH signature over its text.
 
-    If one signature decides several proposals, ``signed_list`` has the fingerprints of all statements in it,
-    and each decision is sent with the same list and signature.
+    Args:
+        statement: The statement, unchanged.
+        signature: The SSH signature over the statement's text, as ssh-keygen writes it.
+        signed_list: If one signature decides several proposals: the fingerprints of all statements in it.
+            Each decision is sent with the same list and signature.
     """
 
     statement: Statement
@@ -176,7 +195,11 @@ class SweepResponse(Value, frozen=True, kw_only=True):
 
 
 class RefusalsQuery(Value, frozen=True, kw_only=True):
-    """In which scope refusals are listed, with all below it; by default in every scope."""
+    """Which refusals to list.
+
+    Args:
+        scope: Only those of this scope and below it; by default of every scope.
+    """
 
     scope: Scope | None = None
 
@@ -252,20 +275,35 @@ class TracesQuery(Value, frozen=True, kw_only=True):
 
 
 class ComparisonQuery(Value, frozen=True, kw_only=True):
-    """The ids of the two runs to compare."""
+    """Which two traces to compare.
+
+    Args:
+        left: The id of one run.
+        right: The id of the other run.
+    """
 
     left: Name
     right: Name
 
 
 class PromptQuery(Value, frozen=True, kw_only=True):
-    """Which tag of a prompt to return."""
+    """Which overrides of a prompt to return.
+
+    Args:
+        tag: The tag that they have.
+    """
 
     tag: Name = STABLE
 
 
 class PutPromptBody(Value, frozen=True, kw_only=True):
-    """All overrides of a tag, and the prompt's source, which every override must fit."""
+    """All overrides of a tag.
+
+    Args:
+        prompt: The prompt's source, which every override must fit.
+        overrides: The overrides; what the tag had before and is not among them ends.
+        tag: The tag that is changed.
+    """
 
     prompt: PromptTemplate
     overrides: tuple[SectionOverride, ...]
@@ -273,12 +311,17 @@ class PutPromptBody(Value, frozen=True, kw_only=True):
 
 
 class RollbackBody(Value, frozen=True, kw_only=True):
-    """The tag to roll back, and the prompt's source, which the restored overrides must fit."""
+    """The tag to roll back.
+
+    Args:
+        prompt: The prompt's source, which the restored overrides must fit.
+        tag: The tag that is changed.
+        to_version: A version of the tag's history; without it, the one before the last change.
+    """
 
     prompt: PromptTemplate
     tag: Name = STABLE
     to_version: Annotated[int, Meta(ge=0)] | None = None
-    """A version of the tag's history; without it, the one before the last change."""
 
 
 class TraceSummary(Value, frozen=True, kw_only=True):
@@ -308,9 +351,14 @@ class TracesPage(Value, frozen=True, kw_only=True):
 
 
 class BenchQuery(Value, frozen=True, kw_only=True):
-    """The budget to rank at. Without one it is 10 KB, or the middle budget of the grid."""
+    """Which part of the benchmark to return.
 
-    budget_bytes: int | None = None
+    Args:
+        budget_bytes: The budget to rank at, one of those that ran. Without one it is 10 KB, or the middle
+            budget of the grid.
+    """
+
+    budget_bytes: Annotated[int, Meta(ge=1, le=SAFE_INTEGER)] | None = None
 
 
 class BudgetReport(Value, frozen=True, kw_only=True):
