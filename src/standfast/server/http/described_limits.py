@@ -41,7 +41,7 @@ _SOURCE: Final[dict[str, Any]] = {
 _GIVEN: Final = {"not": {"type": "null"}}
 _NULL: Final = {"type": "null"}
 _DIGEST: Final = {"pattern": "^[0-9a-f]{64}$"}
-_NOT_BLANK: Final = {"pattern": r"[^\s\x1c-\x1f\x85]"}
+_NOT_BLANK: Final = {"not": {"pattern": r"^[\s\x1c-\x1f\x85]*$"}}
 _SAFE_NUMBER: Final = {"minimum": -SAFE_INTEGER, "maximum": SAFE_INTEGER}
 _TOKENS: Final = {"minimum": 1}
 
