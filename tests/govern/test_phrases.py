@@ -4,8 +4,9 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from standfast.govern.judge.floors import authority_phrases, standing_phrases
+from standfast.govern.judge.floors import authority_phrases
 from standfast.govern.judge.injection import order_phrases
+from standfast.govern.judge.memory_orders import order_parts, standing_phrases
 from standfast.govern.judge.phrases import Phrase, Phrasebook, spoken
 from standfast.govern.judge.text_reading import TextReading, fold
 
@@ -13,6 +14,7 @@ BOOKS = (
     order_phrases(),
     authority_phrases(),
     standing_phrases(),
+    order_parts(),
 )
 PHRASES = [(book, phrase) for book in BOOKS for phrase in book.phrases]
 

@@ -32,6 +32,7 @@ from standfast.govern.judge.claim import (
     sites_of,
     sources_of,
 )
+from standfast.govern.judge.memory_orders import is_order_to_memory
 from standfast.govern.judge.phrases import Phrase, Phrasebook, spoken
 from standfast.govern.judge.similarity import (
     ADDITION,
@@ -527,31 +528,17 @@ def _covers(known: KnownText, claim: Claim) -> bool:
 # Tags and kinds of sources that only a human's seal gives.
 _SEALS: Final = _TABLE.words("seals")
 
-# Subjects and tags under which agents keep what they are to do from now on.
-_STANDING: Final = _TABLE.words("standing")
 _STANDING_FROM_OUTSIDE: Final = Finding(
     0.3,
     "an order to memory from an untrusted source. If the user wants it, let the user say it, or remember it"
     " with the user as the source",
 )
-_UNSPACED_LETTERS: Final = re.compile("[\u3040-\u30ff\u3400-\u9fff]")
 
 
 @cache
 def authority_phrases() -> Phrasebook:
     """Phrases by which a text claims to be law. They are read when the first text is judged."""
     return Phrasebook(*read_phrases("authority.phrases"))
-
-
-@cache
-def standing_phrases() -> Phrasebook:
-    """Phrases that tell memory what a user wants, or what is to be done from now on."""
-    return Phrasebook(*read_phrases("standing.phrases"))
-
-
-@cache
-def _standing_unspaced() -> re.Pattern[str]:
-    return re.compile("|".join(line for _, _, line in read_phrases("standing_unspaced.forms")))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -596,24 +583,9 @@ class AuthorityFloor:
         for field in claim.fields:
             if (phrase := _first_phrase(authority_phrases(), field)) is not None:
                 return Finding(0.2, f"claims authority: {phrase.kind}. State the fact, or propose it as law")
-        if record.origin is Origin.UNTRUSTED and _is_standing(claim):
+        if record.origin is Origin.UNTRUSTED and is_order_to_memory(claim):
             return _STANDING_FROM_OUTSIDE
         return CLEAN
-
-
-def _is_standing(claim: Claim) -> bool:
-    """Whether a text says what a user wants, or what is to be done from now on: by subject, tags or words."""
-    named = {*(claim.record.subject or "").lower().split("/")[:-1], *claim.record.tags}
-    if not _STANDING.isdisjoint(named):
-        return True
-    return any(_first_phrase(standing_phrases(), field) or _is_unspaced(field) for field in claim.fields)
-
-
-def _is_unspaced(field: TextReading) -> bool:
-    folded = field.folded
-    if folded.isascii() or _UNSPACED_LETTERS.search(folded) is None:
-        return False
-    return _standing_unspaced().search(folded) is not None
 
 
 def _first_phrase(book: Phrasebook, field: TextReading) -> Phrase | None:
