@@ -1,9 +1,9 @@
 """Orders to memory: refused from untrusted sources, preferences from the user; texts that only look like them
 pass. All sentences were written for this file.
 
-``orders-to-memory.jsonl`` was written in one go before the parts of orders (``order_parts.phrases``): eighty orders
-and forty-six facts in seven languages, in two halves. Translations of one idea are in one half. The parts were
-developed on one half; of the other one only figures are looked at.
+``orders-to-memory.jsonl`` was written in one go, before the parts of orders (``order_parts.phrases``): eighty
+orders and forty-six facts in seven languages, in two halves. Translations of one idea are in one half. The
+parts were developed on one half; of the other one only figures are looked at.
 """
 
 import json
