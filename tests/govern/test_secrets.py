@@ -2,8 +2,10 @@
 one.
 """
 
+import base64
 import random
 import string
+import uuid
 from collections.abc import Callable
 
 import pytest
@@ -417,3 +419,76 @@ def test_a_token_after_a_name_is_a_secret_from_16_characters_on(name: str, token
     """One with a break in it, and one that looks like a digest but stands behind a name that gives access."""
     assert "token after the name of a key" in _kind(f"The setting is {name}: {token} on the server.")
     assert _kind(f"The setting is {name}: {token[:-1]} on the server.") == ""
+
+
+LOWER = string.ascii_lowercase + string.digits
+FRAMES = {
+    "secret in an element": "<entry><id>jenkins</id><secret>{{ci AQAA {token}}}</secret></entry>",
+    "secret in a list of settings": '{{"name": "MAIL_TOKEN", "value": "{token}"}}',
+    "token after the name of a service": "asana {token}",
+}
+
+
+@pytest.mark.parametrize("kind", FRAMES)
+def test_a_token_is_a_secret_by_the_frame_that_it_stands_in(kind: str) -> None:
+    token = f"q7{_drawn(8, LOWER)}z3{_drawn(8, LOWER)}k5{_drawn(10, LOWER)}w1"
+
+    assert kind in _kind(FRAMES[kind].format(token=token))
+    assert _kind(FRAMES[kind].format(token="changeme")) == ""
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "The museum {token}",
+        "museum = {token}",
+        "See asana.example/{token}",
+        "<title>{token}</title>",
+        '{{"name": "colour", "value": "{token}"}}',
+    ],
+)
+def test_the_same_token_elsewhere_is_an_id(text: str) -> None:
+    token = f"q7{_drawn(8, LOWER)}z3{_drawn(8, LOWER)}k5{_drawn(10, LOWER)}w1"
+
+    assert _kind(text.format(token=token)) == ""
+
+
+def test_a_password_in_an_element_is_found_and_a_word_for_one_is_not() -> None:
+    assert "element" in _kind("<user>ada</user><password>Kestrel#92</password>")
+    assert _kind("<user>ada</user><password>required</password>") == ""
+
+
+def test_a_login_in_base64_is_found_by_what_it_says() -> None:
+    login = base64.b64encode(b"ada:Kestrel92").decode()
+
+    assert "login in base64" in _kind(f'{{"auths": {{"hub": {{"auth": "{login}"}}}}}}')
+    assert "login in base64" in _kind(rf"{{\"auths\": {{\"hub\": {{\"auth\": \"{login}\"}}}}}}")
+    assert _kind("The basic bGV0dGVycw== of it") == ""
+
+
+def test_escaped_quotes_hide_no_password() -> None:
+    assert "password" in _kind(r"config: \"password\": \"Kestrel#92x\"")
+
+
+@pytest.mark.parametrize("prefix", ["api-", "sdk-", "secret_"])
+def test_an_id_after_a_prefix_for_keys_is_a_key(prefix: str) -> None:
+    drawn = str(uuid.UUID(int=DICE.getrandbits(128)))
+
+    assert "issued key" in _kind(f"{prefix}{drawn}")
+    assert _kind(f"pod-{drawn}") == ""
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "--- PASS: TestBasicL4ExplicitDestinations (0.3 s)",
+        "Set a password:\n\n![User-Password](/images/password-dialog-2.png)",
+        "Pass the key: mem0 init --api-key m0-xxx --user-id ada",
+        "tcp://db?keystore-pass=keystore_password&ssl_cipher_list=TLS_RSA_128",
+        "AutoTokenizer.from_pretrained('sentence-transformers/all-MiniLM-L6-v2')",
+        "The run of 162856960 bytes is over.",
+        "Use `POSTGRES_PASSWORD=postgres`.",
+    ],
+)
+def test_what_documentation_prints_is_no_secret(text: str) -> None:
+    assert _kind(text) == ""

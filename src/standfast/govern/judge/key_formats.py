@@ -101,3 +101,5 @@ SHORT_FORMS: Final = (
 """Forms that are short or contain spaces."""
 HARMLESS_PREFIXES: Final = _TABLE.words("harmless prefixes")
 """Prefixes of random ids that give access to nothing."""
+KEY_PREFIXES: Final = _TABLE.words("key prefixes")
+"""Prefixes that say that a key follows, whatever its form."""

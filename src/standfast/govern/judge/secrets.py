@@ -7,13 +7,33 @@ word that says what it is; a bare hash, UUID or commit id does not.
 """
 
 import re
-from collections import Counter
 from collections.abc import Iterable, Iterator
 from functools import cache
-from math import log2
-from typing import Final, NamedTuple
+from typing import Final
 
-from standfast.govern.judge.key_formats import HARMLESS_PREFIXES, ISSUED_FORMS, KEY_FORMATS, SHORT_FORMS
+from standfast.govern.judge.framed_secrets import FoundSecret, framed_secrets_in, service_keys_in
+from standfast.govern.judge.key_formats import (
+    HARMLESS_PREFIXES,
+    ISSUED_FORMS,
+    KEY_FORMATS,
+    KEY_PREFIXES,
+    SHORT_FORMS,
+)
+from standfast.govern.judge.secret_values import (
+    CODE_NAME,
+    DATED,
+    DIGIT_RUNS,
+    HASH_OR_ID,
+    LEAST_BITS,
+    LEAST_VARIETY,
+    NO_VALUE,
+    VARIABLE,
+    bits,
+    is_issued,
+    is_placeholder,
+    is_random,
+    mixes_digits_in,
+)
 from standfast.govern.judge.tables import WordTable
 from standfast.govern.judge.text_reading import SMALL_WORDS
 
@@ -26,6 +46,9 @@ GENERIC_KIND: Final = "token in the form of an issued key"
 _GENERIC_FORM: Final = re.compile(
     r"(?<![\w/.-])(?!sha|md5|integrity|blake|crc|ssh-|ecdsa)([a-z][a-z0-9]{1,11})"
     r"(?:[_-][a-z0-9]{2,8}){0,2}[_-]([A-Za-z0-9][\w-]{23,199})(?![\w/.-])"
+)
+_PREFIXED_ID: Final = re.compile(
+    r"(?<![\w/.-])([a-z]{2,10})[_-]([0-9a-z]{8}(?:-[0-9a-z]{4}){3}-[0-9a-z]{12})(?![\w/.-])"
 )
 
 # Issued keys are long and contain no space.
@@ -44,22 +67,22 @@ _NAMED: Final = (
 )
 _NAME_WORDS: Final = tuple(_TABLE.words("name parts"))
 _GIVEN: Final = re.compile(
-    rf"(?P<word>{_NAMED})(?P<joint>[\w.-]{{0,30}}[\"'`\])]{{0,2}}\s{{0,3}}(?::=|=>|==?|:|：|\?=|は|是|"
+    rf"(?P<word>{_NAMED})(?P<joint>[\w.-]{{0,30}}[\\\"'`\])]{{0,4}}\s{{0,3}}(?::=|=>|==?|:|：|\?=|は|是|"
     rf"为)\s{{0,3}}"
     r"|(?:\s{1,8}[^\s:=]{1,40}){1,5}?:\s{1,8}"
     r"|(?:\s{1,8}(?!fingerprint|thumbprint|hash|digest|checksum|sha-?\d|md5)[^\s:=;]{1,40}){0,8}?\s{1,8}"
     r"(?:is|was|ist|lautet|est|es|è|é|are|be)(?:\s{1,8}now|\s{1,8}set"
     r" to|:)?\s{1,8}"
     r"|\s{1,2}(?=[\"'`])|(?<=pw)\s{1,2}|\s{1,2}(?=0x[0-9a-f]{64}))"
-    r"[\"'`(<]{0,2}(?P<value>[^\s\"'`,;<>()]{4,200})",
+    r"[\\\"'`(<]{0,4}(?P<value>[^\s\"'`,;<>()]{4,200})",
     re.IGNORECASE,
 )
 # A name that ends in a word for a key, with anything before and after it, and a token next to it.
 _NAMED_TOKEN: Final = re.compile(
     r"(?P<name>(?<![A-Za-z0-9])[\w.-]{0,40}?(?:key|token|tkn|secret|passw(?:or)?d|pwd|credentials?|login|access|private|"
     r"(?<![a-z])pat|auth)"
-    r"(?:[_. -]?(?:key|token|tok|secret|id|value|string|code|hash|pass|private|access|v\d)){0,2}s?)"
-    r"(?P<joint>[\"'`\])]{0,2}\s{0,3}(?::=|=>|==?|!=|:|=|,)\s{0,3}[\"'`(]{0,3}|\s{1,2}[\"'`]?|[-_.](?=[0-9a-z]))"
+    r"(?:[_. -]?(?:key|token|tok|secret|id|value|string|code|hash|pass|private|access|v\d)){0,2}s?\d{0,2})"
+    r"(?P<joint>[\\\"'`\])]{0,4}\s{0,3}(?::=|=>|==?|!=|:|=|,)\s{0,3}[\\\"'`(]{0,4}|\s{1,2}[\"'`]?|[-_.](?=[0-9a-z]))"
     r"(?P<token>(?=[A-Za-z+/=_.~-]{0,60}\d)(?=[\d+/=_.~-]{0,60}[A-Za-z])[A-Za-z0-9][A-Za-z0-9+/=_.~-]{11,299})(?![\w@])",
     re.IGNORECASE,
 )
@@ -82,22 +105,11 @@ _GIVES_ACCESS: Final = re.compile(
     re.IGNORECASE,
 )
 _CHOSEN_BY_PEOPLE: Final = tuple(_TABLE.words("chosen by people"))
-# A name in a program: `self.sesv2_backend.list_pools`, `keep_old_secret_for_24_hours`.
-_CODE_NAME: Final = re.compile(
-    r"[a-z_]\w{0,40}(?:\.[a-z_]\w{0,60}){1,6}|(?:[a-z]{2,20}|\d{1,4})(?:_(?:[a-z]{2,20}|\d{1,4})){3,9}"
-)
-_VARIABLE: Final = re.compile(
-    r"[A-Z][A-Z0-9]{1,20}(?:_[A-Z0-9]{1,20}){0,5}_(?:KEY|TOKEN|SECRET|PASSWORD|PASS|PWD)"
-)
+# The line of a test that passed.
+_TEST_NAME: Final = re.compile(r"Test[A-Z]|test_")
+_CAMEL_CASE: Final = re.compile(r"[A-Za-z][a-z]*(?:[A-Z]{1,3}[a-z]{2,20}|\d{1,4}){1,12}")
 _CALLED: Final = re.compile(r"[A-Za-z_]\w{0,60}(?:\.[A-Za-z_]\w{0,60}){0,6}")
 _MEETING: Final = re.compile(r"://(?:[\w-]{1,40}\.)?zoom\.us/[^\s?]{1,60}\?(?:[^\s?]{0,40}&)?$")
-# Paths, calls and references; names of algorithms and formats; words joined by hyphens.
-_NO_VALUE: Final = re.compile(
-    r"[/~@#]|\.{1,2}/|https?:|--|.*\($|(?:sha|md5|bcrypt|argon|pbkdf|base|aes|utf|rot|rfc|scrypt|oauth|hmac|"
-    r"jwt|2fa)[\w-]{0,40}$|"
-    r"[a-z]{2,20}(?:[._/-][a-z]{2,20}){1,2}$",
-    re.IGNORECASE,
-)
 _BEARER: Final = re.compile(r"(?<!\w)(?:bearer|basic)\s{1,3}([A-Za-z0-9._~+/=-]{16,4000})", re.IGNORECASE)
 # The credential in a header, as programs and command lines send it.
 _HEADER: Final = re.compile(
@@ -173,7 +185,7 @@ _PRIVATE_KEY: Final = re.compile(r"priv(?:ate)?[ _-]?key|privkey", re.IGNORECASE
 _A_DIGEST: Final = re.compile(
     r"sha-?256|digest|fingerprint|checksum|hash|transaction|(?<!\w)tx|block|commit", re.IGNORECASE
 )
-_TOKEN: Final = re.compile(r"(?<![\w+/=.-])[A-Za-z0-9][\w+/-]{22,199}={0,2}(?![\w+/=-])")
+_TOKEN: Final = re.compile(r"(?<![\w+/=.#-])[A-Za-z0-9][\w+/-]{22,199}={0,2}(?![\w+/=-])")
 _SHORT_PARTS: Final = tuple(form.part for form in SHORT_FORMS)
 _CONTEXT_CHARS: Final = 60
 _CONTEXT: Final = re.compile(
@@ -193,27 +205,8 @@ _TWO_LINES: Final = re.compile(
 # A name in a program: words in one case, joined. Issued keys have digits among their letters, or upper and
 # lower case.
 _IDENTIFIER: Final = re.compile(r"[a-z]+(?:[_-][a-z]+)+\d{0,4}|[A-Z]+(?:[_-][A-Z]+)+\d{0,4}|[a-z]{1,24}")
-_LEAST_BITS: Final = 3.5
 _DIGITS_OF_A_KEY: Final = 4
 """So many runs of digits are in keys, and not in names of a program."""
-_LEAST_VARIETY: Final = 8
-
-_PLACEHOLDER: Final = re.compile(
-    r"^postgres$|^guest$|x{4}|\*{3}|\.{3}|…|•{3}|(.)\1{7}|example|sample|placeholder|your[_-]|"
-    r"change_?me|redacted|dummy|insert|replace|fake|"
-    r"(?<![a-z])(?:my|secure|test|new|old|some|other|strong|super)[_-](?:secret|pass(?:word)?|token|key)|"
-    r"^[$%<\[]|[>\]]$|\{\{?|\$\(|os\.environ|process\.env|getenv|secrets\.|vault:|"
-    r"^(?:true|false|null|none|nil|undefined|required|optional|string|password|passwd|secret|token|pass|"
-    r"user|hunter2?)\W*$",
-    re.IGNORECASE,
-)
-# No random generator makes such a key, but a person may choose such a password.
-_NOT_RANDOM: Final = re.compile(r"0{8}|1234567|abcdefg", re.IGNORECASE)
-_DIGIT_RUNS: Final = re.compile(r"\d+")
-_DATED: Final = re.compile(r"(?:19|20)\d\d-[01]\d|\d\.\d")
-_HASH_OR_ID: Final = re.compile(
-    r"(?:0x)?[0-9a-f]{7,128}|[0-9A-F]{7,128}|[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}"
-)
 
 
 # Substrings, in lower case, of which a text has one before the patterns for them are tried.
@@ -279,13 +272,6 @@ def find_secret(text: str, longest_run_chars: int) -> str | None:
     return None if found is None else found.kind
 
 
-class FoundSecret(NamedTuple):
-    """A secret in a text: its kind, and the part of the text that has to go."""
-
-    kind: str
-    part: str
-
-
 def secrets_in(text: str, longest_run_chars: int) -> Iterator[FoundSecret]:
     """The secrets of a text, in a fixed order of kinds."""
     if longest_run_chars < _LEAST_RUN_CHARS and _telltale().search(text.lower()) is None:
@@ -299,7 +285,7 @@ def every_secret_in(text: str, longest_run_chars: int) -> Iterator[FoundSecret]:
         for form in SHORT_FORMS:
             if form.part in text:
                 for found in form.pattern.finditer(text):
-                    if _is_issued(found[1]):
+                    if is_issued(found[1]):
                         yield FoundSecret(form.kind, found[0])
     if longest_run_chars >= _LEAST_RUN_CHARS:
         yield from _issued_in(text)
@@ -316,7 +302,7 @@ def every_secret_in(text: str, longest_run_chars: int) -> Iterator[FoundSecret]:
     yield from _phrases_in(text, lowered)
     if any(map(lowered.__contains__, _COOKIE_WORDS)):
         for found in _SESSION_COOKIE.finditer(text):
-            if _is_random(found[1]) or _LONG_HEX.fullmatch(found[1]):
+            if is_random(found[1]) or _LONG_HEX.fullmatch(found[1]):
                 yield FoundSecret("session cookie", found[1])
     if _PRIVATE_WORD in lowered:
         for found in _HEX_OF_256_BITS.finditer(text):
@@ -326,21 +312,24 @@ def every_secret_in(text: str, longest_run_chars: int) -> Iterator[FoundSecret]:
         for found in _OPTION.finditer(text):
             if _is_given_as_option(found["value"]):
                 yield FoundSecret("password or key on a command line", found["value"])
-        # The least specific kind comes last.
+        yield from framed_secrets_in(text, lowered)
         for found in _NAMED_TOKEN.finditer(text):
             if _is_named_token(found):
                 yield FoundSecret("token after the name of a key", found["token"])
+    # The least specific kind comes last.
+    if longest_run_chars >= _LEAST_RUN_CHARS:
+        yield from service_keys_in(text)
 
 
 def _codes_in(text: str, lowered: str) -> Iterator[FoundSecret]:
     """Headers, network passwords, PINs, door codes, recovery codes, and logins with their passwords."""
     if any(map(lowered.__contains__, _NETWORK_WORDS)):
         for found in _NETWORK_PASSWORD.finditer(text):
-            if not _is_placeholder(found[1]):
+            if not is_placeholder(found[1]):
                 yield FoundSecret("network password", found[1])
     if any(map(lowered.__contains__, _BEARER_WORDS)):
         for found in _BEARER.finditer(text):
-            if _is_random(found[1]):
+            if is_random(found[1]):
                 yield FoundSecret("authorization header", found[1])
     if any(map(lowered.__contains__, _HEADER_WORDS)):
         for found in _HEADER.finditer(text):
@@ -355,7 +344,7 @@ def _codes_in(text: str, lowered: str) -> Iterator[FoundSecret]:
         yield from (FoundSecret("PIN or card code", found[1]) for found in _CARD_PIN.finditer(text))
     if "/" in text and any(map(lowered.__contains__, _PAIR_WORDS)):
         for found in _PAIR.finditer(text):
-            if not _is_placeholder(found[1]):
+            if not is_placeholder(found[1]):
                 yield FoundSecret("login with its password", found[1])
 
 
@@ -363,7 +352,7 @@ def _phrases_in(text: str, lowered: str) -> Iterator[FoundSecret]:
     """Seeds of one-time passwords, and the words that recover a wallet."""
     if any(map(lowered.__contains__, _OTP_WORDS)):
         for found in _OTP_SEED.finditer(text):
-            if len(set(found[0])) >= _LEAST_VARIETY and not _is_placeholder(found[0]):
+            if len(set(found[0])) >= LEAST_VARIETY and not is_placeholder(found[0]):
                 yield FoundSecret("seed of one-time passwords", found[0])
     if any(map(lowered.__contains__, _SEED_WORDS)):
         yield from (FoundSecret("wallet recovery phrase", found[0]) for found in _SEED.finditer(text))
@@ -390,11 +379,33 @@ def _issued_in(text: str) -> Iterator[FoundSecret]:
     for form in ISSUED_FORMS:
         if form.part in runs:
             for found in form.pattern.finditer(runs):
-                if _is_issued(found[1]) and not _IDENTIFIER.fullmatch(found[1]):
+                if is_issued(found[1]) and not _IDENTIFIER.fullmatch(found[1]):
                     yield FoundSecret(form.kind, found[0])
     for found in _GENERIC_FORM.finditer(runs):
-        if _is_random(found[2]) and _mixes_digits_in(found[2]) and found[1] not in HARMLESS_PREFIXES:
+        if found[1] not in HARMLESS_PREFIXES and _has_the_form_of_a_key(found):
             yield FoundSecret(GENERIC_KIND, found[0])
+    for found in _PREFIXED_ID.finditer(runs):
+        if found[1] in KEY_PREFIXES and is_issued(found[2]):
+            yield FoundSecret(GENERIC_KIND, found[0])
+
+
+def _has_the_form_of_a_key(found: re.Match[str]) -> bool:
+    """Whether the part after the prefix is random: in both cases, or long and in one, as few names are.
+
+    A digest or an id counts after a prefix for keys, such as ``api-``, or in the length of a key after ``_``.
+    """
+    prefix, body = found[1], found[2]
+    if not mixes_digits_in(body) or not is_issued(body):
+        return False
+    if HASH_OR_ID.fullmatch(body):
+        return prefix in KEY_PREFIXES or (
+            len(body) >= 40 and found[0][found.start(2) - found.start() - 1] == "_"
+        )
+    if is_random(body):
+        return True
+    return (
+        body.isalnum() and len(body) >= 30 and len(DIGIT_RUNS.findall(body)) >= 5 and bits(body) >= LEAST_BITS
+    )
 
 
 def _split_keys_in(text: str) -> Iterator[FoundSecret]:
@@ -409,7 +420,7 @@ def _split_keys_in(text: str) -> Iterator[FoundSecret]:
             joined = "".join(groups[:count])
             for form in forms:
                 key = form.pattern.fullmatch(joined)
-                if key is not None and _is_issued(key[1]) and len(_DIGIT_RUNS.findall(key[1])) >= 2:
+                if key is not None and is_issued(key[1]) and len(DIGIT_RUNS.findall(key[1])) >= 2:
                     yield FoundSecret(form.kind, " ".join(groups[:count]))
     if "\n" in text:
         yield from _broken_keys_in(text)
@@ -423,18 +434,9 @@ def _broken_keys_in(text: str) -> Iterator[FoundSecret]:
             if first.startswith(form.part):
                 key = form.pattern.match(first + rest)
                 is_broken = key is not None and key.end() > len(first)
-                if key is not None and is_broken and _is_issued(key[1]) and _DIGIT_RUNS.search(rest):
+                if key is not None and is_broken and is_issued(key[1]) and DIGIT_RUNS.search(rest):
                     yield FoundSecret(form.kind, found[0])
                     break
-
-
-def _mixes_digits_in(body: str) -> bool:
-    """Whether digits are spread among the letters, and do not just end a chosen name."""
-    return len(_DIGIT_RUNS.findall(body)) >= 3
-
-
-def _is_issued(body: str) -> bool:
-    return not _is_placeholder(body) and _NOT_RANDOM.search(body) is None
 
 
 def _is_credential(value: str) -> bool:
@@ -443,25 +445,18 @@ def _is_credential(value: str) -> bool:
     """
     has_both = any(map(str.isalpha, value)) and any(map(str.isdigit, value))
     return (
-        has_both
-        and _is_issued(value)
-        and _NO_VALUE.match(value) is None
-        and len(set(value)) >= _LEAST_VARIETY
+        has_both and is_issued(value) and NO_VALUE.match(value) is None and len(set(value)) >= LEAST_VARIETY
     )
-
-
-def _is_placeholder(value: str) -> bool:
-    """Whether a value is one that documentation prints in place of a secret."""
-    return _PLACEHOLDER.search(value) is not None or len(set(value)) <= max(2, min(4, len(value) // 10))
 
 
 def _is_given(found: re.Match[str]) -> bool:
     """Whether a value follows the word, and not just the rest of the sentence."""
-    value = found["value"].rstrip(".!?:]}")
+    value = found["value"].partition("&")[0].rstrip(".!?:]}\\")
     if (
-        _is_placeholder(value)
-        or _NO_VALUE.match(value)
-        or _VARIABLE.fullmatch(value)
+        is_placeholder(value)
+        or (found["word"] == "PASS" and _TEST_NAME.match(value))
+        or NO_VALUE.match(value)
+        or VARIABLE.fullmatch(value)
         or _is_called(found)
         or _is_meeting_link(found)
     ):
@@ -475,39 +470,46 @@ def _is_given(found: re.Match[str]) -> bool:
         mixed = has_letter and (has_digit or has_symbol)
         return len(value) >= 5 and (mixed or (is_assigned and "-" in value and len(value) >= 16))
     if is_assigned:
-        return len(value) >= 12 and has_letter and has_digit and _CODE_NAME.fullmatch(value) is None
+        return len(value) >= 12 and has_letter and has_digit and CODE_NAME.fullmatch(value) is None
     return len(value) >= 12 and (
-        _is_random(value) or (len(value) >= 24 and _HASH_OR_ID.fullmatch(value) is not None)
+        is_random(value) or (len(value) >= 24 and HASH_OR_ID.fullmatch(value) is not None)
     )
 
 
 def _is_named_token(found: re.Match[str]) -> bool:
     """Whether a token after a name such as ``sonar.login`` or ``ado_pat`` is one that a service issued."""
     token, name = found["token"].rstrip(".=-_"), found["name"].lower()
-    if _HARMLESS_NAME.search(name) or not _is_issued(token) or _VARIABLE.fullmatch(token):
+    if _HARMLESS_NAME.search(name) or not is_issued(token) or VARIABLE.fullmatch(token):
         return False
-    if _NO_VALUE.match(token) or _DATED.search(token) or _is_called(found) or _is_meeting_link(found):
+    if NO_VALUE.match(token) or DATED.search(token) or _is_called(found) or _is_meeting_link(found):
         return False
-    digits = len(_DIGIT_RUNS.findall(token))
-    if _CODE_NAME.fullmatch(token) and digits < _DIGITS_OF_A_KEY:
+    digits = len(DIGIT_RUNS.findall(token))
+    if CODE_NAME.fullmatch(token) and digits < _DIGITS_OF_A_KEY:
         return False
     is_assigned = any(char in found["joint"] for char in ":=")
     gives_access = _GIVES_ACCESS.search(name) is not None
-    if _HASH_OR_ID.fullmatch(token):
+    if HASH_OR_ID.fullmatch(token):
         # A digest or an id, unless its name says that it gives access.
         return gives_access and len(token) >= (16 if is_assigned else 32)
     is_unbroken = token.isalnum()
     if is_assigned:
-        least = 12 if gives_access and is_unbroken else 16
-        return len(token) >= least and digits >= 2 and _bits(token) >= 3.0
+        if digits < 2:
+            # Few digits, but both cases without the rhythm of a name.
+            return (
+                len(token) >= 20
+                and is_random(token)
+                and bits(token) >= 4
+                and not _CAMEL_CASE.fullmatch(token)
+            )
+        return len(token) >= (12 if gives_access and is_unbroken else 16) and bits(token) >= 3.0
     is_spread = digits >= 3 or (digits >= 2 and gives_access and is_unbroken)
-    return len(token) >= 20 and is_spread and _bits(token) >= _LEAST_BITS
+    return len(token) >= 20 and is_spread and bits(token) >= LEAST_BITS
 
 
 def _is_given_as_option(value: str) -> bool:
     """Whether the value of an option is a password or a key, and not a word for one."""
     value = value.rstrip(".!?:]}")
-    if _is_placeholder(value) or _NO_VALUE.match(value) or _VARIABLE.fullmatch(value):
+    if is_placeholder(value) or NO_VALUE.match(value) or VARIABLE.fullmatch(value):
         return False
     has_letter, has_digit = any(map(str.isalpha, value)), any(map(str.isdigit, value))
     return len(value) >= 6 and has_letter and has_digit
@@ -528,11 +530,17 @@ def _is_meeting_link(found: re.Match[str]) -> bool:
 
 def _is_random_next_to_a_word_for_it(text: str, found: re.Match[str]) -> bool:
     token = found[0]
-    if _HASH_OR_ID.fullmatch(token) or not _is_random(token):
+    if HASH_OR_ID.fullmatch(token) or not is_random(token) or _is_joined(token):
         return False
     return _CONTEXT.search(text, max(0, found.start() - _CONTEXT_CHARS), found.start()) is not None
 
 
+def _is_joined(token: str) -> bool:
+    """Whether a token is made of short words, as names of models and files are: ``all-MiniLM-L6-v2``."""
+    return max(map(len, re.split(r"[-_/]", token))) < _LEAST_PART_CHARS and not mixes_digits_in(token)
+
+
+_LEAST_PART_CHARS: Final = 13
 _RANDOM_TAG: Final = re.compile(r"(?=(?:[^\d]*\d){3})[a-z0-9][a-z0-9+/=_.-]{19,199}")
 _LEAST_TAG_BITS: Final = 3.4
 
@@ -545,21 +553,6 @@ def is_secret_tag(tag: str) -> bool:
 
 
 def _is_random_in_lower_case(word: str) -> bool:
-    if _RANDOM_TAG.fullmatch(word) is None or _HASH_OR_ID.fullmatch(word) or not _is_issued(word):
+    if _RANDOM_TAG.fullmatch(word) is None or HASH_OR_ID.fullmatch(word) or not is_issued(word):
         return False
-    return _mixes_digits_in(word) and not _DATED.search(word) and _bits(word) >= _LEAST_TAG_BITS
-
-
-def _is_random(token: str) -> bool:
-    """Whether upper case, lower case and digits are mixed with enough entropy."""
-    if not _is_issued(token) or not any(map(str.isdigit, token)):
-        return False
-    if not (any(map(str.isupper, token)) and any(map(str.islower, token))):
-        return False
-    return _bits(token) >= _LEAST_BITS
-
-
-def _bits(token: str) -> float:
-    """The entropy of a token, in bits for each character."""
-    counts, length = Counter(token), len(token)
-    return sum(-count / length * log2(count / length) for count in counts.values())
+    return mixes_digits_in(word) and not DATED.search(word) and bits(word) >= _LEAST_TAG_BITS
