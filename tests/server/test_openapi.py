@@ -143,6 +143,7 @@ NOT_SAYABLE = {
     "the idempotency key .* was used for another request": "what was sent before under the key",
     "there is no (record|refusal|conflict|session) ": "what the store holds",
     "there is no controller ": "which controllers a deployment has registered",
+    "no model is set that finds facts": "whether the operator set one",
     "no run had -?[0-9]+ bytes": "the budgets of the grid that ran",
     "only what a person or an operator said can be pinned": "which kinds of sources are trusted: a setting",
     "has version [0-9]+ now": "the version that If-Match must name",

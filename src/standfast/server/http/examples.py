@@ -69,6 +69,7 @@ _OF_NAME: Final[dict[str, Any]] = {
     "all": True,
     "args": {"query": "refunds"},
     "at": 41,
+    "background": True,
     "band": "LEDGER",
     "bands": ["VAULT", "LEDGER"],
     "before": "2026-12-01",
@@ -88,6 +89,7 @@ _OF_NAME: Final[dict[str, Any]] = {
     "end": {"decision_type": "answer"},
     "error": "TimeoutError",
     "expected_hash": _DIGEST,
+    "extract": True,
     "expires_at": "2026-11-18T10:30:00.000000Z",
     "explain": True,
     "frequency_penalty": 0,
@@ -210,12 +212,14 @@ _OF_FIELD: Final[dict[str, Any]] = {
 _PLACE_CURSOR: Final = "41-6d2d34"
 
 
-def field_example(schema: str, field: str) -> Any:
-    """A value of a field of a request.
+def field_examples(schema: str, field: str) -> list[Any]:
+    """A value of a field of a request, if there is one. A test demands it; the server does not need it.
 
     Args:
         schema: The name of the request's class.
     """
     if (own := f"{schema}.{field}") in _OF_FIELD:
-        return _OF_FIELD[own]
-    return _PLACE_CURSOR if field == "cursor" else _OF_NAME[field]
+        return [_OF_FIELD[own]]
+    if field == "cursor":
+        return [_PLACE_CURSOR]
+    return [_OF_NAME[field]] if field in _OF_NAME else []

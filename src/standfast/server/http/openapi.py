@@ -8,7 +8,7 @@ from standfast.server.edge.event_streams import EVENT_STREAM, EVENTS_PATH, LAST_
 from standfast.server.edge.problems import CONTENT_TYPE, STATUS_OF_CODE, Problem
 from standfast.server.http.described_limits import with_limits
 from standfast.server.http.endpoints import ENDPOINTS, REQUEST_KEY_HEADER, VERSION_HEADER, Endpoint
-from standfast.server.http.examples import field_example
+from standfast.server.http.examples import field_examples
 from standfast.server.operations.event_operations import ServerEvent
 from standfast.server.operations.schemas import component_schemas, struct_names
 from standfast.server.operations.telemetry import VERSION
@@ -32,7 +32,7 @@ def openapi_document() -> dict[str, Any]:
     components = with_limits(components, sent)
     for name in sent:
         for field, described in components[name].get("properties", {}).items():
-            described["examples"] = [field_example(name, field)]
+            described["examples"] = field_examples(name, field)
     paths: dict[str, dict[str, Any]] = {}
     for one in ENDPOINTS:
         paths.setdefault(one.path, {})[one.method.lower()] = _operation(one, components)
@@ -93,9 +93,9 @@ def _in_query(one: Endpoint, components: dict[str, Any]) -> list[dict[str, Any]]
             "name": name,
             "in": "query",
             "required": name in schema["required"],
-            "description": field["description"],
+            "description": field.get("description", ""),
             "schema": _without_null(field),
-            "example": field["examples"][0],
+            **{"example": one for one in field["examples"]},
         }
         for name, field in schema["properties"].items()
     ]
