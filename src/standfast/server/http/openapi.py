@@ -94,8 +94,7 @@ def _in_query(one: Endpoint, components: dict[str, Any]) -> list[dict[str, Any]]
             "in": "query",
             "required": name in schema["required"],
             "description": field.get("description", ""),
-            "schema": _without_null(field),
-            **{"example": one for one in field["examples"]},
+            "schema": {**_without_null(field), "examples": field["examples"]},
         }
         for name, field in schema["properties"].items()
     ]
