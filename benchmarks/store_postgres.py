@@ -99,6 +99,7 @@ class NaiveClient:
             buffers={},
             latest={},
             commit_of=str,
+            is_written=lambda *_: False,
         )
 
     def _append(self, changes: Changes) -> None:

@@ -1,6 +1,7 @@
 """A witness over HTTP cosigns what extends what it has seen, and nothing else."""
 
 import base64
+import socket
 import threading
 import urllib.error
 import urllib.request
@@ -223,3 +224,18 @@ def test_settings_name_the_witness(tmp_path: Path, url: str, monkeypatch: pytest
 
     assert (alone.exit_code, "witness_key" in alone.output) == (2, True)
     assert (found.exit_code, f"The witness {KEY.name} has cosigned up to entry" in found.output) == (0, True)
+
+
+@pytest.mark.parametrize("problem", ["key", "file", "folder", "port"])
+def test_a_witness_that_can_not_be_started_says_why(tmp_path: Path, problem: str) -> None:
+    (tmp_path / "taken").write_text("no key")
+    log = {"key": "no key", "file": str(tmp_path / "taken")}.get(problem, LOG_KEY.verifying_key.text)
+    folder = tmp_path / "taken" / "below" if problem == "folder" else tmp_path / "witness"
+    words = ["witness", "--name", "w.example/1", "--log", log, "--folder", str(folder)]
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1] if problem == "port" else 0
+        told = CliRunner().invoke(main, [*words, "--host", "127.0.0.1", "--port", str(port)])
+
+    assert told.exit_code == 2, told.output
+    assert ("--log" if problem in ("key", "file") else "it can't be started") in told.output
+    assert "Traceback" not in told.output

@@ -127,6 +127,39 @@ def test_forgetting_and_remembering_one_subject_at_once_is_never_a_conflict(memo
     assert list(memories[0].verify()) == []
 
 
+@pytest.mark.parametrize("others", [1, 2])
+def test_who_says_the_same_at_the_same_moment_is_told_that_it_is_known(
+    memories: list[Memory], monkeypatch: pytest.MonkeyPatch, others: int
+) -> None:
+    """Another caller commits between judging and committing: from the same process, or from another one."""
+    memory, other = memories[0], memories[others - 1]
+    commit, said = Store.commit, list[Any]()
+
+    def meanwhile(self: Store, *args: Any, **how: Any) -> Any:
+        if not said:
+            said.append(None)
+            other.remember("The lift is out of order.", scope="user/bob")
+            said.append(other.remember("Ada is allergic to nuts.", scope=ADA))
+        return commit(self, *args, **how)
+
+    monkeypatch.setattr(Store, "commit", meanwhile)
+    answer = memory.remember("Ada is  allergic to nuts.", scope=ADA, source=HANDBOOK)
+
+    assert said[1].known is None
+    assert answer.known == said[1].memory_id
+    assert _texts(memory, scope=ADA) == ["Ada is allergic to nuts."]
+    assert list(memory.verify()) == []
+
+
+def test_equal_notes_of_many_callers_are_stored_once(memories: list[Memory]) -> None:
+    answers = _at_once(
+        memories, lambda memory, _, number: memory.remember(f"Note {number} is here.", scope=ADA)
+    )
+
+    assert _texts(memories[0], scope=ADA) == sorted(f"Note {number} is here." for number in range(CALLS))
+    assert sum(one.known is None for one in answers) == CALLS
+
+
 def test_an_erasure_ends_beside_writers_and_takes_nothing_that_came_later(
     memories: list[Memory], monkeypatch: pytest.MonkeyPatch
 ) -> None:

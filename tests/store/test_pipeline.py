@@ -28,6 +28,7 @@ def _view(*, head: int = 0, latest: dict[str, Version] | None = None, **parts: A
         head=head,
         latest={(NAMESPACE, key): version for key, version in (latest or {}).items()},
         commit_of=lambda snapshot: f"commit-{snapshot}",
+        is_written=lambda *_: False,
         **rows,
     )
 

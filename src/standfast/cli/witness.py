@@ -64,5 +64,7 @@ def _key_in(place: str) -> VerifyingKey:
     try:
         is_file = Path(place).is_file()
         return VerifyingKey.parse(Path(place).read_text(encoding="ascii").strip() if is_file else place)
+    except InvalidValue as error:
+        raise InvalidValue(what="--log", problem=str(error.facts["problem"])) from None
     except (OSError, ValueError) as error:
         raise InvalidValue(what="--log", problem=f"it can't be read: {error}") from None

@@ -393,6 +393,12 @@ class JudgedCommit:
         self._agent = agent
         self._new = new_keys(judged) if has_new_ids else frozenset[str]()
         self._unknown = self._new if is_unknown else frozenset[str]()
+        # Who says the same at the same moment is told that it is known.
+        self._untouched = tuple(
+            (services.namespace, said_key(one.record.scope, one.reading))
+            for one in (judged if is_unknown else ())
+            if one.record.subject is None and one.known is None and one.is_accepted and one.reading
+        )
         self._judged = judged
         self._forgotten = forgotten
         self._run = run
@@ -422,7 +428,9 @@ class JudgedCommit:
                 return None
             try:
                 receipt = (
-                    store.reject(commit, problem) if problem else store.commit(commit, new=self._unknown)
+                    store.reject(commit, problem)
+                    if problem
+                    else store.commit(commit, new=self._unknown, untouched=self._untouched)
                 )
             except CommitAborted:
                 budgets.discarded()

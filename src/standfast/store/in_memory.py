@@ -79,7 +79,12 @@ class InMemoryStorage:
             buffers=buffers,
             latest={key: self._versions[key][-1] for key in query.record_keys if key in self._versions},
             commit_of=lambda snapshot: self._applied[snapshot - 1].commit_id,
+            is_written=self._is_written,
         )
+
+    def _is_written(self, namespace: str, prefix: str, after: int) -> bool:
+        places = (place for written in self._written[after:] for place in written)
+        return any(place[0] == namespace and place[1].startswith(prefix) for place in places)
 
     def append(self, changes: Changes) -> None:
         """Add the rows."""

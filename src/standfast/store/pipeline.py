@@ -35,6 +35,7 @@ from standfast.store.protocol import (
     Buffer,
     Changes,
     Erasure,
+    Places,
     StateQuery,
     StateView,
     Vector,
@@ -49,12 +50,14 @@ CommitAnswer = Receipt | StoreError
 class Submission(msgspec.Struct, frozen=True):
     """A commit to apply, with the fence that its submitter holds; None if the commit was never staged.
 
-    ``new`` has keys that were made for the commit, as was its id, so that nothing can be there.
+    ``new`` has keys that were made for the commit, as was its id, so that nothing can be there. ``untouched``
+    has namespaces and prefixes of keys under which nobody may have written since the run's snapshot.
     """
 
     commit: Commit
     fence: int | None = None
     new: frozenset[str] = frozenset()
+    untouched: Places = ()
 
 
 def query_for(batch: Sequence[Submission]) -> StateQuery:
@@ -86,8 +89,7 @@ def decide_commits(view: StateView, batch: Sequence[Submission]) -> tuple[Change
     )
     at = _instant(view)
     answers = [
-        _known_answer(view, submission) or _apply(view, changes, submission.commit, at)
-        for submission in batch
+        _known_answer(view, submission) or _apply(view, changes, submission, at) for submission in batch
     ]
     return changes, answers
 
@@ -120,9 +122,10 @@ def _payload_mismatch(commit: Commit, known: str) -> StoreError | None:
     )
 
 
-def _apply(view: StateView, changes: Changes, commit: Commit, at: str) -> CommitAnswer:
+def _apply(view: StateView, changes: Changes, submission: Submission, at: str) -> CommitAnswer:
     """Append the rows of one commit, and advance the view by them; a commit that conflicts is aborted."""
-    problem = _conflict(view, commit)
+    commit = submission.commit
+    problem = _conflict(view, commit) or _touched(view, submission)
     if problem is not None:
         return _abort(view, changes, commit, AbortReason.VALIDATION_FAILED, problem)
     snapshot = view.head + 1
@@ -267,6 +270,22 @@ def _conflict(view: StateView, commit: Commit) -> str | None:
         if problem := _conflict_with(write, latest, commit.memory_snapshot_id):
             other = "" if latest is None else f" (commit {_commit_of(view, latest.memory_snapshot_id)})"
             return f"{write.action} of {write.namespace}/{write.key}: {problem}{other}"
+    return None
+
+
+def _touched(view: StateView, submission: Submission) -> str | None:
+    """Which of the places was written to that nobody else may have written to, or None."""
+    start = submission.commit.memory_snapshot_id
+    if view.head == start:
+        return None
+    for namespace, prefix in submission.untouched:
+        # Commits of the same batch are in the view only.
+        in_batch = any(
+            place[0] == namespace and place[1].startswith(prefix) and version.memory_snapshot_id > start
+            for place, version in view.latest.items()
+        )
+        if in_batch or view.is_written(namespace, prefix, start):
+            return f"the run started at snapshot {start}, and {namespace}/{prefix} was written to since"
     return None
 
 

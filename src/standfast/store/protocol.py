@@ -183,6 +183,9 @@ class TemporaryRows(Protocol):
 RecordKey = tuple[str, str]
 """The address of a record: namespace and key."""
 
+Places = tuple[RecordKey, ...]
+"""Namespaces, each with a prefix of keys."""
+
 Progress = Callable[[int, int], None]
 """Told how much of long work is done, and how much there is."""
 
@@ -339,6 +342,8 @@ class StateView(msgspec.Struct, kw_only=True):
     """The newest version of each record that was asked for, without its content."""
     commit_of: Callable[[int], str]
     """Looks up the id of the commit that made a snapshot. Used only to name it in a refusal."""
+    is_written: Callable[[str, str, int], bool]
+    """Looks up whether commits after a snapshot wrote in a namespace under a prefix of keys."""
 
 
 class Changes(msgspec.Struct, kw_only=True):

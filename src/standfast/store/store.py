@@ -7,7 +7,7 @@ import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from itertools import groupby
-from typing import TypeVar
+from typing import Final, TypeVar
 
 from msgspec.structs import replace
 
@@ -45,6 +45,7 @@ from standfast.store.protocol import (
     AppliedCommit,
     Buffer,
     Changes,
+    Places,
     Progress,
     SegmentTable,
     StateQuery,
@@ -61,6 +62,7 @@ from standfast.store.protocol import (
 from standfast.store.quarantine import HiddenVersions, QuarantineLookup
 
 _T = TypeVar("_T")
+_NONE: Final = frozenset[str]()
 
 
 class Store:
@@ -92,10 +94,7 @@ class Store:
         self.on_commit: Callable[[float], None] | None = None
         """Told of each commit how many seconds it took."""
         self.before_commit: dict[str, Callable[[Commit], None]] = {}
-        """Called with each commit that writes in a namespace, before it is submitted.
-
-        It raises nothing. Indexes watch there.
-        """
+        """Called with each commit of a namespace, before it is submitted. Indexes watch there."""
         self.after_commit: list[Callable[[int], None]] = []
         """Told of each commit how many entries it added to the ledger, about."""
         self._group: GroupCommit[Submission, CommitAnswer] = GroupCommit(self._commit_batch)
@@ -302,14 +301,14 @@ class Store:
     # Committing.
 
     def commit(
-        self, commit: Commit, *, fence: int | None = None, new: frozenset[str] = frozenset()
+        self, commit: Commit, *, fence: int | None = None, new: frozenset[str] = _NONE, untouched: Places = ()
     ) -> Receipt:
         """Apply a commit atomically and durably. The same commit again gives the same receipt.
 
         Args:
-            commit: What to apply.
             fence: The fence of its buffer, if the commit was staged.
             new: Keys made for this commit, as was its id, that nobody else knows. They are not looked up.
+            untouched: Where nobody may have written since the run's snapshot: namespaces, prefixes of keys.
 
         Raises:
             CommitAborted: It was refused; ``reason_code`` says why.
@@ -325,7 +324,7 @@ class Store:
             for namespace in sorted({write.namespace for write in commit.writes} & self.before_commit.keys()):
                 self.before_commit[namespace](commit)
         began = self.clock.monotonic() if self.on_commit else 0.0
-        receipt = _or_raise(self._group.submit(Submission(self._with_vectors(commit), fence, new)))
+        receipt = _or_raise(self._group.submit(Submission(self._with_vectors(commit), fence, new, untouched)))
         self._quarantine.saw(commit, receipt.memory_snapshot_id)
         if self.on_commit:
             self.on_commit(self.clock.monotonic() - began)
@@ -404,7 +403,6 @@ class Store:
         """Persist a commit without applying it, and return its buffer, whose fence ``commit`` asks for.
 
         Args:
-            commit: What to stage.
             settled: Whether it is complete (pending) or still grows (open).
             waits_for: What has to happen first, e.g. an approval. Recovery leaves such a commit alone.
         """

@@ -427,6 +427,7 @@ class PostgresTransaction:
             buffers={row[0]: buffer_of(row) for rows in (buffers, *abandoned) for row in rows},
             latest={row[:2]: _version(row) for row in latest},
             commit_of=self._commit_of,
+            is_written=self._is_written,
         )
 
     def _refuse_cut(self, found: str | None) -> None:
@@ -447,6 +448,15 @@ class PostgresTransaction:
         sql = "SELECT commit_id FROM commits WHERE memory_snapshot_id = %s"
         (((commit_id,),),) = self._connection.execute([(sql, (snapshot,))])
         return bytes(commit_id).hex()
+
+    def _is_written(self, namespace: str, prefix: str, after: int) -> bool:
+        sql = (
+            "SELECT EXISTS (SELECT 1 FROM versions WHERE namespace = %s AND key >= %s AND key < %s"
+            " AND memory_snapshot_id > %s)"
+        )
+        bounds = (namespace, prefix, prefix + BEHIND_ALL_KEYS, after)
+        (((found,),),) = self._connection.execute([(sql, bounds)])
+        return bool(found)
 
     def read(self, statements: Sequence[Statement]) -> list[list[Row]]:
         """The rows of statements, inside the transaction."""

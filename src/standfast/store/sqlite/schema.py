@@ -263,6 +263,12 @@ def presence(connection: apsw.Connection, namespace: str, prefixes: Sequence[str
     return head, list(map(bool, found))
 
 
+def is_written(connection: apsw.Connection, namespace: str, prefix: str, after: int) -> bool:
+    """Whether commits after a snapshot wrote under a prefix of keys."""
+    sql = _IS_UNDER.replace("key < ?", "key < ? AND id >> 16 > ?")
+    return bool(connection.execute(f"SELECT {sql}", (namespace, prefix, prefix + BEHIND_ALL_KEYS, after)).get)
+
+
 def versions_of_snapshot(connection: apsw.Connection, snapshot: int) -> list[Version]:
     """All versions that a commit wrote, by namespace and key. References are resolved among them."""
     rows: list[Any] = connection.execute(_OF_SNAPSHOT, ids_of(snapshot)).fetchall()

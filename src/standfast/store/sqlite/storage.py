@@ -437,12 +437,16 @@ class SQLiteTransaction:
             buffers={row[0]: buffer_of(row) for row in buffers},
             latest={row[:2]: schema.version_of(row) for row in select(schema.LATEST, query.record_keys)},
             commit_of=self._commit_of,
+            is_written=self._is_written,
         )
 
     def _commit_of(self, snapshot: int) -> str:
         sql = "SELECT commit_id FROM commits WHERE memory_snapshot_id = ?"
         commit_id: bytes = self._connection.execute(sql, (snapshot,)).get
         return commit_id.hex()
+
+    def _is_written(self, namespace: str, prefix: str, after: int) -> bool:
+        return schema.is_written(self._connection, namespace, prefix, after)
 
     def append(self, changes: Changes) -> None:
         """Add the rows, parents before children."""
