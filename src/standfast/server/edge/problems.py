@@ -53,7 +53,7 @@ STATUS_OF_CODE: Final = {
     "not_proven": 500,
     "not_canonical": 400,
     "canon_size": 413,
-    "extraction": 422,
+    "extraction": 409,
     "recall": 422,
     "recall_embedding": 503,
     "prompt": 422,
