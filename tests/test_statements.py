@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from standfast.records import statements, validity
-from standfast.records.statements import SELF, differs, statements_of
+from standfast.records.statements import SELF, differs, letter_runs, statements_of
 
 
 def value_of(text: str, attribute: str, **options: object) -> str | None:
@@ -176,11 +176,12 @@ WORDS = [
 def test_looking_for_cues_first_hides_nothing(words: list[str]) -> None:
     text, said = " ".join(words), date(2026, 3, 4)
     every = {cue: tuple(range(len(statements._patterns()))) for cue in ["", *map(str.casefold, words)]}
-    anything = re.compile("")
+    anything, everywhere = re.compile(""), letter_runs(text)
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(statements.JoinedPhrases, "_may_be_in", lambda *_: True)
         patched.setattr(statements, "_patterns_by_cue", lambda: every)
-        patched.setattr(validity, "_date_cues", lambda: anything)
+        patched.setattr(validity, "_NUMERIC_DATE", anything)
+        patched.setattr(validity, "_cue_runs", lambda: everywhere)
+        patched.setattr(statements.JoinedPhrases, "_may_be_in", lambda *_: True)
         slowly = statements_of(text), validity.validity_in_words(text, said)
 
     assert (statements_of(text), validity.validity_in_words(text, said)) == slowly

@@ -37,7 +37,7 @@ from standfast.limits import MAX_WAITING_OF_SOURCE, MAX_WAITING_UNTRUSTED
 from standfast.records.canon import canonical_bytes, fingerprint
 from standfast.records.origins import Origin, lowest
 from standfast.records.scopes import scoped_key
-from standfast.records.statements import statements_of
+from standfast.records.statements import letter_runs, statements_of
 from standfast.records.timestamps import MISSING, day_of, time_of
 from standfast.records.validity import validity_in_words
 from standfast.records.vocabulary import (
@@ -280,14 +280,15 @@ def with_readings(record: Record, is_message: bool = False) -> Record:
     is_assistant = record.session is not None and (record.source or {}).get("kind") == "agent"
     if is_assistant or record.origin is Origin.UNTRUSTED:
         return record
-    found = statements_of(record.text, speaker=record.speaker, scope=record.scope, is_message=is_message)
+    text, runs = record.text, letter_runs(record.text)
+    found = statements_of(text, speaker=record.speaker, scope=record.scope, is_message=is_message, runs=runs)
     record = record if not found else msgspec.structs.replace(record, statements=found)
     said = MISSING if record.ts_utc is None else time_of(record.ts_utc)
     # A caller's own dates hold. What was imported was said at another time than it has here.
     is_known = (
         record.valid_from is not None or record.valid_until is not None or "created_at" in record.metadata
     )
-    validity = None if is_known or said == MISSING else validity_in_words(record.text, day_of(said))
+    validity = None if is_known or said == MISSING else validity_in_words(text, day_of(said), runs=runs)
     if validity is None:
         return record
     return msgspec.structs.replace(

@@ -266,7 +266,7 @@ class Conversations:
         log = None if request.run_id is None else self._idempotency(request, request.run_id)
         if log is not None and number < len(stored := log.stored_pages(self._store)):
             return self._replayed(request, stored[number], placed)
-        run = services.identity(self._store.ids.new_id(), workflow=workflow, at=at, scope=request.scope)
+        run = services.identity(None, workflow=workflow, at=at, scope=request.scope)
         row = self._reader.row(request.scope, request.session, at)
         if request.is_anchored and placed is None:
             placed = request.placed(self._start_of(request, row, at))

@@ -19,7 +19,7 @@ from standfast.govern.patterns import is_pattern_key, pattern_prefix
 from standfast.govern.refusals import RefusalLookup
 from standfast.limits import MAX_SUPERSEDED
 from standfast.policies.band_budget import OBSERVATION
-from standfast.records.origins import CITING_KINDS, DISPUTES, Origin, kind_of, lowest, origin_of
+from standfast.records.origins import CITING_KINDS, DISPUTES, Origin, kind_of, lowest
 from standfast.records.requests import RememberRequest
 from standfast.records.scopes import (
     SHARED,
@@ -177,6 +177,7 @@ class RunJudgingContext:
         presence: Presence | None = None,
     ) -> None:
         self._presence = presence
+        self._has_refusals: bool | None = None if presence is None else presence.has_refusals
         self._store = store
         self._namespace = namespace
         self._at = at
@@ -210,12 +211,18 @@ class RunJudgingContext:
                 self._add_known(current)
         # Nearly every text is new, and nearly no scope has refusals.
         present, self._presence = self._presence, None
-        if present is None:
-            _, present = presence_of(self._store, self._namespace, claim)
-        for record in self._equal_records(claim) if present.is_said else ():
+        if present is not None:
+            is_said = present.is_said
+        elif self._has_refusals is None:
+            _, (is_said, self._has_refusals) = presence_of(self._store, self._namespace, claim)
+        else:
+            # Refusals that came after the snapshot bind no claim of this run.
+            said = said_key(self._scope, claim.reading.fingerprint)
+            _, (is_said,) = self._store.presence(self._namespace, [said])
+        for record in self._equal_records(claim) if is_said else ():
             self._add_known(record)
         return self._context.updated(
-            refused=self._refusals.binding(claim, today) if present.has_refusals else frozenset(),
+            refused=self._refusals.binding(claim, today) if self._has_refusals else frozenset(),
             recalled=tuple(excerpt for _, excerpt in recalled),
             recalled_ids=tuple(memory_id for memory_id, _ in recalled),
             forgotten=forgotten,
@@ -349,13 +356,13 @@ class OriginLookup:
         # An observation is what a write policy is shown of the text itself, and cites nothing.
         cited = [ref for ref in request.refs if kind_of(ref) != OBSERVATION] if request.refs else []
         found = [self._origin_of_one(one, request.place, own) for one in (source, *cited)]
-        return lowest([highest, *found])
+        return found[0] if highest is Origin.TRUSTED and not cited else lowest([highest, *found])
 
     def _origin_of_one(
         self, source: Mapping[str, Any], scope: str, own: Mapping[tuple[str, str], Origin]
     ) -> Origin:
-        if kind_of(source) not in CITING_KINDS:
-            return origin_of(source, self._origin_of_kind)
+        if (kind := kind_of(source)) not in CITING_KINDS:
+            return self._origin_of_kind.get(kind, Origin.UNTRUSTED)
         memory_id = source.get("id")
         if not isinstance(memory_id, str) or not memory_id:
             return Origin.UNTRUSTED

@@ -494,9 +494,8 @@ class Memory(IncidentVerbs):
         has_read: bool = True,
     ) -> Run:
         self._require_run(mode)
-        new_id = self.store.ids.new_id() if run_id is None else run_id
         at = self.store.head() if snapshot is None else self.at(snapshot).memory_snapshot_id
-        identity = self._services.identity(new_id, workflow=workflow, at=at, mode=mode, scope=scope)
+        identity = self._services.identity(run_id, workflow=workflow, at=at, mode=mode, scope=scope)
         if mode is VisibilityMode.LIVE_READ_WRITE and not self._allow_live:
             raise NotAllowed(mode=mode.value, operation="run; open memory with allow_live=True")
         return Run(

@@ -51,7 +51,7 @@ class RunServices:
 
     def identity(
         self,
-        run_id: str,
+        run_id: str | None,
         *,
         workflow: str,
         at: int,
@@ -61,10 +61,13 @@ class RunServices:
         """The identity of a run from a snapshot, under the policies that are in force.
 
         Its names are stored as they are, in the ledger and in traces, so that none may hold a secret.
+
+        Args:
+            run_id: The id that somebody gave it; by default a new one.
         """
         require_no_secret(run_id=run_id, workflow=workflow, scope=scope)
         return RunIdentity(
-            run_id=run_id,
+            run_id=self.store.ids.new_id() if run_id is None else run_id,
             workflow_id=workflow,
             memory_snapshot_id=at,
             visibility_mode=mode,

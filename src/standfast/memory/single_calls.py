@@ -56,7 +56,7 @@ class SingleCalls:
         def attempt() -> Remembered:
             services, store = self._services, self._services.store
             head, presence = presence_of(store, services.namespace, screened)
-            run = services.identity(store.ids.new_id(), workflow=workflow, at=head)
+            run = services.identity(None, workflow=workflow, at=head)
             judge = RequestJudge(services, run, agent=author, max_origin=highest, presence=presence)
             judged = judge.judge(request, screened)
             answer = judge.answer_to(judged)

@@ -407,11 +407,11 @@ class StaticEmbedder:
         for row, text in enumerate(texts):
             plain = text if text.isascii() else text.translate(_without_symbols)
             ids = [one for one in wordpiece.ids_of(plain)[:MAX_STATIC_TOKENS] if one != wordpiece.unknown]
-            total = table[ids].sum(axis=0, dtype=np.int64)
-            norm = math.isqrt(int((total * total).sum()))
+            total = table.take(ids, axis=0).sum(axis=0, dtype=np.int64)
+            norm = math.isqrt(int(np.vdot(total, total)))
             if norm:
                 scaled = (2 * total * length_of(STATIC_DIMENSIONS) + norm) // (2 * norm)
-                vectors[row] = np.clip(scaled, -127, 127)
+                vectors[row] = np.minimum(np.maximum(scaled, -127), 127)
         return vectors
 
 

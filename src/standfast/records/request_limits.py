@@ -4,6 +4,7 @@ from functools import cache
 from typing import Any, Final, NamedTuple
 
 from msgspec import inspect as types
+from msgspec.structs import astuple
 
 from standfast.errors import InvalidValue
 from standfast.limits import SAFE_INTEGER
@@ -15,6 +16,8 @@ _LISTS: Final = (list, tuple, set, frozenset)
 class _Limits(NamedTuple):
     """The limits of one field: of a number, of the length of a text, or of a list and of its texts."""
 
+    place: int
+    """Its number among the fields."""
     name: str
     is_number: bool
     is_text: bool
@@ -28,11 +31,13 @@ def _limits_of(request: type[Value]) -> tuple[_Limits, ...]:
     """The limits of those fields of a request that have any."""
     info = types.type_info(request)
     assert isinstance(info, types.StructType)
-    kinds = ((field.name, _limited(field.type)) for field in info.fields)
-    return tuple(_limits(name, kind) for name, kind in kinds if kind is not None)
+    kinds = [_limited(field.type) for field in info.fields]
+    return tuple(
+        _limits(place, info.fields[place].name, kind) for place, kind in enumerate(kinds) if kind is not None
+    )
 
 
-def _limits(name: str, kind: Any) -> _Limits:
+def _limits(place: int, name: str, kind: Any) -> _Limits:
     is_number, is_text = isinstance(kind, types.IntType), isinstance(kind, types.StrType)
     least, most = (kind.ge, kind.le) if is_number else (kind.min_length, kind.max_length)
     item = getattr(kind, "item_type", None)
@@ -42,7 +47,7 @@ def _limits(name: str, kind: Any) -> _Limits:
         0 if least is None else least,
         *(SAFE_INTEGER if one is None else one for one in (most, of_item)),
     )
-    return _Limits(name, is_number, is_text, *bounds)
+    return _Limits(place, name, is_number, is_text, *bounds)
 
 
 def _limited(kind: types.Type) -> Any:
@@ -59,8 +64,9 @@ def _limited(kind: types.Type) -> Any:
 
 def check_limits(request: Value) -> None:
     """Refuse what is beyond a limit of its field, in the caller's words."""
-    for name, is_number, is_text, least, most, item_most in _limits_of(type(request)):
-        given = getattr(request, name)
+    fields = astuple(request)
+    for place, name, is_number, is_text, least, most, item_most in _limits_of(type(request)):
+        given = fields[place]
         if given is None:
             continue
         if is_number:

@@ -107,6 +107,16 @@ def _words(section: str) -> frozenset[str]:
     return frozenset(word for line in sections_of(_DATA)[section] for word in line.casefold().split())
 
 
+def letter_runs(text: str) -> frozenset[str]:
+    """The runs of letters of a text, folded."""
+    return frozenset(_LETTERS.findall(text.casefold()))
+
+
+def longest_runs(phrases: Iterable[str]) -> frozenset[str]:
+    """The longest run of letters of each word or phrase. A text that has one of them has that run, too."""
+    return frozenset(max(_LETTERS.findall(one), key=len) for one in phrases)
+
+
 class JoinedPhrases:
     """Makes one word of each phrase of some data.
 
@@ -115,18 +125,25 @@ class JoinedPhrases:
     """
 
     def __init__(self, phrases: Iterable[str]) -> None:
-        self._written = sorted({one.replace("_", " ") for one in phrases})
-        self._regex = re.compile(rf"\b(?:{_any_of(self._written)})(?!\w)")
+        written = sorted({one.replace("_", " ") for one in phrases})
+        self._runs = [frozenset(_LETTERS.findall(one)) for one in written]
+        self._longest_runs = longest_runs(written)
+        self._regex = re.compile(rf"\b(?:{_any_of(written)})(?!\w)")
 
-    def in_text(self, text: str) -> str:
-        """The folded text with its phrases joined."""
-        if not self._may_be_in(text):
+    def in_text(self, text: str, runs: frozenset[str] | None = None) -> str:
+        """The folded text with its phrases joined.
+
+        Args:
+            runs: Its ``letter_runs``, or those of a longer text, if they are known. Most texts have no
+                phrase, which is then found out quickly.
+        """
+        if runs is not None and not self._may_be_in(runs):
             return text
         return self._regex.sub(lambda found: found.group().replace(" ", "_"), text)
 
-    def _may_be_in(self, text: str) -> bool:
-        """Finds out quickly that a text has no phrase, as most do."""
-        return any(map(text.__contains__, self._written))
+    def _may_be_in(self, runs: frozenset[str]) -> bool:
+        """Whether a text with these runs may have one of the phrases."""
+        return not self._longest_runs.isdisjoint(runs) and any(map(runs.issuperset, self._runs))
 
 
 @cache
@@ -193,7 +210,12 @@ def _patterns_by_cue() -> Mapping[str, tuple[int, ...]]:
 
 
 def statements_of(
-    text: str, *, speaker: str | None = None, scope: str = "", is_message: bool = False
+    text: str,
+    *,
+    speaker: str | None = None,
+    scope: str = "",
+    is_message: bool = False,
+    runs: frozenset[str] | None = None,
 ) -> tuple[PlainStatement, ...]:
     """The plain statements of a text, in order, each once.
 
@@ -202,12 +224,14 @@ def statements_of(
         scope: Where it is remembered. In ``user/ada``, Ada is the user.
         is_message: It is a message of a conversation. People say more there than they mean to be remembered,
             so denials and numbers are read more strictly.
+        runs: Its ``letter_runs``, if they are known.
     """
     if not is_message and len(text.split()) > _MAX_FACT_WORDS:
         return ()
     owner = scope.rpartition("/")[2].casefold()
     me = "" if speaker is None else speaker.casefold()
-    reading = _StatementReader(SELF if me in _USER_NAMES or me == owner else me, owner, is_message)
+    holder = SELF if me in _USER_NAMES or me == owner else me
+    reading = _StatementReader(holder, owner, is_message, letter_runs(text) if runs is None else runs)
     found: dict[PlainStatement, None] = {}
     for sentence in plain_sentences(text[:_MAX_READ_CHARS]):
         for statement in reading.of_sentence(sentence):
@@ -218,7 +242,10 @@ def statements_of(
 def plain_sentences(text: str) -> Iterator[str]:
     """The sentences of a text that say something; questions do not."""
     start = 0
-    for end in [*_END.finditer(text), None]:
+    last = len(text) - 1
+    # In most texts only the last character can end a sentence.
+    is_one = last < 0 or not any(map(text[:last].__contains__, ".!;?\n"))
+    for end in [*_END.finditer(text, max(last, 0) if is_one else 0), None]:
         stop = len(text) if end is None else end.start()
         if end is not None and end.group() == "." and _NO_END.search(text, max(start, stop - 5), stop):
             continue
@@ -228,13 +255,18 @@ def plain_sentences(text: str) -> Iterator[str]:
         start = len(text) if end is None else end.end()
 
 
-def tokens_of(text: str) -> list[str]:
-    """The words of a text, folded; a phrase of the data is one word."""
+def tokens_of(text: str, runs: frozenset[str] | None = None) -> list[str]:
+    """The words of a text, folded; a phrase of the data is one word.
+
+    Args:
+        runs: Its ``letter_runs``, or those of a longer text, if they are known.
+    """
     folded = text.casefold().replace("’", "'")
     if "'" in folded:
+        runs = None
         for contraction, words in _CONTRACTIONS:
             folded = contraction.sub(words, folded)
-    return _WORD.findall(_phrases().in_text(folded))
+    return _WORD.findall(_phrases().in_text(folded, runs))
 
 
 def _is_in(word: str, section: str) -> bool:
@@ -252,19 +284,23 @@ def has_word_of(sentence: str, section: str) -> bool:
 
 
 class _StatementReader:
-    """Reads sentences of one speaker."""
+    """Reads sentences of one text, by one speaker.
 
-    def __init__(self, me: str, owner: str, is_message: bool) -> None:
-        self._me, self._owner, self._is_message = me, owner, is_message
+    Args:
+        runs: The ``letter_runs`` of the text.
+    """
+
+    def __init__(self, me: str, owner: str, is_message: bool, runs: frozenset[str]) -> None:
+        self._me, self._owner, self._is_message, self._runs = me, owner, is_message, runs
+        self._has_cue = not _patterns_by_cue().keys().isdisjoint(runs)
 
     def of_sentence(self, sentence: str) -> Iterator[PlainStatement]:
         """The statements of a sentence."""
-        words = tokens_of(sentence)
+        words = tokens_of(sentence, self._runs)
         if _has(words, "unsure"):
             return
-        if not _patterns_by_cue().keys().isdisjoint(_LETTERS.findall(sentence.casefold())):
-            for clause in _CLAUSE.split(sentence):
-                yield from self._by_pattern(clause)
+        for clause in _CLAUSE.split(sentence) if self._has_cue else ():
+            yield from self._by_pattern(clause)
         while words and _is_in(words[0], "openers"):
             words.pop(0)
         yield from self._denial(words)

@@ -21,7 +21,14 @@ from functools import cache
 from typing import Final, NamedTuple
 
 from standfast.records.canon import utc_text
-from standfast.records.statements import JoinedPhrases, has_word_of, plain_sentences, sections_of
+from standfast.records.statements import (
+    JoinedPhrases,
+    has_word_of,
+    letter_runs,
+    longest_runs,
+    plain_sentences,
+    sections_of,
+)
 
 _DATA: Final = "validity.txt"
 
@@ -42,6 +49,7 @@ _NUMBERED_DAY: Final = re.compile(r"(\d{1,2})(?:st|nd|rd|th|er|\.)?")
 _ISO_DAY: Final = re.compile(r"\d{4}-\d\d-\d\d")
 _POINTED_DAY: Final = re.compile(r"(\d{1,2})\.(\d{1,2})\.(\d{4})?")
 _YEAR: Final = re.compile(r"20\d\d")
+_NUMERIC_DATE: Final = re.compile(rf"{_YEAR.pattern}|\d[-.]\d")
 _CLOCK: Final = re.compile(
     r"\b\d{1,2}(?:[:h]\d\d|\.\d\d (?:uhr|h)|\s*(?:am|pm|a\.m|p\.m|uhr|h|heures|o'clock)\b)"
 )
@@ -68,19 +76,25 @@ class _Days(NamedTuple):
     end: int
 
 
-def validity_in_words(text: str, said: date) -> ValidityInWords | None:
+def validity_in_words(text: str, said: date, *, runs: frozenset[str] | None = None) -> ValidityInWords | None:
     """When a text holds by its own words; None if it does not say so plainly.
 
     Args:
         said: The day on which it was said.
+        runs: Its ``letter_runs``, if they are known.
     """
+    runs = letter_runs(text) if runs is None else runs
+    if "?" in text or _cue_runs().isdisjoint(runs):
+        return None
     folded = text.casefold().replace("’", "'")
-    if "?" in text or not (_cues().search(folded) and _date_cues().search(folded)):
+    if _date_runs().isdisjoint(runs) and not _NUMERIC_DATE.search(folded):
+        return None
+    if not _cues().search(folded):
         return None
     sentences = [one for one in plain_sentences(folded) if len(one.split()) >= _MIN_WORDS]
     if len(sentences) != 1:
         return None
-    words = _words_of(sentences[0])
+    words = _words_of(sentences[0], runs)
     if not _MIN_WORDS <= len(words) <= _MAX_WORDS or _is_any(words, "stop") or _CLOCK.search(sentences[0]):
         return None
     if not (_is_any(words, "present") or _is_in(words[0], "orders")):
@@ -330,23 +344,31 @@ def _is_any(words: Sequence[str], name: str) -> bool:
     return not _section(name).isdisjoint(words)
 
 
+_TIMES: Final = ("today", "tomorrow", "week", "month", "year")
+
+
+def _written(*names: str) -> list[str]:
+    """The words and phrases of some sections, as texts have them."""
+    return sorted({word.replace("_", " ") for name in names for word in _section(name)})
+
+
 @cache
 def _cues() -> re.Pattern[str]:
-    """Finds out quickly that a text says nothing about when it holds, as most do."""
-    return _any_word("until", "from", "today", "tomorrow", "week", "month", "year")
+    """Finds the words without which a text says nothing about when it holds, as most do not."""
+    words = map(re.escape, _written("until", "from", *_TIMES))
+    return re.compile(rf"\b(?:{'|'.join(words)})(?!\w)")
 
 
 @cache
-def _date_cues() -> re.Pattern[str]:
-    """Finds out quickly that a text has no date that could be one end of it: "from Berlin"."""
-    named = _any_word("today", "tomorrow", "week", "month", "year", "weekdays", "months")
-    return re.compile(rf"{named.pattern}|{_YEAR.pattern}|\d[-.]\d")
+def _cue_runs() -> frozenset[str]:
+    """Of these a text has one if it has one of the cues."""
+    return longest_runs(_written("until", "from", *_TIMES))
 
 
-def _any_word(*names: str) -> re.Pattern[str]:
-    """A pattern for one of the words and phrases of some sections."""
-    words = sorted({word.replace("_", " ") for name in names for word in _section(name)})
-    return re.compile(rf"\b(?:{'|'.join(map(re.escape, words))})(?!\w)")
+@cache
+def _date_runs() -> frozenset[str]:
+    """Of these a text has one if it names a date, unless that is a ``_NUMERIC_DATE``: not "from Berlin"."""
+    return longest_runs(_written(*_TIMES, "weekdays", "months"))
 
 
 @cache
@@ -354,10 +376,11 @@ def _joined() -> JoinedPhrases:
     return JoinedPhrases(word for name in sections_of(_DATA) for word in _section(name) if "_" in word)
 
 
-def _words_of(sentence: str) -> list[str]:
+def _words_of(sentence: str, runs: frozenset[str] | None) -> list[str]:
     """The words of a folded sentence; a phrase of the data is one word."""
     if "'" in sentence:
+        runs = None
         for contraction, parts in _CONTRACTIONS:
             sentence = contraction.sub(parts, sentence)
-    words = _WORD.findall(_joined().in_text(sentence))
+    words = _WORD.findall(_joined().in_text(sentence, runs))
     return [_SHORT_FORMS.get(word, word) for word in words]

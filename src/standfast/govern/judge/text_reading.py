@@ -192,6 +192,7 @@ _MEANING: Final = (
     | dict.fromkeys(STOPS | FILLERS, ("nothing", ""))
     | {word: ("qualifier", "not" if word in NEGATIONS else word) for word in QUALIFIERS}
 )
+_NUMBERS_AND_QUALIFIERS: Final = frozenset(word for word, (kind, _) in _MEANING.items() if kind != "nothing")
 _NAME_INSIDE_A_SENTENCE: Final = re.compile(r"(?<=[^\W_] |[,;] )[A-ZÀ-Þ][^\W_]*")
 _GROUPED: Final = re.compile(r"\d{1,3}(?:([.,])\d{3})(?:\1\d{3})*")
 _DECIMAL: Final = re.compile(r"\d{1,18}(?:\.\d{1,12})?")
@@ -289,54 +290,62 @@ class TextReading:
         return fingerprint(f"content/v1 {' '.join(self.words) or self.folded.strip()}")
 
     @computed_once
-    def carrying(self) -> tuple[str, ...]:
-        """The words that carry the fact, in order: stemmed, without small words, numbers in one notation."""
-        return self._classify()[0]
-
-    @computed_once
     def numbers(self) -> frozenset[str]:
         """Every number, and every word that contains a digit."""
-        return self._classify()[1]
+        return self._sorted_out()[0]
 
     @computed_once
     def qualifiers(self) -> frozenset[str]:
         """The words that negate or limit the statement. Every negation is ``not``."""
-        return self._classify()[2]
+        return self._sorted_out()[1]
 
     @computed_once
     def content(self) -> frozenset[str]:
         """The set of carrying words."""
         return frozenset(self.carrying)
 
-    def _classify(self) -> tuple[tuple[str, ...], frozenset[str], frozenset[str]]:
-        """Computes ``carrying``, ``numbers`` and ``qualifiers``, which come from one look at each word."""
-        carrying: list[str] = []
-        numbers, qualifiers = set(), set()
+    @computed_once
+    def _dated_words(self) -> Sequence[str]:
+        """The words, with each date of three words replaced by one ISO date."""
         has_date = not self.vocabulary.isdisjoint(MONTHS) and _YEAR.search(self.folded)
-        for word in with_dates(self.words) if has_date else self.words:
+        return with_dates(self.words) if has_date else self.words
+
+    def _sorted_out(self) -> tuple[frozenset[str], frozenset[str]]:
+        """Computes ``numbers`` and ``qualifiers``, which few words are."""
+        words = self._dated_words
+        numbers, qualifiers = set[str](), set[str]()
+        for word in _NUMBERS_AND_QUALIFIERS.intersection(words):
+            kind, said = _MEANING[word]
+            (numbers if kind == "number" else qualifiers).add(said)
+        for word in words:
+            if not word.isalpha() and word not in _MEANING:
+                if "'" not in word:
+                    numbers.add(number(word))
+                elif word.endswith("n't") or word.startswith("n'"):
+                    qualifiers.add("not")
+        found = frozenset(numbers), frozenset(qualifiers)
+        self.__dict__.update(zip(("numbers", "qualifiers"), found, strict=True))
+        return found
+
+    @computed_once
+    def carrying(self) -> tuple[str, ...]:
+        """The words that carry the fact, in order: stemmed, without small words, numbers in one notation."""
+        carrying: list[str] = []
+        for word in self._dated_words:
             meaning = _MEANING.get(word)
             if meaning is not None:
                 kind, said = meaning
                 if kind == "number":
-                    numbers.add(said)
                     carrying.append(said)
-                elif kind == "qualifier":
-                    qualifiers.add(said)
             elif word.isalpha():
                 # ``stem``, inlined because it is needed for nearly every word.
                 plural = word[-1] == "s" and len(word) > 3 and word[-2] != "s"
                 carrying.append(word[:-1] if plural else word)
             elif "'" in word:
-                if word.endswith("n't") or word.startswith("n'"):
-                    qualifiers.add("not")
                 carrying.extend(stem(part) for part in word.split("'") if len(part) > 2 and part not in STOPS)
             else:
-                figure = number(word)
-                numbers.add(figure)
-                carrying.append(figure)
-        found = tuple(carrying), frozenset(numbers), frozenset(qualifiers)
-        self.__dict__.update(zip(("carrying", "numbers", "qualifiers"), found, strict=True))
-        return found
+                carrying.append(number(word))
+        return tuple(carrying)
 
     @computed_once
     def topic(self) -> frozenset[str]:
