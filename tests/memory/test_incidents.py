@@ -8,7 +8,7 @@ import pytest
 from click.testing import CliRunner
 
 from standfast.cli import main
-from standfast.errors import InvalidValue, NotFound, PayloadMismatch
+from standfast.errors import InvalidValue, NoSuchSnapshot, NotFound, PayloadMismatch
 from standfast.memory import Memory, NodeKind, RecordState, Side
 from standfast.memory.quarantine import ActState
 from standfast.store.store import Store
@@ -385,6 +385,46 @@ def test_what_is_not_there_is_a_typed_error(memory: Memory) -> None:
         memory.quarantine("nothing", reason="incident 4")
     with pytest.raises(InvalidValue):
         memory.quarantine(source=CRM, reason=" ")
+
+
+def test_what_is_out_of_bounds_is_a_typed_error(memory: Memory) -> None:
+    memory.remember("The rumour is true.", subject="rumour", source=CRM)
+    long, act = "x" * 50_000, "incident 4"
+    late, early = "2026-02-01T00:00:00Z", "2026-01-01T00:00:00Z"
+
+    for what, refused in {
+        "by": lambda: memory.quarantine(source=CRM, reason=act, by=long),
+        "by is": lambda: memory.quarantine(source=CRM, reason=act, by=""),
+        "until": lambda: memory.quarantine(source=CRM, reason=act, since=late, until=early),
+        "until is": lambda: memory.investigate(source=CRM, since=late, until=early),
+        "reason": lambda: memory.quarantine(source=CRM, reason=long),
+        "reason is": lambda: memory.release("a", reason=long),
+        "by is invalid": lambda: memory.release("a", reason=act, by=long),
+        "limit": lambda: memory.quarantined(limit=-1),
+        "limit is": lambda: memory.quarantined(limit=0),
+    }.items():
+        with pytest.raises(InvalidValue, match=f"^{what}"):
+            refused()  # type: ignore[no-untyped-call]  # Each is a lambda.
+    with pytest.raises(NoSuchSnapshot):
+        memory.revert(since_snapshot=memory.store.head() + 1, reason=act)
+
+    assert memory.quarantines() == []
+    assert memory.revert(since_snapshot=memory.store.head(), reason=act).records == 0
+
+
+def test_a_run_of_another_namespace_is_as_if_it_never_was(store: Store) -> None:
+    memory, other = Memory(store), Memory(store, namespace="other")
+    said = other.remember("The rumour is true.", subject="rumour", source=CRM)
+    assert said.receipt is not None
+    run_id = _run_of(other, "rumour")
+
+    for verb in (memory.quarantine, memory.revert):
+        with pytest.raises(NotFound):
+            verb(run_id=run_id, reason="incident 4")
+    with pytest.raises(NotFound):
+        memory.investigate(run_id=run_id)
+    assert memory.quarantine(source=CRM, reason="incident 4").records == 0
+    assert len(list(other.records())) == 1
 
 
 def _kill_after_a_page(memory: Memory, monkeypatch: pytest.MonkeyPatch, **asked: Any) -> None:

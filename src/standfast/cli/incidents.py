@@ -149,6 +149,8 @@ def _print(answer: Quarantined | QuarantinePlan, target: MemoryTarget, verb: str
         click.echo(f"  take it back with: standfast release {answer.act_id} --reason …")
     for key in answer.law:
         click.echo(f"  stays, because it is law: {key}")
+    for kept in answer.kept:
+        click.echo(f"  stays, because {kept.source} said it too: {kept.scope}//{kept.memory_id}")
     for conflict in answer.conflicts:
         click.echo(
             f"  kept, because it was changed in snapshot {conflict.changed_in}:"

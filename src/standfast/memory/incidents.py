@@ -6,7 +6,8 @@
 from collections.abc import Callable
 from typing import Literal, Unpack, overload
 
-from standfast.limits import MAX_PAGE_ITEMS
+from standfast.errors import InvalidValue
+from standfast.limits import MAX_PAGE_ITEMS, SAFE_INTEGER
 from standfast.memory.investigating import Investigator
 from standfast.memory.investigation import Investigation
 from standfast.memory.lineage import Lineage
@@ -30,6 +31,7 @@ from standfast.records.incident_requests import (
 )
 from standfast.records.requests import takes_fields_of
 from standfast.records.scopes import ALL_SCOPES, listed_scope
+from standfast.records.vocabulary import shown
 from standfast.traces.recall_log import RecallLog
 
 DEFAULT_ACTOR = "memory"
@@ -107,6 +109,9 @@ class MemoryIncidents:
     def quarantined(self, *, scope: str, limit: int) -> list[QuarantinedRecord]:
         """What is in quarantine now; see ``Memory.quarantined``."""
         self._reader.require_readable("list what is in quarantine")
+        if type(limit) is not int or not 1 <= limit <= SAFE_INTEGER:
+            problem = f"it must be a whole number from 1 to {SAFE_INTEGER:,}, not {shown(limit)}"
+            raise InvalidValue(what="limit", problem=problem)
         found = self._acts.records(scope=listed_scope(scope))
         return [one for one, _ in zip(found, range(limit), strict=False)]
 
@@ -236,7 +241,8 @@ class IncidentVerbs:
 
         Raises:
             InvalidValue: The arguments name nothing, or too much.
-            NotFound: The run committed nothing.
+            NotFound: The run committed nothing here.
+            NoSuchSnapshot: The snapshot is beyond the newest one.
         """
         return self.incidents.act(
             RevertRequest.of(reason=reason, rehearse=rehearse, **fields), by=by, act_id=act_id

@@ -85,6 +85,7 @@ class Lineage:
         self._read: dict[tuple[str, int], RecordVersion] = {}
         self._writers: dict[int, WrittenBy] = {}
         self._hashes: dict[RecordPlace, str] = {}
+        self._by_agent: dict[str, set[int]] = {}
 
     # Versions.
 
@@ -177,7 +178,10 @@ class Lineage:
 
     def by_agent(self, agent: str) -> set[int]:
         """The snapshots of the commits that an agent or a server's key made, by the recall log."""
-        return {snapshot for snapshot, caller in self._log.writers.items() if caller == agent}
+        if agent not in self._by_agent:
+            own = {snapshot for snapshot, caller in self._log.writers.items() if caller == agent}
+            self._by_agent[agent] = own
+        return self._by_agent[agent]
 
     def selected(self, asked: _Selection) -> list[RecordVersion]:
         """The versions of law and memory that a request names by source, agent, scope and time."""

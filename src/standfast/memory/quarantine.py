@@ -17,21 +17,28 @@ from typing import Any, Final
 
 from msgspec.structs import replace
 
-from standfast.errors import CommitAborted, InvalidValue, NotFound, PayloadMismatch
+from standfast.errors import CommitAborted, NotFound, PayloadMismatch
 from standfast.govern.evidence import read_instant
 from standfast.govern.judge.secrecy import redacted_text, require_no_secret
 from standfast.limits import (
     LEASE_SECONDS,
     MAX_CLOCK_SKEW_SECONDS,
     MAX_LISTED_LAW,
-    MAX_NAME_CHARS,
     QUARANTINED_ROWS_PER_COMMIT,
 )
 from standfast.memory.lineage import Lineage
-from standfast.memory.quarantine_choice import ActRequest, HiddenRow, QuarantineChoice, RevertConflict, decide
+from standfast.memory.quarantine_choice import (
+    ActRequest,
+    HiddenRow,
+    KeptRecord,
+    QuarantineChoice,
+    RevertConflict,
+    StandingAct,
+    decide,
+)
 from standfast.memory.run_dependencies import RunServices
 from standfast.records.canon import fingerprint, parse, utc_text
-from standfast.records.incident_requests import QuarantineRequest, RevertRequest
+from standfast.records.incident_requests import QuarantineRequest, RevertRequest, check_name
 from standfast.records.rows import RowKind
 from standfast.records.scopes import (
     ALL_SCOPES,
@@ -106,6 +113,7 @@ class QuarantinePlan(Value, frozen=True, kw_only=True):
         hidden: Scope, id and snapshot of the versions that it would hide, the first of them.
         law: The keys of law that it names, which stays.
         conflicts: What others changed since, which a revert keeps.
+        kept: Records that it leaves, because another source said them too; the first of them.
     """
 
     records: int
@@ -114,6 +122,7 @@ class QuarantinePlan(Value, frozen=True, kw_only=True):
     hidden: tuple[str, ...]
     law: tuple[str, ...] = ()
     conflicts: tuple[RevertConflict, ...] = ()
+    kept: tuple[KeptRecord, ...] = ()
 
 
 class Quarantined(Receipt, frozen=True, kw_only=True):
@@ -128,6 +137,7 @@ class Quarantined(Receipt, frozen=True, kw_only=True):
     commits: int = 0
     law: tuple[str, ...] = ()
     conflicts: tuple[RevertConflict, ...] = ()
+    kept: tuple[KeptRecord, ...] = ()
 
 
 class Released(Receipt, frozen=True, kw_only=True):
@@ -163,7 +173,7 @@ class QuarantineActs:
 
     def plan(self, asked: ActRequest, lineage: Lineage) -> QuarantinePlan:
         """What an act would do now. Changes nothing."""
-        choice = decide(self._services, asked, lineage)
+        choice = decide(self._services, asked, lineage, standing=self._standing(lineage.head))
         scopes: dict[str, int] = {}
         for place in choice.versions:
             scopes[place.scope] = scopes.get(place.scope, 0) + 1
@@ -176,6 +186,7 @@ class QuarantineActs:
             ),
             law=choice.law,
             conflicts=choice.conflicts,
+            kept=choice.kept,
         )
 
     def begin(self, asked: ActRequest, lineage: Lineage, *, by: str, act_id: str | None) -> Quarantined:
@@ -188,9 +199,10 @@ class QuarantineActs:
             InvalidValue: The id is empty or too long.
             PayloadMismatch: The id was used for another act.
         """
+        check_name("by", by)
+        if act_id is not None:
+            check_name("act_id", act_id)
         require_no_secret(agent=by, act_id=act_id)
-        if act_id is not None and not 1 <= len(act_id) <= MAX_NAME_CHARS:
-            raise InvalidValue(what="act_id", problem=f"it must have 1 to {MAX_NAME_CHARS} characters")
         new_id = self._store.ids.new_id() if act_id is None else act_id
         named = {**asked.as_json()}
         named.pop("reason", None)
@@ -204,7 +216,11 @@ class QuarantineActs:
                     known_fingerprint=fingerprint([known.verb, known.asked]),
                     payload_fingerprint=fingerprint([verb, named]),
                 )
-            return self._receipt(known) if not known.state.is_open else self._hide(known, asked, None)
+            return (
+                self._repeated(known)
+                if known.state is not ActState.HIDING
+                else self._hide(known, asked, None)
+            )
         for value in (
             None if isinstance(asked, RevertRequest) else asked.memory_id,
             asked.scope,
@@ -230,6 +246,7 @@ class QuarantineActs:
         Raises:
             NotFound: There is no such act.
         """
+        check_name("by", by)
         require_no_secret(agent=by)
         act = self._act(act_id, self._store.head())
         if act is None:
@@ -298,14 +315,14 @@ class QuarantineActs:
     def _hide(self, act: QuarantineAct, asked: ActRequest, lineage: Lineage | None) -> Quarantined:
         is_resumed = lineage is None
         lineage = lineage or self._lineage_at(act.until)
-        choice = decide(self._services, asked, lineage, is_resumed=is_resumed)
+        choice = self._choice_of(act, asked, lineage, is_resumed=is_resumed)
         order = sorted(choice.rows)
         while True:
             at = self._store.head()
             known = self._act(act.act_id, at)
             current = known or act
             if known is not None and known.state is not ActState.HIDING:
-                return self._receipt(known, choice)
+                return self._receipt(known, choice, is_replayed=False)
             page = [key for key in order if key > current.after][:QUARANTINED_ROWS_PER_COMMIT]
             is_last = not page or page[-1] == order[-1]
             moved = replace(
@@ -408,16 +425,40 @@ class QuarantineActs:
         assert version is not None, "acts are never removed"
         return self._store.receipt_of(version.memory_snapshot_id).as_json()
 
-    def _receipt(self, act: QuarantineAct, choice: QuarantineChoice | None = None) -> Quarantined:
-        plain = self._commit_receipt(act)
-        if choice is not None:
-            plain |= {
+    def _choice_of(
+        self, act: QuarantineAct, asked: ActRequest, lineage: Lineage, *, is_resumed: bool
+    ) -> QuarantineChoice:
+        """What an act hides, as of the snapshot when it began."""
+        standing = self._standing(act.until)
+        return decide(self._services, asked, lineage, standing=standing, is_resumed=is_resumed)
+
+    def _standing(self, at: int) -> list[StandingAct]:
+        """The acts of quarantine that are in force, or about to be, as of a snapshot."""
+        rows = self._store.scan(self._namespace, prefix=prefix_of(RowKind.QUARANTINE), at=at)
+        return [
+            StandingAct(asked, act.until)
+            for act in map(_act_in, rows)
+            if act.state in (ActState.HIDING, ActState.IN_FORCE)
+            if isinstance(asked := _request_of(act), QuarantineRequest)
+        ]
+
+    def _repeated(self, act: QuarantineAct) -> Quarantined:
+        """The receipt of an act that is repeated: the same, but for the names of what was forgotten since."""
+        choice = self._choice_of(act, _request_of(act), self._lineage_at(act.until), is_resumed=True)
+        return self._receipt(act, choice, is_replayed=True)
+
+    def _receipt(self, act: QuarantineAct, choice: QuarantineChoice, *, is_replayed: bool) -> Quarantined:
+        numbers = {name: getattr(act, name) for name in ("act_id", "records", "restored", "commits")}
+        return Quarantined.from_json(
+            {
+                **self._commit_receipt(act),
+                **numbers,
                 "law": list(choice.law),
                 "conflicts": [one.as_json() for one in choice.conflicts],
-                "replayed": False,
+                "kept": [one.as_json() for one in choice.kept],
+                "replayed": is_replayed,
             }
-        numbers = {name: getattr(act, name) for name in ("act_id", "records", "restored", "commits")}
-        return Quarantined.from_json({**plain, **numbers})
+        )
 
     def _release_receipt(self, act: QuarantineAct, *, is_replayed: bool) -> Released:
         numbers = {name: getattr(act, name) for name in ("act_id", "records", "commits")}

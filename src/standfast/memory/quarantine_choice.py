@@ -1,12 +1,17 @@
 """Which versions of records an act of quarantine hides: what a request names, with what cites it and with
 copies of it, and what that had ended.
 
+What a source, an agent or a run said stays if another source said it too, and what cites only that stays with
+it. What a hidden record had superseded is current again, unless something newer took the hidden one's place.
+
 The same request as of the same snapshot always gives the same choice, so that any process can go on with it.
 """
 
+from collections.abc import Iterator, Sequence
 from typing import Any, Final, NamedTuple
 
-from standfast.errors import InvalidValue, NotFound
+from standfast.errors import InvalidValue, NoSuchSnapshot, NotFound
+from standfast.govern.judge.claim import WITNESS_OF
 from standfast.govern.patterns import is_pattern_key
 from standfast.limits import MAX_LISTED_LAW
 from standfast.memory.lineage import Lineage, RecordPlace, RecordVersion
@@ -16,6 +21,7 @@ from standfast.records.rows import RowKind
 from standfast.records.scopes import is_within, key_parts, name_in, prefix_in, prefix_of, scope_in, scoped_key
 from standfast.records.vocabulary import ActionType, Band, Record, Value
 from standfast.store.protocol import AppliedCommit, Version, verified
+from standfast.store.quarantine import HiddenVersions, shown_of
 from standfast.store.stored_records import keys_of, record_of, superseded_keys
 
 ActRequest = QuarantineRequest | RevertRequest
@@ -29,6 +35,14 @@ class RevertConflict(Value, frozen=True, kw_only=True):
     memory_id: str
     snapshot: int
     changed_in: int
+
+
+class KeptRecord(Value, frozen=True, kw_only=True):
+    """A record that stays, because another source said it too."""
+
+    scope: str
+    memory_id: str
+    source: str
 
 
 class HiddenRow(NamedTuple):
@@ -46,37 +60,62 @@ class QuarantineChoice(NamedTuple):
     restored: frozenset[tuple[str, str]]
     law: tuple[str, ...]
     conflicts: tuple[RevertConflict, ...]
+    kept: tuple[KeptRecord, ...]
+
+
+class StandingAct(NamedTuple):
+    """An act that is in force: what it named, and the snapshot up to which."""
+
+    asked: QuarantineRequest
+    until: int
 
 
 def decide(
-    services: RunServices, asked: ActRequest, lineage: Lineage, *, is_resumed: bool = False
+    services: RunServices,
+    asked: ActRequest,
+    lineage: Lineage,
+    *,
+    standing: Sequence[StandingAct],
+    is_resumed: bool = False,
 ) -> QuarantineChoice:
     """Choose what a request hides, as of the head of a lineage.
 
     Args:
+        standing: The acts that are in force then.
         is_resumed: Whether the act was begun before, so that what it names may have been forgotten since.
 
     Raises:
         InvalidValue: There is no such record.
         NotFound: There is no such run.
     """
-    return _Decider(services, asked, lineage, is_resumed=is_resumed).decide()
+    return _Decider(services, asked, lineage, standing, is_resumed=is_resumed).decide()
 
 
 class _Decider:
     """Decides which versions an act hides, as of the head of a lineage."""
 
     def __init__(
-        self, services: RunServices, asked: ActRequest, lineage: Lineage, *, is_resumed: bool
+        self,
+        services: RunServices,
+        asked: ActRequest,
+        lineage: Lineage,
+        standing: Sequence[StandingAct],
+        *,
+        is_resumed: bool,
     ) -> None:
         self._store, self._namespace = services.store, services.namespace
         self._has_budgets = bool(services.budgets.budgets)
         self._asked, self._lineage, self._is_resumed = asked, lineage, is_resumed
+        self._standing = standing
+        self._hidden_before = self._store.hidden_at(self._namespace, lineage.head).versions
+        self._hidden: dict[str, set[int]] = {}
         self._rows: dict[str, HiddenRow] = {}
         self._versions: set[RecordPlace] = set()
-        self._restored: set[tuple[str, str]] = set()
         self._law: set[str] = set()
         self._conflicts: list[RevertConflict] = []
+        self._kept: dict[RecordPlace, KeptRecord] = {}
+        self._runs: dict[str, frozenset[int]] = {}
+        self._ranges: dict[int, tuple[int, int]] = {}
 
     def decide(self) -> QuarantineChoice:
         """Decide. The same request as of the same snapshot always gives the same."""
@@ -84,17 +123,25 @@ class _Decider:
             self._revert(self._asked)
         else:
             self._quarantine(self._asked)
+        self._end_superseding()
         return QuarantineChoice(
             self._rows,
             tuple(sorted(self._versions)),
-            frozenset(self._restored),
+            frozenset(self._restored()),
             tuple(sorted(self._law)[:MAX_LISTED_LAW]),
             tuple(sorted(self._conflicts, key=lambda one: (one.scope, one.memory_id))),
+            tuple(self._kept[place] for place in sorted(self._kept)[:MAX_LISTED_LAW]),
         )
 
     def _require_run(self, run_id: str) -> list[AppliedCommit]:
-        commits = self._store.commits(run_ids=[run_id])
-        if not commits:
+        commits = [
+            one
+            for one in self._store.commits(run_ids=[run_id])
+            if any(
+                row.namespace == self._namespace for row in self._store.versions_of(one.memory_snapshot_id)
+            )
+        ]
+        if not commits and not self._is_resumed:
             raise NotFound(what=f"commit of run {run_id!r:.80}")
         return commits
 
@@ -102,6 +149,8 @@ class _Decider:
 
     def _quarantine(self, asked: QuarantineRequest) -> None:
         found = {one.place: one for one in self._named(asked)}
+        if asked.memory_id is None:
+            self._weigh_witnesses(asked, found)
         level = list(found.values())
         while level and asked.descendants:
             new = {child.place: child for _, child in self._lineage.citing(level)}
@@ -114,8 +163,6 @@ class _Decider:
             law = [one for one in versions if prefix_in(one.key) == Band.VAULT]
             self._law.update(one.key for one in law)
             self._hide_with_copies(scope, name, [one for one in versions if one not in law and one.record])
-        if asked.source is not None:
-            self._hide_witnesses(asked)
 
     def _named(self, asked: QuarantineRequest) -> list[RecordVersion]:
         after, until = self._lineage.range_of(asked)
@@ -173,43 +220,148 @@ class _Decider:
         if hides.source is None and source is not None:
             hides = self._rows[note] = hides._replace(source=source)
         hides.bands.setdefault(parts.prefix, set()).add(snapshot)
-        if record is None:
-            return
-        if parts.prefix == Band.LEDGER:
+        self._hidden.setdefault(key, set()).add(snapshot)
+        if record is not None and parts.prefix == Band.LEDGER:
             self._versions.add(RecordPlace(parts.scope, parts.name, snapshot))
-        self._bring_back(parts.scope, parts.name, key, snapshot)
-        for ended in superseded_keys(record):
-            self._hide_end(ended, snapshot)
 
-    def _hide_end(self, key: str, snapshot: int) -> None:
-        """Hide that a record ended in a snapshot, so that it is shown again."""
-        for version in self._lineage.histories([key])[key]:
-            if version.memory_snapshot_id == snapshot and version.action is ActionType.EXPIRE:
-                self._hide(key, snapshot, None)
-                self._restored.add((scope_in(key), name_in(key)))
+    def _is_hidden(self, key: str, snapshot: int) -> bool:
+        """Whether a version is hidden, by this act or by another one."""
+        return snapshot in self._hidden.get(key, ()) or snapshot in self._hidden_before.get(key, ())
 
-    def _bring_back(self, scope: str, name: str, key: str, snapshot: int) -> None:
-        """Note that an older version is shown again, if this one is the newest."""
-        history = self._lineage.histories([key])[key]
-        earlier = [one for one in history if one.memory_snapshot_id < snapshot]
-        is_newest = bool(history) and history[-1].memory_snapshot_id == snapshot
-        if prefix_in(key) == Band.LEDGER and is_newest and earlier and earlier[-1].content is not None:
-            self._restored.add((scope, name))
+    # Witnesses.
 
-    def _hide_witnesses(self, asked: QuarantineRequest) -> None:
-        """Hide that a source repeated what others said. A pattern of attacks stays: it is about the
-        source.
+    def _weigh_witnesses(self, asked: QuarantineRequest, found: dict[RecordPlace, RecordVersion]) -> None:
+        """Hide what is named of the rows that say that a source repeated a record, and take out of what was
+        found what others repeat. A pattern of attacks stays: it is about a source.
         """
-        after, until = self._lineage.range_of(asked)
+        fallen, others = list[Record](), dict[tuple[str, str], list[tuple[int, Record]]]()
         rows = self._store.newest_versions(
             self._namespace, prefix=prefix_of(Band.WITNESS, asked.within), at=self._lineage.head
         )
         for row in rows:
-            if row.content is None or is_pattern_key(row.key) or not after < row.memory_snapshot_id <= until:
+            if row.content is None or is_pattern_key(row.key):
                 continue
-            record = record_of(verified(row))
-            if asked.is_source_of(record):
-                self._hide(row.key, row.memory_snapshot_id, record)
+            witness = record_of(verified(row))
+            if self._names(asked, witness, row.memory_snapshot_id, self._lineage.head):
+                self._hide(row.key, row.memory_snapshot_id, witness)
+                fallen.append(witness)
+            elif not self._is_hidden(row.key, row.memory_snapshot_id):
+                vouched = witness.scope, _vouched_by(witness)
+                others.setdefault(vouched, []).append((row.memory_snapshot_id, witness))
+        for witness in fallen:
+            # A record may stand only because of this witness: its own source is in quarantine already.
+            current = self._lineage.current(witness.scope, _vouched_by(witness))
+            if current is not None and current.record is not None and self._is_carried(current):
+                found[current.place] = current
+        for place, version in list(found.items()):
+            if version.record is None or prefix_in(version.key) == Band.VAULT:
+                continue
+            for snapshot, witness in others.get((place.scope, version.record.memory_id), ()):
+                shown = self._lineage.shown(version.key, snapshot)
+                is_meant = shown is not None and shown.memory_snapshot_id == place.snapshot
+                if is_meant and witness.origin.rank >= version.record.origin.rank:
+                    del found[place]
+                    self._kept[place] = KeptRecord(
+                        scope=place.scope, memory_id=version.record.memory_id, source=_source_of(witness)
+                    )
+                    break
+
+    def _names(self, asked: QuarantineRequest, record: Record, snapshot: int, until: int) -> bool:
+        """Whether a request by source, agent or run names what was written in a snapshot."""
+        if id(asked) not in self._ranges:
+            self._ranges[id(asked)] = self._lineage.range_of(asked)
+        after, before = self._ranges[id(asked)]
+        if not (after < snapshot <= min(before, until) and is_within(record.scope, asked.within)):
+            return False
+        if asked.run_id is not None:
+            return snapshot in self._snapshots_of(asked.run_id)
+        if asked.agent is not None:
+            own = {"kind": "agent", "id": asked.agent}
+            return record.source == own or snapshot in self._lineage.by_agent(asked.agent)
+        return asked.is_source_of(record)
+
+    def _snapshots_of(self, run_id: str) -> frozenset[int]:
+        if run_id not in self._runs:
+            commits = self._store.commits(run_ids=[run_id])
+            self._runs[run_id] = frozenset(one.memory_snapshot_id for one in commits)
+        return self._runs[run_id]
+
+    def _is_carried(self, version: RecordVersion) -> bool:
+        """Whether an act that is in force named a record and left it, because of its witnesses."""
+        record, snapshot = version.record, version.place.snapshot
+        return record is not None and any(
+            act.asked.memory_id is None and self._names(act.asked, record, snapshot, act.until)
+            for act in self._standing
+        )
+
+    # What hidden records had ended.
+
+    def _end_superseding(self) -> None:
+        """Hide that records ended, if what superseded them is hidden and nothing newer took its place."""
+        waiting = [
+            (key, snapshot) for key, found in sorted(self._hidden.items()) for snapshot in sorted(found)
+        ]
+        seen = set(waiting)
+        while waiting:
+            key, snapshot = waiting.pop()
+            history = self._history(key)
+            (own,) = [one for one in history if one.memory_snapshot_id == snapshot]
+            # An earlier act may have left open what this version kept ended.
+            links = [one for one in history if one.memory_snapshot_id < snapshot][-1:]
+            version = self._lineage.read(own)
+            supersedes = version.record is not None and version.record.supersedes
+            # Working memory repeats long-term memory for a while; what took its place is known of the latter.
+            is_copy = self._is_hidden(_in_ledger(key), snapshot) and prefix_in(key) != Band.LEDGER
+            if version.record is not None and supersedes and not is_copy and not self._is_continued(version):
+                # What another act hides it may have brought back already.
+                is_own = snapshot in self._hidden.get(key, ())
+                for ended in superseded_keys(version.record):
+                    if is_own or not self._is_hidden(ended, snapshot):
+                        links += self._hide_end(ended, snapshot)
+            for link in links:
+                place = link.key, link.memory_snapshot_id
+                if place not in seen and self._is_hidden(*place):
+                    seen.add(place)
+                    waiting.append(place)
+
+    def _is_continued(self, version: RecordVersion) -> bool:
+        """Whether something that is not hidden took the place of a version, over any number of steps."""
+        level, seen = [version], {version.place}
+        while level:
+            later = [two for one in level for two in self._lineage.replaced_by(one) if two.place not in seen]
+            later = [one for one in later if one.place.snapshot <= self._lineage.head]
+            if any(not self._is_hidden(one.key, one.place.snapshot) for one in later):
+                return True
+            seen.update(one.place for one in later)
+            level = later
+        return False
+
+    def _hide_end(self, key: str, snapshot: int) -> list[Version]:
+        """Hide that a record ended in a snapshot, so that it is shown again; the version that had ended."""
+        ends = [
+            one
+            for one in self._history(key)
+            if one.memory_snapshot_id == snapshot and one.action is ActionType.EXPIRE
+        ]
+        if not ends or snapshot in self._hidden.get(key, ()):
+            return []
+        self._hide(key, snapshot, None)
+        return [one for one in self._history(key) if one.memory_snapshot_id < snapshot][-1:]
+
+    def _history(self, key: str) -> list[Version]:
+        found = self._lineage.histories([key])[key]
+        return [one for one in found if one.memory_snapshot_id <= self._lineage.head]
+
+    def _restored(self) -> Iterator[tuple[str, str]]:
+        """The names under which something else is shown than before."""
+        before = HiddenVersions(0, self._hidden_before)
+        for key, found in self._hidden.items():
+            history = self._history(key)
+            both = frozenset(found) | self._hidden_before.get(key, frozenset())
+            now = shown_of(history, HiddenVersions(0, {key: both}))
+            is_new = now is not shown_of(history, before)
+            if prefix_in(key) == Band.LEDGER and is_new and now is not None and now.content is not None:
+                yield scope_in(key), name_in(key)
 
     # Revert.
 
@@ -268,6 +420,8 @@ class _Decider:
             rows = [row for one in commits for row in self._store.versions_of(one.memory_snapshot_id)]
         else:
             after, until = self._lineage.range_of(asked)
+            if after > self._lineage.head:
+                raise NoSuchSnapshot(memory_snapshot_id=after, head=self._lineage.head)
             rows = self._store.versions_between(self._namespace, after, until) if after < until else []
         bands = (*_HIDDEN_BANDS, Band.VAULT)
         by_agent = None if asked.agent is None else self._lineage.by_agent(asked.agent)
@@ -289,3 +443,17 @@ class _Decider:
             if is_agents and asked.is_source_of(record):
                 found.append(version)
         return found
+
+
+def _in_ledger(key: str) -> str:
+    return scoped_key(Band.LEDGER, scope_in(key), name_in(key))
+
+
+def _vouched_by(witness: Record) -> str:
+    """The id of the record that a witness repeats."""
+    return next((str(ref.get("id")) for ref in witness.refs if ref.get("kind") == WITNESS_OF), "")
+
+
+def _source_of(record: Record) -> str:
+    source = record.source or {}
+    return f"{source.get('kind', '')}:{source.get('id', '')}"

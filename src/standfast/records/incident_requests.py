@@ -63,6 +63,9 @@ class _Selection(Value, frozen=True, kw_only=True, omit_defaults=True):
 
     def __post_init__(self) -> None:
         check_limits(self)
+        if self.since is not None and self.until is not None and self.since >= self.until:
+            problem = f"it must be after since, which is {self.since}; it is {self.until}"
+            raise InvalidValue(what="until", problem=problem)
         if self.scope is not None and self.scope != ALL_SCOPES:
             checked_scope(self.scope)
         if self.source is not None:
@@ -228,8 +231,18 @@ def checked_source(source: object) -> dict[str, str]:
     return {"kind": str(source["kind"]), "id": str(source["id"])}
 
 
+def check_name(what: str, name: object) -> None:
+    """Raise ``InvalidValue`` unless a name, such as who acts, is a text of 1 to 256 characters."""
+    if not (isinstance(name, str) and 1 <= len(name) <= MAX_NAME_CHARS):
+        problem = f"it must be a text of 1 to {MAX_NAME_CHARS} characters, not {shown(name)}"
+        raise InvalidValue(what=what, problem=problem)
+
+
 def checked_reason(reason: object, *, rehearse: bool) -> None:
-    """Raise ``InvalidValue`` unless there is a reason, or it is a rehearsal."""
+    """Raise ``InvalidValue`` unless there is a reason, not too long, or it is a rehearsal."""
+    if isinstance(reason, str) and len(reason) > MAX_NAME_CHARS:
+        problem = f"it may have {MAX_NAME_CHARS} characters, not {len(reason):,}"
+        raise InvalidValue(what="reason", problem=problem)
     if not rehearse and not (isinstance(reason, str) and reason.strip()):
         problem = f"say why (reason=… or --reason); the ledger keeps it. It is {reason!r:.80}"
         raise InvalidValue(what="reason", problem=problem)
