@@ -11,6 +11,8 @@ from standfast.cli import main
 from standfast.errors import InvalidValue, NoSuchSnapshot, NotFound, PayloadMismatch
 from standfast.memory import Memory, NodeKind, RecordState, Side
 from standfast.memory.quarantine import ActState
+from standfast.store.protocol import Version, VersionQuery
+from standfast.store.quarantine import QuarantineLookup
 from standfast.store.store import Store
 
 NOW = "2026-12-01T00:00:00Z"
@@ -534,3 +536,18 @@ def test_a_dry_run_of_a_release_names_an_act_that_is_not_there(
 
     assert told.exit_code == 2
     assert "There is no quarantine 'nope'" in told.output
+
+
+def test_the_first_look_for_what_is_hidden_does_not_go_through_the_whole_store() -> None:
+    """By keys there are few rows; by snapshots, all of them."""
+    asked = list[VersionQuery]()
+
+    def read(query: VersionQuery) -> list[Version]:
+        asked.append(query)
+        return []
+
+    lookup = QuarantineLookup(read)
+    for snapshot in (5, 5, 7):
+        assert not lookup.at("default", snapshot).versions
+
+    assert [(one.since, one.at) for one in asked] == [(None, 5), (5, 7)]

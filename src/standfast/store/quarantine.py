@@ -137,9 +137,9 @@ class QuarantineLookup:
                     known.through = snapshot
 
     def _follow(self, namespace: str, known: _Changes, snapshot: int) -> None:
-        query = VersionQuery(
-            namespace=namespace, prefix=_ACTS, since=known.through, at=snapshot, with_content=False
-        )
+        # The first look is by keys: by snapshots it would go through the whole store.
+        since = known.through or None
+        query = VersionQuery(namespace=namespace, prefix=_ACTS, since=since, at=snapshot, with_content=False)
         found = {one.memory_snapshot_id for one in self._read(query)}
         known.snapshots += sorted(found)
         known.through = snapshot
