@@ -3,11 +3,14 @@
 import pytest
 
 from standfast.errors import InvalidValue, NoSuchSnapshot, NotAuthorised
+from standfast.govern.approvals.approvals import Decision
 from standfast.memory import Conflict, Memory, Profile
 from tests.memory.conftest import SIGNERS, decision
 
 ADA = "user/ada"
 USER = {"kind": "user", "id": "ada"}
+PROFILE_HASH = ""
+"""The hash of one profile, which no backend changes."""
 
 
 def told(
@@ -158,6 +161,36 @@ def test_an_agent_cannot_end_what_a_trusted_user_said_but_its_own_word(memory: M
     assert [one.trust for one in conflict.entries] == ["ordinary", "trusted", "trusted"]
     with pytest.raises(NotAuthorised):
         memory.settle(conflict.conflict_id, own, reason="newest", by="a model", scope=ADA)
+
+
+def test_what_a_model_proposes_ends_nothing_until_a_person_accepts_it(memory: Memory) -> None:
+    old, new = told(memory, "I live in Munich.", "I moved to Lisbon.")
+    conflict = the_conflict(memory)
+    settled = memory.settle(conflict.conflict_id, new, reason="newer", by="a model", scope=ADA, propose=True)
+    assert settled.remembered is not None
+    before = [one.conflict_id for one in memory.conflicts(scope=ADA)]
+    (waiting,) = memory.approvals.waiting()
+    memory.approvals.decide(decision(memory, waiting, Decision.ACCEPT), signers=SIGNERS)
+    shown = memory.recall("Where do I live?", scope=ADA)
+
+    assert waiting.proposal.proposal_id == settled.remembered.proposal_id
+    assert before == [conflict.conflict_id]
+    assert memory.conflicts(scope=ADA) == []
+    assert "Lisbon" in shown.text
+    assert old not in [item.memory_id for item in shown.items]
+    assert [one.record.text for one in memory.history(old, scope=ADA) if one.record][0] == "I live in Munich."
+    assert list(memory.verify()) == []
+
+
+def test_a_profile_has_the_same_bytes_and_hash_on_every_backend(memory: Memory) -> None:
+    told(memory, "I live in Munich.", "My favourite colour is blue.", "I moved to Lisbon.", "I love sailing.")
+    memory.remember(
+        "Ada is a customer.", scope=ADA, subject="status", time="2025-05-01T10:00:00Z", pinned=True
+    )
+    profile = memory.profile(ADA, tokens=200)
+
+    assert profile.package_hash == PROFILE_HASH
+    assert texts(profile)[-1] == "My favourite colour is blue."
 
 
 def test_settling_what_is_no_conflict_says_what_to_do(memory: Memory) -> None:

@@ -8,11 +8,24 @@ import click
 from standfast.bench.recall_eval import DEFAULT_BUDGETS, RecallScore, evaluate_recall, recall_plot
 from standfast.bench.recall_peers import PEERS
 from standfast.bench.recall_sets import SHIPPED, read_set, without_names_and_times
-from standfast.bench.updates_eval import DEFAULT_TOKENS, STORIES, Form, evaluate_updates, read_stories
-from standfast.cli.options import progress_bar
+from standfast.bench.updates_eval import (
+    DEFAULT_TOKENS,
+    ORACLE,
+    RECALL,
+    STORIES,
+    Form,
+    evaluate_updates,
+    read_stories,
+    updates_plot,
+)
+from standfast.cli.options import load_settings, progress_bar
 from standfast.cli.output import json_option, print_json
+from standfast.errors import ExtractionError
 from standfast.limits import MAX_RECALL_TOKENS
+from standfast.memory.extraction import FactExtractor
 from standfast.records.requests import DEFAULT_CONTROLLER
+from standfast.store.store import Store
+from standfast.wiring import extractor_of
 
 
 @click.group("eval")
@@ -78,9 +91,7 @@ def eval_recall(
     it is a conversation of LoCoMo, a folder of a BEAM chat, or SQuAD's paragraphs. Without a FILE, the sets
     that ship with Standfast are used. Intervals are 95 % bootstraps over questions.
     """
-    form = Path(plot_path).suffix.removeprefix(".") if plot_path else "svg"
-    if form not in ("svg", "png", "pdf"):
-        raise click.UsageError("--plot must name a .svg, .png or .pdf file")
+    form = _plot_form(plot_path)
     sets = [read_set(path) for path in [Path(file) for file in files] or SHIPPED]
     if plain_too:
         sets += [without_names_and_times(one) for one in sets]
@@ -120,29 +131,91 @@ def _print(scores: Sequence[RecallScore]) -> None:
 @command.command("updates")
 @click.argument("files", metavar="[FILE]...", nargs=-1, type=click.Path(exists=True, dir_okay=False))
 @click.option("--tokens", type=click.IntRange(1, MAX_RECALL_TOKENS), default=DEFAULT_TOKENS)
+@click.option("--oracle", is_flag=True, help="Also with facts from a model that knows the stories.")
+@click.option(
+    "--model",
+    "with_model",
+    is_flag=True,
+    help="Also with facts from the model of the section [extraction] of the settings.",
+)
+@click.option(
+    "--peer",
+    "peers",
+    multiple=True,
+    type=click.Choice(list(PEERS)),
+    help="Another memory to tell the same stories; repeatable.",
+)
+@click.option(
+    "--plot",
+    "plot_path",
+    type=click.Path(dir_okay=False),
+    help="Draw what each system reached into this .svg, .png or .pdf file.",
+)
 @json_option
-def eval_updates(files: tuple[str, ...], *, tokens: int, as_json: bool) -> None:
+def eval_updates(
+    files: tuple[str, ...],
+    *,
+    tokens: int,
+    oracle: bool,
+    with_model: bool,
+    peers: tuple[str, ...],
+    plot_path: str | None,
+    as_json: bool,
+) -> None:
     """Tell stories in which facts change, and print whether the current value comes first and the old one is
     marked.
 
     A FILE has JSON lines: story, language, kind (change, return, denied or alike), told, question, now and
-    old. Without a FILE, the stories that ship with Standfast are used, in two halves. No model is asked.
+    old. Without a FILE, the stories that ship with Standfast are used, in two halves. No model is asked,
+    unless --model is given. `needed` is of users who were told all stories of a language.
     """
-    forms: tuple[Form, ...] = ("facts", "messages")
-    paths = [Path(file) for file in files] or STORIES
+    form = _plot_form(plot_path)
+    systems: list[tuple[str, Form]] = [(RECALL, "facts"), (RECALL, "messages")]
+    systems += [(ORACLE, "messages")] if oracle else []
+    systems += [("model", "messages")] if with_model else []
+    systems += [(peer, "facts") for peer in dict.fromkeys(peers)]
+    settings = load_settings()
+
+    def open_model(store: Store) -> FactExtractor:
+        found = extractor_of(settings, store)
+        if found is None:
+            raise ExtractionError("no_extractor")
+        return found
+
     with progress_bar("stories", quiet=as_json) as progress:
         scores = [
-            evaluate_updates(read_stories(path), path.stem, form=form, tokens=tokens, progress=progress)
-            for path in paths
-            for form in forms
+            evaluate_updates(
+                read_stories(path),
+                path.stem,
+                system=system,
+                form=told_as,
+                tokens=tokens,
+                open_extractor=open_model if system == "model" else None,
+                progress=progress,
+            )
+            for path in [Path(file) for file in files] or STORIES
+            for system, told_as in systems
         ]
+    if plot_path:
+        Path(plot_path).write_bytes(updates_plot(scores).encode(form))
     if as_json:
         print_json({"scores": [score.as_json() for score in scores]})
         return
-    click.echo("stories    told as   changing  in package  first  in text  marked  false/1000  then   tokens")
+    click.echo(
+        "stories    system     told as   changing  in package  first  in text  marked  false/1000  then "
+        "  tokens  needed"
+    )
     for one in scores:
         click.echo(
-            f"{one.stories:10} {one.form:8}  {one.changing:8}  {one.in_package:10.3f}  {one.first:.3f}"
-            f"  {one.first_in_text:7.3f}  {one.marked:6.3f}  {one.false_marks:10.2f}  {one.then:.3f}"
-            f"  {one.tokens:6.0f}"
+            f"{one.stories:10} {one.system:10} {one.form:8}  {one.changing:8}  {one.in_package:10.3f}"
+            f"  {one.first:.3f}  {one.first_in_text:7.3f}  {one.marked:6.3f}  {one.false_marks:10.2f}"
+            f"  {one.then:.3f}  {one.tokens:6.0f}  {one.needed:6.3f}"
         )
+
+
+def _plot_form(plot_path: str | None) -> str:
+    """The format of a picture, by its name."""
+    form = Path(plot_path).suffix.removeprefix(".") if plot_path else "svg"
+    if form not in ("svg", "png", "pdf"):
+        raise click.UsageError("--plot must name a .svg, .png or .pdf file")
+    return form
