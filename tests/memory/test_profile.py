@@ -178,7 +178,8 @@ def test_what_a_model_proposes_ends_nothing_until_a_person_accepts_it(memory: Me
     assert memory.conflicts(scope=ADA) == []
     assert "Lisbon" in shown.text
     assert old not in [item.memory_id for item in shown.items]
-    assert [one.record.text for one in memory.history(old, scope=ADA) if one.record][0] == "I live in Munich."
+    first = next(one.record for one in memory.history(old, scope=ADA) if one.record)
+    assert first.text == "I live in Munich."
     assert list(memory.verify()) == []
 
 
