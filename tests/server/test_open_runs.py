@@ -250,6 +250,10 @@ def _work(run: Run | RemoteRun) -> None:
     def lookup(name: str) -> str:
         raise KeyError(name)
 
+    @run.tool()
+    def never_called(name: str) -> str:
+        return name
+
     with run.event(role="agent", interceptor="loop") as event:
         assert "14 days" in run.recall("How long do refunds take?", tokens=200).text
         with run.event(role="agent", interceptor="shop", decision_type="order"):

@@ -12,7 +12,7 @@ from typing import Any, ParamSpec, Self, TypeVar, Unpack
 from standfast.client.bodies import recall_body
 from standfast.client.transport import ApiCalls
 from standfast.clock import IdSource
-from standfast.errors import StandfastError
+from standfast.errors import StandfastError, TraceError
 from standfast.records.canon import canonical_bytes, parse
 from standfast.records.requests import (
     RecallFields,
@@ -46,6 +46,8 @@ class RemoteRun:
         self.is_over = False
         self.response = response
         self.receipt: Receipt | None = None
+        self._offered: dict[str, ToolProfile] = {}
+        """Tools that were not called yet, by name. A trace covers what a model was offered, too."""
 
     @property
     def run_id(self) -> str:
@@ -92,7 +94,7 @@ class RemoteRun:
         """Return a decorator that records each call of a function, which may be an ``async def``; see
         ``Recorder.tool``.
         """
-        return recorded_tool(_RemoteCalls(self), profile, effects)
+        return recorded_tool(_RemoteCalls(self, self._offered), profile, effects)
 
     def guardrail(self, guardrail_id: str) -> None:
         """Record that a guardrail was triggered."""
@@ -104,6 +106,8 @@ class RemoteRun:
 
     def record(self, entry: TraceEntry) -> None:
         """Add an entry to the run's trace."""
+        if entry.tool is not None:
+            self._offered.pop(entry.tool.profile.tool_name, None)
         self._calls.post(self._path("/record"), schemas.RunResponse, entry, request_key=self._ids.new_id())
 
     def commit(self) -> Receipt | None:
@@ -111,6 +115,9 @@ class RemoteRun:
 
         Returns None if there was nothing to apply; repeating it gives the same receipt.
         """
+        for profile in [*self._offered.values()]:
+            self.record(TraceEntry(offered=profile))
+        self._offered.clear()
         response = self._calls.post(self._path("/commit"), schemas.CommitResponse, safe=True)
         self.is_over = True
         self.receipt = response.receipt
@@ -154,11 +161,20 @@ class RemoteEvent:
 class _RemoteCalls:
     """Makes calls of tools here, and records them on the server."""
 
-    def __init__(self, run: RemoteRun) -> None:
+    def __init__(self, run: RemoteRun, offered: dict[str, ToolProfile]) -> None:
         self._run = run
+        self._offered = offered
 
     def register(self, profile: ToolProfile) -> None:
-        """Nothing is sent before the first call."""
+        """Add a tool that the run may call. The server hears of it with its first call, or at the end."""
+        known = self._offered.setdefault(profile.tool_name, profile)
+        if known != profile:
+            raise TraceError(
+                "profile_conflict",
+                tool_name=profile.tool_name,
+                known_version=known.tool_profile_version,
+                given_version=profile.tool_profile_version,
+            )
 
     def perform(
         self,

@@ -93,6 +93,7 @@ class TraceEntry(Value, frozen=True, kw_only=True):
         begin: An event begins.
         end: The event that began last ends.
         tool: A tool was called.
+        offered: A tool that the run may call. Calling it says so, too.
         guardrail: The id of a guardrail that was triggered.
         output: The shape of the run's output; a run has one.
         model_revision: Which revision of the model answered, if the provider says so only then.
@@ -102,6 +103,7 @@ class TraceEntry(Value, frozen=True, kw_only=True):
     begin: EventBegin | None = None
     end: EventEnd | None = None
     tool: ToolEntry | None = None
+    offered: ToolProfile | None = None
     guardrail: Name | None = None
     output: dict[str, Any] | None = None
     model_revision: Name | None = None

@@ -211,6 +211,8 @@ class Recorder:
             self._record_call(entry.tool)
         elif entry.guardrail is not None:
             self.guardrail(entry.guardrail)
+        elif entry.offered is not None:
+            self.register(entry.offered)
         elif entry.output is not None:
             self.output(entry.output)
         elif entry.model_revision is not None:

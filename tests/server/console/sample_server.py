@@ -32,6 +32,7 @@ from standfast.optimize.providers.adapter import ScriptedProvider
 from standfast.optimize.settings import PromptSettings
 from standfast.policies import BandBudget
 from standfast.records.canon import canonical_bytes
+from standfast.records.incident_requests import QuarantineRequest
 from standfast.records.requests import AddRequest, ForgetRequest, RememberRequest
 from standfast.records.vocabulary import Band
 from standfast.server.access.permissions import Caller
@@ -39,7 +40,7 @@ from standfast.server.app import build_app
 from standfast.server.console.rendering import link
 from standfast.server.console.routes import console_routes
 from standfast.server.edge.middleware import EdgeMiddleware
-from standfast.server.operations import memory_operations
+from standfast.server.operations import incident_operations, memory_operations
 from standfast.server.operations.gateway import Gateway
 from standfast.settings import Settings
 from standfast.store.store import open_store
@@ -113,6 +114,8 @@ class SampleServer:
             "investigate": ("investigate", {}),
             "investigated": ("investigate", {"id": "policy/eu-refunds"}),
             "quarantine": ("investigate", {"source": f"doc:handbook{self.payload}", "rehearse": 1}),
+            "quarantined": ("quarantine", {}),
+            "held": ("record", {"id": "place/oslo"}),
             "changes": ("changes", {}),
             "change": ("changes", {"at": 8}),
             "conflicts": ("conflicts", {}),
@@ -173,6 +176,7 @@ def build_sample_server(
         _bench(folder / "bench-results", payload)
         _prompts(folder, payload)
         _answer(home, payload)
+        _quarantine(gateway, keys["operator"][0].caller, namespace, payload)
     return SampleServer(
         gateway=gateway,
         settings=Settings(
@@ -237,6 +241,23 @@ def _remember_user(
     )
     body = AddRequest(messages=said, scope=scope, session=f"monday{payload}")
     memory_operations.add(gateway, agent, namespace, body)
+
+
+def _quarantine(gateway: Gateway, operator: Caller, namespace: str, payload: str) -> None:
+    """A feed that was wrong: one text of it is out of recall, and another was, until it was released."""
+    source = {"kind": "doc", "id": f"feed{payload}"}
+    for place in ("oslo", "turin"):
+        said = RememberRequest(
+            text=f"The depot in {place.title()} has a new gate.{payload}",
+            subject=f"place/{place}",
+            source=source,
+        )
+        memory_operations.remember(gateway, operator, namespace, said)
+        wanted = QuarantineRequest(memory_id=f"place/{place}", reason=f"incident 4{payload}")
+        done = incident_operations.quarantine(gateway, operator, namespace, wanted).done
+        assert done is not None
+    body = incident_operations.ReleaseBody(act_id=done.act_id, reason=f"it was right{payload}")
+    incident_operations.release(gateway, operator, namespace, body)
 
 
 def _record(traces: TraceFolder, payload: str) -> tuple[str, str, str]:

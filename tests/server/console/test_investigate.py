@@ -39,6 +39,55 @@ def test_a_quarantine_is_rehearsed_and_then_takes_it_out_of_recall(tmp_path: Pat
     assert "warehouse" not in recalled
 
 
+def test_what_is_in_quarantine_is_listed_and_released_with_a_reason(tmp_path: Path) -> None:
+    with (
+        sample_server(tmp_path, memory_only=True) as server,
+        browser_client(server, server.operator) as client,
+    ):
+        client.post("/console/investigate", id="place/cork", reason="incident 4")
+        shown = words_of(client.get("/console/record?id=place/cork"))
+        listed = words_of(client.get("/console/quarantine"))
+        (act,) = server.gateway.home.quarantines()
+        without = client.post("/console/quarantine", act=act.act_id, reason=" ")
+        done = client.post("/console/quarantine", act=act.act_id, reason="it was right")
+        told = words_of(client.get(done.headers["location"]))
+        recalled = server.gateway.home.recall("Is the warehouse in Cork closed?").text
+        unknown = client.post("/console/quarantine", act="none", reason="it was right")
+        again = words_of(client.get("/console/record?id=place/cork"))
+
+    assert "In quarantine" in shown
+    assert "No longer in memory" not in shown
+    assert "The warehouse in Cork is closed on Mondays." in listed
+    assert "incident 4" in listed
+    assert (without.status_code, done.status_code, unknown.status_code) == (422, 303, 404)
+    assert "1 version is in recall again" in told
+    assert "it was right" in told
+    assert "warehouse" in recalled
+    assert "In quarantine" not in again
+
+
+def test_quarantines_are_for_people_whose_key_is_for_every_scope(
+    harness: SampleServer, agent: BrowserClient, auditor: BrowserClient
+) -> None:
+    (held, _) = harness.gateway.home.quarantines()
+    _, token = harness.gateway.keyring.create(
+        name="desk", role="operator", namespaces=["*"], scopes=["user/bob"]
+    )
+    with browser_client(harness, token) as limited:
+        menu = words_of(limited.get("/console/investigate"))
+        refused = [
+            limited.get("/console/quarantine"),
+            limited.post("/console/quarantine", act=held.act_id, reason="why not"),
+            limited.post("/console/investigate", id="place/cork", scope="user/bob", reason="why not"),
+            agent.get("/console/quarantine"),
+            auditor.post("/console/quarantine", act=held.act_id, reason="why not"),
+        ]
+
+    assert [one.status_code for one in refused] == [403] * 5
+    assert "In quarantine" not in menu
+    assert "Release" not in words_of(auditor.get("/console/quarantine"))
+
+
 def test_agents_do_not_investigate_and_auditors_only_look(
     harness: SampleServer, agent: BrowserClient, auditor: BrowserClient
 ) -> None:

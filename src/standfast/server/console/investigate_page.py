@@ -1,5 +1,5 @@
-"""Where something in memory came from and what it has touched since, as a graph over time; and the quarantine
-that takes it out of recall, rehearsed first.
+"""Where something in memory came from and what it has touched since, as a graph over time; the quarantine
+that takes it out of recall, rehearsed first; and what is in quarantine now, with the release that ends it.
 """
 
 from collections.abc import Sequence
@@ -7,8 +7,11 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from standfast.errors import Forbidden, InvalidValue, StandfastError
+from standfast.limits import CONSOLE_PAGE_ITEMS
 from standfast.memory.investigation import InvestigationLink, InvestigationNode, NodeKind
+from standfast.memory.quarantine import ActState, QuarantineAct, QuarantinedRecord
 from standfast.records.incident_requests import InvestigateRequest, QuarantineRequest
+from standfast.records.scopes import ALL_SCOPES, SHARED
 from standfast.records.vocabulary import Value
 from standfast.server.access.permissions import KeyRole, Permission
 from standfast.server.console.rendering import Page, PageRequest, link
@@ -113,7 +116,7 @@ def investigate(request: PageRequest) -> Page:
 
 def quarantine(request: PageRequest) -> Page:
     """Take what is named out of recall, with what cites it. The ledger records it with the reason."""
-    memory = request.memory(Permission.DECIDE)
+    memory = request.memory(Permission.QUARANTINE)
     names = InvestigatePageQuery.__struct_fields__
     query = InvestigatePageQuery(**{name: text for name in names if (text := request.form.get(name))})
     try:
@@ -124,6 +127,82 @@ def quarantine(request: PageRequest) -> Page:
     except StandfastError as error:
         return _page(request, query, problem=error)
     return Page(redirect_to=link("investigate", request.namespace, done=1, **query.fields))
+
+
+class QuarantinesPageQuery(Value, frozen=True, kw_only=True):
+    """The query of the page of what is in quarantine: a scope with all below it, or one record of it."""
+
+    scope: str = ""
+    id: str = ""
+    released: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class HeldAct:
+    """An act of quarantine, in words, and the first records that it holds."""
+
+    act: QuarantineAct
+    title: str
+    records: tuple[QuarantinedRecord, ...]
+
+
+def quarantines(request: PageRequest) -> Page:
+    """What is in quarantine now, by the act that put it there; and the acts that were taken back."""
+    return _quarantines(request, request.parse_query(QuarantinesPageQuery))
+
+
+def release(request: PageRequest) -> Page:
+    """Take a quarantine or a revert back. The ledger records it with the reason."""
+    memory = request.memory(Permission.QUARANTINE)
+    query = QuarantinesPageQuery(scope=request.form.get("scope", ""), id=request.form.get("id", ""))
+    try:
+        done = memory.release(
+            request.form.get("act", ""),
+            reason=request.form.get("reason", "").strip(),
+            by=request.caller.name,
+        )
+    except StandfastError as error:
+        return _quarantines(request, query, problem=error)
+    named = {"scope": query.scope or None, "id": query.id or None, "released": done.records}
+    return Page(redirect_to=link("quarantine", request.namespace, **named))
+
+
+def _quarantines(
+    request: PageRequest, query: QuarantinesPageQuery, *, problem: StandfastError | None = None
+) -> Page:
+    memory = request.memory(Permission.LIST_QUARANTINES)
+    records = [
+        one for one in memory.quarantined(scope=query.scope or ALL_SCOPES) if query.id in ("", one.memory_id)
+    ]
+    acts = [
+        HeldAct(act, _asked_in_words(act), tuple(held[:CONSOLE_PAGE_ITEMS]))
+        for act in reversed(memory.quarantines())
+        if (held := [one for one in records if act.act_id in one.acts]) or not (query.scope or query.id)
+    ]
+    context = {
+        "query": query,
+        "held": [one for one in acts if one.act.state is not ActState.RELEASED],
+        "released": [one for one in acts if one.act.state is ActState.RELEASED][:CONSOLE_PAGE_ITEMS],
+        "may_release": request.may(Permission.QUARANTINE),
+        "problem": problem,
+    }
+    status = 200 if problem is None else status_of(problem)
+    return Page(template="quarantine.html", context=context, status=status)
+
+
+def _asked_in_words(act: QuarantineAct) -> str:
+    """What an act was about, in a few words."""
+    asked = act.asked
+    source = asked.get("source")
+    parts = [
+        str(asked.get("memory_id", "")),
+        "" if source is None else f"{source['kind']}:{source['id']}",
+        f"run {asked['run_id']}" if "run_id" in asked else "",
+        f"agent {asked['agent']}" if "agent" in asked else "",
+        f"everything since snapshot {asked['since_snapshot']}" if "since_snapshot" in asked else "",
+        f"in {asked['scope']}" if asked.get("scope", SHARED) != SHARED else "",
+    ]
+    return " ".join(part for part in parts if part)
 
 
 def _scope(request: PageRequest, query: InvestigatePageQuery) -> str | None:
@@ -140,8 +219,14 @@ def _page(
     if request.caller.role is KeyRole.AGENT:
         why = "investigations are for people, with a key of role operator or auditor"
         raise Forbidden(role=request.caller.role.value, act="investigate", where="the console", problem=why)
-    may_act = request.may(Permission.DECIDE) and not query.package
-    context: dict[str, Any] = {"query": query, "may_act": may_act, "found": None, "plan": None}
+    may_act = request.may(Permission.QUARANTINE) and not query.package
+    context: dict[str, Any] = {
+        "query": query,
+        "may_act": may_act,
+        "sees_quarantine": request.may(Permission.LIST_QUARANTINES),
+        "found": None,
+        "plan": None,
+    }
     try:
         if not query.is_empty:
             package: dict[str, Any] = {"package_hash": query.package} if query.package else {}

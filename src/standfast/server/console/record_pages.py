@@ -86,6 +86,8 @@ class TimelineStep:
     is_ended: bool = False
     """Whether ``superseded_by`` ended the text, instead of putting another in its place."""
     is_current: bool = False
+    is_hidden: bool = False
+    """Whether it is in quarantine."""
     ended_by: tuple[str, ...] = ()
     """The ids of the records that named this one as what they supersede."""
     reasons: tuple[JudgeReason, ...] = ()
@@ -177,7 +179,10 @@ def record(request: PageRequest) -> Page:
     scope = request.own_scope(Permission.GET_RECORD, query.scope)
     steps = timeline_of(history.versions, subject)
     names = dict[str, str]()
+    hidden = memory.store.hidden_at(memory.namespace, memory.store.head()).versions
     for step in steps:
+        step.is_hidden = any(one.memory_snapshot_id in hidden.get(one.key, ()) for one in step.entries)
+        step.is_current = step.is_current and not step.is_hidden
         _annotate(request, memory, step, names)
     found = memory_operations.records_of(memory, subject, scope=scope)
     context = {
@@ -187,6 +192,8 @@ def record(request: PageRequest) -> Page:
             [one for one in found if memory_operations.may_read(request.caller, one.key)]
         ),
         "steps": steps[::-1],
+        "is_hidden": any(step.is_hidden for step in steps),
+        "sees_quarantine": request.may(Permission.LIST_QUARANTINES),
         "next": history.next,
         "done": request.query.get("done"),
         "may_remember": request.may(Permission.REMEMBER),

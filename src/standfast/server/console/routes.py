@@ -63,8 +63,9 @@ class PageRoute:
     """A page: its path, title and handlers, and where it stands in the menu.
 
     ``whole_store`` marks pages that belong to no namespace; callers with a key for one namespace do not see
-    them. ``for_people`` marks those that agents do not see. ``group`` is the group of the menu that lists it;
-    a page that no group lists names the one that it is ``under``.
+    them. ``for_people`` marks those that agents do not see, ``all_scopes`` those that are not for keys which
+    are limited to scopes. ``group`` is the group of the menu that lists it; a page that no group lists names
+    the one that it is ``under``.
     """
 
     path: str
@@ -74,6 +75,7 @@ class PageRoute:
     group: str = ""
     whole_store: bool = False
     for_people: bool = False
+    all_scopes: bool = False
     under: str = ""
 
     def is_shown_to(self, request: PageRequest) -> bool:
@@ -82,6 +84,7 @@ class PageRoute:
             bool(self.group)
             and (not self.whole_store or request.sees_whole_store)
             and (not self.for_people or request.caller.role is not KeyRole.AGENT)
+            and not (self.all_scopes and request.caller.scopes)
         )
 
 
@@ -134,6 +137,15 @@ PAGES: Final = (
         investigate_page.quarantine,
         group="Investigate",
         for_people=True,
+    ),
+    PageRoute(
+        "quarantine",
+        "In quarantine",
+        investigate_page.quarantines,
+        investigate_page.release,
+        group="Investigate",
+        for_people=True,
+        all_scopes=True,
     ),
     PageRoute("changes", "What changed", time_pages.changes, group="Investigate"),
     PageRoute("known", "What it knew on …", time_pages.known, group="Investigate"),

@@ -100,7 +100,9 @@ _RULES: Final[dict[str, list[dict[str, Any]]]] = {
             ]
         }
     ],
-    "TraceEntry": [_one_of("begin", "end", "tool", "guardrail", "output", "model_revision", "gap")],
+    "TraceEntry": [
+        _one_of("begin", "end", "tool", "offered", "guardrail", "output", "model_revision", "gap")
+    ],
     "Section": [
         {
             "oneOf": [

@@ -123,6 +123,7 @@ _OF_NAME: Final[dict[str, Any]] = {
     "normalized_args_fields": ["query"],
     "now_utc": "2026-11-18T09:30:00Z",
     "ns": "agent",
+    "offered": {"tool_name": "search", "tool_profile_version": "1"},
     "old": 36,
     "origin": "ordinary",
     "other_params": {"reasoning_effort": "low"},
