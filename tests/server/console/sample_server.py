@@ -247,16 +247,15 @@ def _quarantine(gateway: Gateway, operator: Caller, namespace: str, payload: str
     """A feed that was wrong: one text of it is out of recall, and another was, until it was released."""
     source = {"kind": "doc", "id": f"feed{payload}"}
     for place in ("oslo", "turin"):
-        said = RememberRequest(
-            text=f"The depot in {place.title()} has a new gate.{payload}",
-            subject=f"place/{place}",
-            source=source,
-        )
+        text = f"The depot in {place.title()} has a new gate.{payload}"
+        said = RememberRequest(text=text, subject=f"place/{place}", source=source)
         memory_operations.remember(gateway, operator, namespace, said)
         wanted = QuarantineRequest(memory_id=f"place/{place}", reason=f"incident 4{payload}")
-        done = incident_operations.quarantine(gateway, operator, namespace, wanted).done
-        assert done is not None
-    body = incident_operations.ReleaseBody(act_id=done.act_id, reason=f"it was right{payload}")
+        incident_operations.quarantine(gateway, operator, namespace, wanted)
+    listed = incident_operations.list_quarantines(
+        gateway, operator, namespace, incident_operations.QuarantinesQuery()
+    )
+    body = incident_operations.ReleaseBody(act_id=listed.acts[-1].act_id, reason=f"it was right{payload}")
     incident_operations.release(gateway, operator, namespace, body)
 
 

@@ -35,7 +35,7 @@ def test_a_quarantine_is_rehearsed_and_then_takes_it_out_of_recall(tmp_path: Pat
     assert "1 versions out of recall" in rehearsed
     assert unchanged
     assert (without.status_code, done.status_code) == (422, 303)
-    assert "In quarantine" in told
+    assert "It is out of recall" in told
     assert "warehouse" not in recalled
 
 
@@ -44,6 +44,7 @@ def test_what_is_in_quarantine_is_listed_and_released_with_a_reason(tmp_path: Pa
         sample_server(tmp_path, memory_only=True) as server,
         browser_client(server, server.operator) as client,
     ):
+        client.get("/console/investigate?id=place/cork&rehearse=1")
         client.post("/console/investigate", id="place/cork", reason="incident 4")
         shown = words_of(client.get("/console/record?id=place/cork"))
         listed = words_of(client.get("/console/quarantine"))
@@ -55,7 +56,7 @@ def test_what_is_in_quarantine_is_listed_and_released_with_a_reason(tmp_path: Pa
         unknown = client.post("/console/quarantine", act="none", reason="it was right")
         again = words_of(client.get("/console/record?id=place/cork"))
 
-    assert "In quarantine" in shown
+    assert "A text of it was taken out of recall" in shown
     assert "No longer in memory" not in shown
     assert "The warehouse in Cork is closed on Mondays." in listed
     assert "incident 4" in listed
@@ -63,7 +64,7 @@ def test_what_is_in_quarantine_is_listed_and_released_with_a_reason(tmp_path: Pa
     assert "1 version is in recall again" in told
     assert "it was right" in told
     assert "warehouse" in recalled
-    assert "In quarantine" not in again
+    assert "taken out of recall" not in again
 
 
 def test_quarantines_are_for_people_whose_key_is_for_every_scope(
@@ -85,7 +86,7 @@ def test_quarantines_are_for_people_whose_key_is_for_every_scope(
 
     assert [one.status_code for one in refused] == [403] * 5
     assert "In quarantine" not in menu
-    assert "Release" not in words_of(auditor.get("/console/quarantine"))
+    assert "Reason Release" not in words_of(auditor.get("/console/quarantine"))
 
 
 def test_agents_do_not_investigate_and_auditors_only_look(

@@ -69,8 +69,8 @@ PAGES = [
     "words",
 ]
 SAYS = {
-    "home": "15 remembered in 7 days",
-    "home month": "15 remembered in 30 days",
+    "home": "17 remembered in 7 days",
+    "home month": "17 remembered in 30 days",
     "search": "Somebody should look at this.",
     "found": "Refunds over 500 euros take two signatures.",
     "asked": "It shares words with the question",
