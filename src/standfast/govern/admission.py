@@ -36,7 +36,7 @@ from standfast.govern.refusals import Refusal, refusal_of_attack
 from standfast.limits import MAX_WAITING_OF_SOURCE, MAX_WAITING_UNTRUSTED
 from standfast.records.canon import canonical_bytes, fingerprint
 from standfast.records.origins import Origin, lowest
-from standfast.records.scopes import scoped_key
+from standfast.records.scopes import said_key, scoped_key
 from standfast.records.statements import letter_runs, statements_of
 from standfast.records.timestamps import MISSING, day_of, time_of
 from standfast.records.validity import validity_in_words
@@ -185,6 +185,11 @@ class JudgedRecord:
         """
         is_current = self.is_accepted or self.known is not None
         return superseded_keys(self.record) if is_current and self.record.supersedes else ()
+
+    @computed_once
+    def said_key(self) -> str:
+        """The key of the note about what the record says."""
+        return said_key(self.record.scope, self.reading, self.record.memory_id)
 
     @computed_once
     def placed(self) -> tuple[Record, ...]:

@@ -20,6 +20,7 @@ import hashlib
 import json
 import re
 from collections.abc import Iterable
+from copy import copy
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import lru_cache
@@ -63,6 +64,7 @@ _CONTENT: Final = (
     "validity_words",
 )
 assert {*_CONTENT, *_NOT_CONTENT} == set(Record.__struct_fields__), "each field is content, or is not"
+_CONTENT_CHECK: Final = FloorCheck(floor=CONTENT_FLOOR, score=1.0, passed=True, reason="")
 _CONTENT_TEXT: Final = '{"floor": "content", "passed": true, "reason": "sha256:%s", "score": 1.0}'
 _content_of = attrgetter(*_CONTENT)
 _EMPTY: Final[tuple[object, ...]] = ((), {})
@@ -238,7 +240,10 @@ def content_check(record: Record) -> FloorCheck:
 
 
 def _content_check(digest: str) -> FloorCheck:
-    return FloorCheck(floor=CONTENT_FLOOR, score=1.0, passed=True, reason=f"sha256:{digest}")
+    # A copy of what was checked before needs no second check.
+    check = copy(_CONTENT_CHECK)
+    msgspec.structs.force_setattr(check, "reason", f"sha256:{digest}")
+    return check
 
 
 def _content_digest(check: FloorCheck) -> str | None:

@@ -131,12 +131,8 @@ def new_keys(judged: Iterable[JudgedRecord]) -> frozenset[str]:
         key
         for one in judged
         if one.record.subject is None and one.known is None
-        for key in (*(record.key for record in one.placed), _said_key(one))
+        for key in (*(record.key for record in one.placed), one.said_key)
     )
-
-
-def _said_key(one: JudgedRecord) -> str:
-    return said_key(one.record.scope, one.reading, one.record.memory_id)
 
 
 def _present(store: Store, namespace: str, keys: Sequence[str], at: int) -> dict[str, Version]:
@@ -222,7 +218,7 @@ def governance_rows(
             key = waiting_key(one.proposal.proposal_id)
             rows[key] = {"proposal": one.proposal.as_json(), "record": one.record.as_json()}
         if one.is_accepted and one.placed and one.reading:
-            rows[_said_key(one)] = {}
+            rows[one.said_key] = {}
         if one.witness is not None:
             require_write(Role.FORGE, one.witness.band)
             rows[one.witness.key] = one.witness.as_json()

@@ -4,10 +4,12 @@ both.
 
 import hashlib
 from collections.abc import Callable, Iterable, Sequence
+from copy import copy
 from typing import Any, Final, Self, TypeAlias
 
 import msgspec
 import orjson
+from msgspec.structs import force_setattr
 
 from standfast.limits import MAX_COMMIT_FACTS, MAX_COMMIT_WRITES, MAX_DEPTH_LEVELS, MAX_KEY_CHARS
 from standfast.records.canon import canonical_bytes, fingerprint, fingerprint_of_bytes, parse
@@ -227,6 +229,13 @@ class Commit(Value, frozen=True, kw_only=True):
                 f"run {self.run_id} has {len(self.facts)} facts, and a commit takes at most"
                 f" {MAX_COMMIT_FACTS}; commit in several runs"
             )
+
+    def with_vectors(self, vectors: Iterable[RecordVector]) -> Self:
+        """The same commit with these vectors, which are no part of what its fingerprints cover."""
+        # A copy of what was checked before needs no second check.
+        changed = copy(self)
+        force_setattr(changed, "vectors", tuple(vectors))
+        return changed
 
     def require_kinds(self) -> None:
         """Raise ``InvalidValue`` if a row is of no kind, because ``forget`` could miss it."""

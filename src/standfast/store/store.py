@@ -340,7 +340,7 @@ class Store:
         if not self.vector_makers or commit.vectors:
             return commit
         vectors = [one for make in self.vector_makers.values() for one in make(commit)]
-        return replace(commit, vectors=tuple(vectors)) if vectors else commit
+        return commit.with_vectors(vectors) if vectors else commit
 
     def _transact(self, query: StateQuery, decide: Callable[[StateView], tuple[Changes, _T]]) -> _T:
         """Load, decide and append in one transaction. Nothing in a store changes in any other way."""

@@ -141,7 +141,7 @@ class Claim:
             lines += _lines(record.refs)
         return tuple(lines)
 
-    @property
+    @computed_once
     def is_overlong(self) -> bool:
         """Whether it is longer than what the floors read."""
         return len(self.record.text) + sum(map(len, self._other_fields)) > READ_CHARS
@@ -375,7 +375,7 @@ def refused_as_attack(record: Record, origin: Origin) -> str | None:
 
 def sources_of(record: Record) -> frozenset[str]:
     """The sources of a record: its own and those that it refers to, each as its kind and its id."""
-    keys = [source_key(one) for one in (record.source, *record.refs)]
+    keys = map(source_key, (record.source, *record.refs))
     return frozenset(filter(None, keys))
 
 
