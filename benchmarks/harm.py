@@ -7,18 +7,23 @@ takes text from outside: the library, a run, a conversation, HTTP and MCP with a
 the adapters. The target is 0 everywhere.
 """
 
+import asyncio
 import json
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from importlib import import_module
+from importlib.util import find_spec
+from itertools import count
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from benchmarks.measure import Ratio, at_most
+from benchmarks.measure import Ratio, at_most, shown
 from benchmarks.poisoning import TOPICS, Topic
 from standfast.adapters.importing import import_file
 from standfast.adapters.langgraph import StandfastStore
 from standfast.adapters.mem0 import Mem0Memory
+from standfast.adapters.openai_agents import StandfastSession
 from standfast.clock import CountedIds, ManualClock
 from standfast.errors import StandfastError
 from standfast.limits import MAX_WAITING_OF_SOURCE
@@ -109,11 +114,84 @@ def _mem0(memory: Memory) -> Write:
 
 def _langgraph(memory: Memory) -> Write:
     def write(text: str, **fields: Any) -> None:
-        StandfastStore(memory).put(("user", "ada"), str(fields.get("subject", "note")), {"text": text})
+        store = StandfastStore(memory, max_origin="untrusted")
+        store.put(("user", "ada"), str(fields.get("subject", "note")), {"text": text})
 
     return lambda text, **fields: _tried(lambda: write(text, **fields))
 
 
+def _openai_agents(memory: Memory) -> Write:
+    """The result of a tool, as the SDK's runner adds it to a session."""
+
+    def write(text: str, *, session: str = "crawl", **_: Any) -> None:
+        call = {"type": "function_call", "call_id": "c1", "name": "fetch", "arguments": "{}"}
+        result = {"type": "function_call_output", "call_id": "c1", "output": text}
+        kept = StandfastSession(session, memory, scope=SCOPE)
+        asyncio.run(kept.add_items([call, result]))
+
+    return lambda text, **fields: _tried(lambda: write(text, **fields))
+
+
+def _anthropic(memory: Memory) -> Write:
+    """A file that an agent makes of what it read, through the memory tool."""
+    tool = _adapter("anthropic_memory").StandfastMemoryTool(memory, scope=SCOPE, max_origin="untrusted")
+    numbers = count()
+
+    def write(text: str, *, subject: str | None = None, **_: Any) -> None:
+        name = (subject or f"notes/{next(numbers)}.md").strip("/")
+        tool.call({"command": "create", "path": f"/memories/{name}", "file_text": text})
+
+    return lambda text, **fields: _tried(lambda: write(text, **fields))
+
+
+def _llamaindex(memory: Memory) -> Write:
+    """The result of a tool, as LlamaIndex adds it to its chat store."""
+    adapter, llms = _adapter("llamaindex"), import_module("llama_index.core.llms")
+    store = adapter.StandfastChatStore(memory, scope=SCOPE)
+
+    def write(text: str, *, session: str = "crawl", **_: Any) -> None:
+        asyncio.run(store.add_message(session, llms.ChatMessage(role="tool", content=text)))
+
+    return lambda text, **fields: _tried(lambda: write(text, **fields))
+
+
+def _pydantic_ai(memory: Memory) -> Write:
+    """What an agent that reads pages remembers by its tool."""
+    toolset = _adapter("pydantic_ai").StandfastToolset(memory, scope=SCOPE, max_origin="untrusted")
+
+    def write(text: str, *, subject: str | None = None, **_: Any) -> None:
+        toolset.remember(None, text, subject)
+
+    return lambda text, **fields: _tried(lambda: write(text, **fields))
+
+
+def _crewai(memory: Memory) -> Write:
+    """What a crew keeps of pages."""
+    storage = _adapter("crewai").StandfastStorage(memory, source_kind="web")
+    types = import_module("crewai.memory.types")
+
+    def write(text: str, *, subject: str | None = None, **_: Any) -> None:
+        named = {} if subject is None else {"id": subject}
+        storage.save([types.MemoryRecord(content=text, scope=f"/{SCOPE}", **named)])
+
+    return lambda text, **fields: _tried(lambda: write(text, **fields))
+
+
+def _adapter(name: str) -> Any:
+    return import_module(f"standfast.adapters.{name}")
+
+
+def _is_installed(package: str) -> bool:
+    return find_spec(package) is not None
+
+
+_OPTIONAL_DOORS: Final = {
+    "Anthropic": ("anthropic", _anthropic),
+    "LlamaIndex": ("llama_index", _llamaindex),
+    "Pydantic AI": ("pydantic_ai", _pydantic_ai),
+    "CrewAI": ("crewai", _crewai),
+}
+"""Doors of adapters whose framework has to be installed: its package, and the door."""
 DOORS: Final[dict[str, Callable[[Memory], Write]]] = {
     "library": _library,
     "run": _run,
@@ -123,12 +201,23 @@ DOORS: Final[dict[str, Callable[[Memory], Write]]] = {
     "import": _import,
     "mem0": _mem0,
     "LangGraph": _langgraph,
+    "OpenAI Agents": _openai_agents,
+    **{name: door for name, (package, door) in _OPTIONAL_DOORS.items() if _is_installed(package)},
 }
+CLOSED_DOORS: Final = tuple(sorted(set(_OPTIONAL_DOORS) - set(DOORS)))
+"""Doors that are not measured, because their framework is not installed."""
 
 
 def _tried(call: Callable[[], object]) -> None:
-    with suppress(StandfastError, ValueError):
+    with suppress(StandfastError, ValueError, *_refusals_of_frameworks()):
         call()
+
+
+def _refusals_of_frameworks() -> tuple[type[Exception], ...]:
+    """What adapters raise in the words of their framework."""
+    if not _is_installed("anthropic"):
+        return ()
+    return (_adapter("anthropic_memory").ToolError,)
 
 
 def blocks_a_fact(write: Write, memory: Memory, topic: Topic) -> bool:
@@ -177,7 +266,7 @@ def passes_as_trusted(write: Write, memory: Memory, topic: Topic) -> bool:
     package = memory.recall(topic.question, scope=SCOPE, tokens=400)
     assert isinstance(package, RecallPackage)
     poisoned = [item for item in package.items if topic.poison in item.excerpt]
-    return topic.fact not in package.text or any(item.trust == Origin.TRUSTED for item in poisoned)
+    return topic.fact not in package.text or any(item.trust != Origin.UNTRUSTED for item in poisoned)
 
 
 def fills_the_queue(write: Write, memory: Memory, topic: Topic) -> bool:
@@ -222,7 +311,9 @@ def harm(door: str, strategy: str, topics: Sequence[Topic]) -> Harmed:
 
 def run(topics: Sequence[Topic] = TOPICS[:5]) -> list[Ratio]:
     """The table of docs/judge.md: every strategy, over all doors."""
-    ratios = []
+    ratios = [
+        shown(f"not measured, because its framework is not installed: {door}", 0) for door in CLOSED_DOORS
+    ]
     for strategy in STRATEGIES:
         by_door = {door: harm(door, strategy, topics) for door in DOORS}
         done, tried = (sum(column) for column in zip(*by_door.values(), strict=True))
