@@ -12,7 +12,8 @@ A pattern's content and evidence depend only on its source, its origin and the d
 the same pattern write the same record.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass
 from datetime import UTC, datetime
 from itertools import islice
 from typing import Final, NamedTuple
@@ -171,6 +172,59 @@ def list_patterns(store: Store, namespace: str, now: datetime) -> list[AttackPat
     ]
 
 
+@dataclass(frozen=True, slots=True)
+class Lifting:
+    """The end of something that an operator lifts, in a commit of its own; the ledger keeps who and why.
+
+    Args:
+        what: What is lifted: a pattern or a refusal.
+        named: What the operator names it by, as the ledger keeps it: one field and its value.
+        policy_set_id: What the commit is made under.
+        namespace: Where it is.
+        reason: Why. Secrets in it are cut out.
+        by: Who.
+    """
+
+    what: str
+    named: Mapping[str, str]
+    _: KW_ONLY
+    policy_set_id: str
+    namespace: str
+    reason: str
+    by: str
+
+    def __post_init__(self) -> None:
+        if not self.reason.strip():
+            problem = f"say why the {self.what} is lifted; the ledger keeps it"
+            raise InvalidValue(what="reason", problem=problem)
+        require_no_secret(by=self.by)
+
+    def commit(self, store: Store, keys: Sequence[str], *, run_id: str, head: int) -> Receipt:
+        """Expire the rows under these keys.
+
+        Raises:
+            InvalidValue: There are none.
+        """
+        if not keys:
+            field, value = next(iter(self.named.items()))
+            listed = f"list them with: standfast {self.what}s list"
+            raise InvalidValue(what=field, problem=f"there is no {self.what} of {value!r:.80}; {listed}")
+        body = {
+            "by": self.by,
+            "namespace": self.namespace,
+            "reason": redacted_text(self.reason),
+            **self.named,
+        }
+        commit = Commit.of(
+            run_id=run_id,
+            memory_snapshot_id=head,
+            policy_set_id=self.policy_set_id,
+            writes=[Write.of(self.namespace, key, ActionType.EXPIRE) for key in keys],
+            facts=[Fact.of(f"{self.what}_lifted", body)],
+        )
+        return store.commit(commit)
+
+
 def lift_pattern(
     store: Store, namespace: str, source: str, *, reason: str, by: str, run_id: str, scope: str = ALL_SCOPES
 ) -> Receipt:
@@ -178,32 +232,17 @@ def lift_pattern(
 
     The ledger records who did it and why.
     """
-    if not reason.strip():
-        raise InvalidValue(what="reason", problem="say why the pattern is lifted; the ledger keeps it")
-    require_no_secret(by=by)
+    lifting = Lifting(
+        "pattern", {"source": source}, policy_set_id=POLICY_SET_ID, namespace=namespace, reason=reason, by=by
+    )
     kind, _, name = source.partition(":")
     digest, head = _digest(source_key({"kind": kind, "id": name})), store.head()
     own = f"{_PATTERN}{digest}/"
     keys = [key for key, _ in _pattern_rows(store, namespace, scope, head) if name_in(key).startswith(own)]
-    if not keys:
-        problem = f"there is no pattern of {source!r:.80}; list them with: standfast patterns list"
-        raise InvalidValue(what="source", problem=problem)
     for within in sorted(set(map(scope_in, keys))):
         marks = store.scan(namespace, prefix=scoped_key(RowKind.MARK, within, f"{digest}/"), at=head)
         keys += [row.key for row in marks]
-    commit = Commit.of(
-        run_id=run_id,
-        memory_snapshot_id=head,
-        policy_set_id=POLICY_SET_ID,
-        writes=[Write.of(namespace, key, ActionType.EXPIRE) for key in keys],
-        facts=[
-            Fact.of(
-                "pattern_lifted",
-                {"by": by, "namespace": namespace, "reason": redacted_text(reason), "source": source},
-            )
-        ],
-    )
-    return store.commit(commit)
+    return lifting.commit(store, keys, run_id=run_id, head=head)
 
 
 def pattern_prefix(scope: str) -> str:

@@ -14,19 +14,16 @@ from collections.abc import Iterator
 from datetime import datetime
 from typing import Any, Final, NamedTuple
 
-from standfast.errors import InvalidValue
 from standfast.govern.judge.claim import Claim, refused_as_attack, refused_by_human, source_key
 from standfast.govern.judge.floors import day_after
 from standfast.govern.judge.judge import Judgement
-from standfast.govern.judge.secrecy import redacted_text, require_no_secret
 from standfast.govern.judge.text_reading import TextReading
-from standfast.govern.patterns import ATTACK_FLOORS
+from standfast.govern.patterns import ATTACK_FLOORS, Lifting
 from standfast.govern.policy import RETENTION_VOID_DAYS
 from standfast.records.canon import parse, utc_text
 from standfast.records.rows import RowKind
 from standfast.records.scopes import ALL_SCOPES, name_in, prefix_of, refused_key, scope_in
-from standfast.records.vocabulary import ActionType, Receipt, Record, Value, Verdict
-from standfast.store.commit import Commit, Fact, Write
+from standfast.records.vocabulary import Receipt, Record, Value, Verdict
 from standfast.store.protocol import Version
 from standfast.store.store import Store
 
@@ -152,9 +149,14 @@ def lift_refusal(
         refusal_id: The id that ``list_refusals`` gives, or a source (``KIND:ID``), for all attacks of it.
         scope: Where, with all below it.
     """
-    if not reason.strip():
-        raise InvalidValue(what="reason", problem="say why the refusal is lifted; the ledger keeps it")
-    require_no_secret(by=by)
+    lifting = Lifting(
+        "refusal",
+        {"refusal": refusal_id},
+        policy_set_id=POLICY_SET_ID,
+        namespace=namespace,
+        reason=reason,
+        by=by,
+    )
     kind, colon, name = refusal_id.partition(":")
     source = source_key({"kind": kind, "id": name}).replace(" ", ":", 1) if colon else None
     head = store.head()
@@ -167,18 +169,7 @@ def lift_refusal(
             else parse(row.content or b"{}").get("source") == source
         )
     ]
-    if not keys or not refusal_id.strip():
-        problem = f"there is no refusal {refusal_id!r:.80}; list them with: standfast refusals list"
-        raise InvalidValue(what="refusal", problem=problem)
-    body = {"by": by, "namespace": namespace, "reason": redacted_text(reason), "refusal": refusal_id}
-    commit = Commit.of(
-        run_id=run_id,
-        memory_snapshot_id=head,
-        policy_set_id=POLICY_SET_ID,
-        writes=[Write.of(namespace, key, ActionType.EXPIRE) for key in keys],
-        facts=[Fact.of("refusal_lifted", body)],
-    )
-    return store.commit(commit)
+    return lifting.commit(store, keys if refusal_id.strip() else [], run_id=run_id, head=head)
 
 
 def _rows(store: Store, namespace: str, scope: str, at: int) -> Iterator[Version]:
