@@ -148,7 +148,7 @@ NOT_SAYABLE = {
     "only what a person or an operator said can be pinned": "which kinds of sources are trusted: a setting",
     "has version [0-9]+ now": "the version that If-Match must name",
     "recorded its output already|no event is open": "what the run did before",
-    "valid_from must be before valid_until": "one field is compared with another",
+    "valid_from must be before valid_until|must be after since": "one field is compared with another",
     "is far behind it": "a position is compared with the number of messages of its session",
     "budgets together": "a sum over the items of a list",
     "two sections .*have the same key|a section is overridden twice": "items are told apart by one field",

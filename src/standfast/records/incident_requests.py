@@ -63,9 +63,6 @@ class _Selection(Value, frozen=True, kw_only=True, omit_defaults=True):
 
     def __post_init__(self) -> None:
         check_limits(self)
-        if self.since is not None and self.until is not None and self.since >= self.until:
-            problem = f"it must be after since, which is {self.since}; it is {self.until}"
-            raise InvalidValue(what="until", problem=problem)
         if self.scope is not None and self.scope != ALL_SCOPES:
             checked_scope(self.scope)
         if self.source is not None:
@@ -118,6 +115,9 @@ class _TimedSelection(_Selection, frozen=True, kw_only=True, omit_defaults=True)
             if (instant := getattr(self, name)) is not None:
                 force_setattr(self, name, instant_text(instant, what=name))
         _Selection.__post_init__(self)
+        if self.since is not None and self.until is not None and self.since >= self.until:
+            problem = f"it must be after since, which is {self.since}; it is {self.until}"
+            raise InvalidValue(what="until", problem=problem)
         self._require_text("memory_id")
 
 

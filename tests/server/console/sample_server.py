@@ -255,7 +255,8 @@ def _quarantine(gateway: Gateway, operator: Caller, namespace: str, payload: str
     listed = incident_operations.list_quarantines(
         gateway, operator, namespace, incident_operations.QuarantinesQuery()
     )
-    body = incident_operations.ReleaseBody(act_id=listed.acts[-1].act_id, reason=f"it was right{payload}")
+    (released,) = [one.act_id for one in listed.acts if one.asked["memory_id"] == "place/turin"]
+    body = incident_operations.ReleaseBody(act_id=released, reason=f"it was right{payload}")
     incident_operations.release(gateway, operator, namespace, body)
 
 

@@ -58,7 +58,7 @@ def test_what_is_in_quarantine_is_listed_and_released_with_a_reason(tmp_path: Pa
 
     assert "A text of it was taken out of recall" in shown
     assert "No longer in memory" not in shown
-    assert "The warehouse in Cork is closed on Mondays." in listed
+    assert listed.count("The warehouse in Cork is closed on Mondays.") == 1
     assert "incident 4" in listed
     assert (without.status_code, done.status_code, unknown.status_code) == (422, 303, 404)
     assert "1 version is in recall again" in told
@@ -70,7 +70,7 @@ def test_what_is_in_quarantine_is_listed_and_released_with_a_reason(tmp_path: Pa
 def test_quarantines_are_for_people_whose_key_is_for_every_scope(
     harness: SampleServer, agent: BrowserClient, auditor: BrowserClient
 ) -> None:
-    (held, _) = harness.gateway.home.quarantines()
+    held, *_ = harness.gateway.home.quarantines()
     _, token = harness.gateway.keyring.create(
         name="desk", role="operator", namespaces=["*"], scopes=["user/bob"]
     )

@@ -175,7 +175,7 @@ def _quarantines(
         one for one in memory.quarantined(scope=query.scope or ALL_SCOPES) if query.id in ("", one.memory_id)
     ]
     acts = [
-        HeldAct(act, _asked_in_words(act), tuple(held[:CONSOLE_PAGE_ITEMS]))
+        HeldAct(act, _asked_in_words(act), _each_text_once(held)[:CONSOLE_PAGE_ITEMS])
         for act in reversed(memory.quarantines())
         if (held := [one for one in records if act.act_id in one.acts]) or not (query.scope or query.id)
     ]
@@ -188,6 +188,14 @@ def _quarantines(
     }
     status = 200 if problem is None else status_of(problem)
     return Page(template="quarantine.html", context=context, status=status)
+
+
+def _each_text_once(records: Sequence[QuarantinedRecord]) -> tuple[QuarantinedRecord, ...]:
+    """Records of an act, in their order. What is in two bands is one memory."""
+    texts = dict[tuple[str, str], QuarantinedRecord]()
+    for one in records:
+        texts.setdefault((one.scope, one.memory_id if one.record is None else one.record.text), one)
+    return tuple(texts.values())
 
 
 def _asked_in_words(act: QuarantineAct) -> str:
