@@ -4,6 +4,7 @@ import pytest
 
 from standfast.memory import Memory
 from standfast.records.vocabulary import Band
+from tests.memory.conftest import SIGNERS, decision
 from tests.memory.test_incidents import CRM, HANDBOOK
 
 ADA = {"kind": "user", "id": "ada"}
@@ -158,6 +159,23 @@ def test_a_newer_text_of_the_subject_that_superseded_keeps_the_first_ended(memor
     assert (middle.restored, _texts(memory)) == (0, ["Ada lives in Rome."])
     newest = memory.quarantine("home", reason="incident 5")
     assert (newest.restored, _texts(memory)) == (1, ["Ada lives in Bonn."])
+
+
+def test_law_is_listed_and_stays_and_what_cites_it_goes(memory: Memory) -> None:
+    memory.remember("Refunds need two people.", subject="law/refunds", source=CRM, propose=True)
+    (waiting,) = memory.approvals.waiting()
+    memory.approvals.decide(decision(memory, waiting), signers=SIGNERS)
+    memory.remember("Ask Bob too.", subject="ask", refs=[{"kind": "memory", "id": "law/refunds"}])
+
+    done = memory.quarantine(source=CRM, reason="incident 4")
+
+    assert [law.text for law in memory.records(band=Band.VAULT)] == ["Refunds need two people."]
+    assert [one.partition("//")[2] for one in done.law] == ["law/refunds"]
+    assert "ask" not in {one.memory_id for one in memory.records(band=Band.LEDGER)}
+    assert "two people" in memory.recall("refunds").text
+    memory.release(done.act_id, reason="it was right")
+    assert "ask" in {one.memory_id for one in memory.records(band=Band.LEDGER)}
+    assert list(memory.verify()) == []
 
 
 def test_a_repeated_act_has_the_same_answer(memory: Memory) -> None:
