@@ -88,7 +88,8 @@ def plan_commit(
     }
     expired = [*spending.expired, *(key for one in allowed for key in one.superseded if key not in rows)]
     keys = {key for key in rows if key not in new and not key.startswith(APPEND_ONLY)}
-    keys |= {*forgotten, *expired}
+    # What is erased without a new content in its place is not looked at.
+    keys |= {*(forgotten.keys() & rows.keys()), *expired}
     present = _present(store, namespace, sorted(keys), at) if keys else {}
     planned = partial(
         writes_of, namespace, rows, forgotten=forgotten, expired=dict.fromkeys(expired), until=until
