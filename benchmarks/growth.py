@@ -12,7 +12,6 @@ import statistics
 import tempfile
 import time
 from collections.abc import Callable, Iterator
-from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -26,9 +25,12 @@ TITLES = {
     "remember_microseconds": "remember, µs of CPU a fact in commits of 1,000",
     "open_milliseconds": "open and close, ms of CPU",
     "first_recall_milliseconds": "first recall after opening, ms of CPU",
-    "recall_milliseconds": "recall after that, ms of CPU (median)",
-    "verify_microseconds": "verify, µs of CPU a fact",
-    "bytes_a_fact": "bytes on disk a fact, with the index of recall",
+    "recall_milliseconds": "recall after that, long questions, ms of CPU (median)",
+    "matches": "… records that match such a question (median)",
+    "short_recall_milliseconds": "recall, questions of one word, ms of CPU (median)",
+    "short_matches": "… records that match such a question (median)",
+    "verify_microseconds": "`memory.verify`, µs of CPU a fact",
+    "bytes_a_fact": "bytes in all files a fact, with vectors, traces and the index of recall",
 }
 
 
@@ -40,8 +42,22 @@ class Point(NamedTuple):
     open_milliseconds: float
     first_recall_milliseconds: float
     recall_milliseconds: float
+    matches: float
+    short_recall_milliseconds: float
+    short_matches: float
     verify_microseconds: float
     bytes_a_fact: float
+
+
+def asked(memory: Memory, questions: list[str]) -> tuple[list[float], float]:
+    """Milliseconds of CPU of each question, and how many records match in the median."""
+    times, matches = [], []
+    for question in questions:
+        begun = time.process_time()
+        package = memory.recall(question, tokens=500)
+        times.append((time.process_time() - begun) * 1e3)
+        matches.append(package.matched)
+    return times, statistics.median(matches)
 
 
 def _milliseconds(call: Callable[[], object]) -> float:
@@ -63,20 +79,19 @@ def _fill(path: str, turns: Iterator[str], facts: int) -> float:
 
 
 def _point(path: str, facts: int, remembering: float) -> Point:
-    stored = sum(file.stat().st_size for file in Path(path).parent.iterdir() if file.is_file())
+    stored = sum(file.stat().st_size for file in Path(path).parent.rglob("*") if file.is_file())
 
     def open_and_close() -> None:
         with Memory.open(path):
             pass
 
     opening = statistics.median(_milliseconds(open_and_close) for _ in range(5))
-    questions = [
-        f"What about {turn.split(' ', 6)[-1]}" for turn in itertools.islice(dialogue_turns(), QUESTIONS)
-    ]
+    turns = list(itertools.islice(dialogue_turns(), QUESTIONS))
     with Memory.open(path) as memory:
-        times = [_milliseconds(partial(memory.recall, asked, tokens=500)) for asked in questions]
+        times, matches = asked(memory, [f"What about {turn.split(' ', 6)[-1]}" for turn in turns])
+        short, short_matches = asked(memory, [turn.split(" ")[6] for turn in turns])
         begun = time.process_time()
-        assert list(memory.store.verify()) == []
+        assert list(memory.verify()) == []
         verifying = time.process_time() - begun
     return Point(
         facts,
@@ -84,6 +99,9 @@ def _point(path: str, facts: int, remembering: float) -> Point:
         opening,
         times[0],
         statistics.median(times[1:]),
+        matches,
+        statistics.median(short),
+        short_matches,
         verifying / facts * 1e6,
         stored / facts,
     )
@@ -124,7 +142,8 @@ def plotted(points: list[Point]) -> bytes:
     }
     single = {
         "first recall": [p.first_recall_milliseconds / 1e3 for p in points],
-        "recall": [p.recall_milliseconds / 1e3 for p in points],
+        "recall, long question": [p.recall_milliseconds / 1e3 for p in points],
+        "recall, one word": [p.short_recall_milliseconds / 1e3 for p in points],
         "open and close": [p.open_milliseconds / 1e3 for p in points],
     }
     for axes, lines in zip(plot.axes, (whole, single), strict=True):

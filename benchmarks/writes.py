@@ -1,5 +1,5 @@
-"""What the calls of the README cost: ``memory.remember``, ``run.remember``, ``memory.add`` and
-``memory.verify``, with all bytes in all files.
+"""What the calls of the README cost: ``memory.remember``, ``run.remember``, ``memory.add``,
+``memory.recall``, ``memory.verify`` and ``standfast import``, with all bytes in all files.
 
 Each is measured next to a floor: the least code that stores the same rows of a fact. It checks the text with
 one search, writes its words into postings, encodes record and evidence, hashes them, compresses the record
@@ -11,6 +11,10 @@ import hashlib
 import itertools
 import os
 import re
+import resource
+import statistics
+import subprocess
+import sys
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -22,6 +26,7 @@ from snowballstemmer import stemmer  # type: ignore[import-untyped]  # It has no
 
 from benchmarks.dialogue import dialogue_turns
 from benchmarks.facts import langgraph, temporary_folder
+from benchmarks.growth import QUESTIONS, asked
 from benchmarks.measure import Ratio, at_most, shown
 from standfast.memory import Memory
 from standfast.store.compression import packed, unpacked
@@ -172,8 +177,24 @@ def _ours(call: str, facts: int, size: int) -> tuple[float, float]:
         return seconds, _all_bytes(folder) / facts
 
 
-def _verify() -> tuple[float, str]:
-    """CPU seconds of ``memory.verify``, over reading and hashing each content and entry once."""
+def _imported(facts: int) -> tuple[float, float]:
+    """CPU seconds and bytes a line of ``standfast import``, with the start of its process."""
+    with temporary_folder() as folder:
+        lines, store = folder / "lines.jsonl", folder / "store" / "memory.db"
+        lines.write_bytes(
+            b"\n".join(orjson.dumps({"text": turn}) for turn in itertools.islice(dialogue_turns(), facts))
+        )
+        store.parent.mkdir()
+        before = resource.getrusage(resource.RUSAGE_CHILDREN)
+        command = [sys.executable, "-m", "standfast", "import", str(lines), "--store", str(store), "--json"]
+        subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+        after = resource.getrusage(resource.RUSAGE_CHILDREN)
+        seconds = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+        return seconds / facts, _all_bytes(store.parent) / facts
+
+
+def _reads() -> list[Ratio]:
+    """``memory.recall``, and ``memory.verify`` over reading and hashing each content and entry once."""
     with temporary_folder() as folder, Memory.open(str(folder / "memory.db")) as memory:
         turns = dialogue_turns()
         for _ in range(BULK // PER_COMMIT):
@@ -192,8 +213,24 @@ def _verify() -> tuple[float, str]:
                     hashlib.sha256(unpacked(content)).hexdigest()
             hashing.append(time.process_time() - begun)
         file.close()
+        recalls = [
+            shown(
+                f"memory.recall, {title}, ms of CPU", statistics.median(times), f"{matches:.0f} records match"
+            )
+            for title, questions in _questions().items()
+            for times, matches in [asked(memory, questions)]
+        ]
     detail = f"{min(verifying) / BULK * 1e6:.0f} µs a fact against {min(hashing) / BULK * 1e6:.0f}"
-    return min(verifying) / min(hashing), detail
+    ratio = min(verifying) / min(hashing)
+    return [*recalls, at_most("memory.verify over hashing the same bytes", ratio, VERIFY_BOUND, detail)]
+
+
+def _questions() -> dict[str, list[str]]:
+    turns = list(itertools.islice(dialogue_turns(), QUESTIONS))
+    return {
+        "a long question": [f"What about {turn.split(' ', 6)[-1]}" for turn in turns],
+        "one word": [turn.split(" ")[6] for turn in turns],
+    }
 
 
 def run() -> list[Ratio]:
@@ -206,6 +243,7 @@ def run() -> list[Ratio]:
         "floor, single": lambda: _floor(SINGLE, 1),
         "remember": lambda: _ours("remember", SINGLE, 1),
         "LangGraph": lambda: langgraph(SINGLE, 1),
+        "import": lambda: _imported(BULK),
     }
     for _ in range(ROUNDS):
         for name, way in ways.items():
@@ -223,10 +261,11 @@ def run() -> list[Ratio]:
         at_most("bytes in all files, run.remember", in_runs[1], BYTES_BOUND, unit=" bytes"),
         shown("bytes in all files, memory.add", added[1]),
         shown("bytes in all files, memory.remember", alone[1]),
+        shown("standfast import, µs of CPU a line", min(found["import"])[0] * 1e6),
+        shown("bytes in all files, standfast import", min(found["import"])[1]),
     ]
     if found["LangGraph"][0] is not None:
         guest = min(cpu for _, _, cpu in found["LangGraph"])
         name = "memory.remember over a put of LangGraph's SQLite store"
         ratios.append(at_most(name, alone[0] / guest, GUEST_BOUND, f"{guest * 1e6:.0f} µs of CPU"))
-    ratio, detail = _verify()
-    return [*ratios, at_most("memory.verify over hashing the same bytes", ratio, VERIFY_BOUND, detail)]
+    return [*ratios, *_reads()]
