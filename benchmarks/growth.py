@@ -19,6 +19,7 @@ from benchmarks.dialogue import dialogue_turns
 from benchmarks.facts import PER_COMMIT
 from standfast.bench.report import Plot
 from standfast.memory import Memory
+from standfast.recall import RecallPackage
 
 QUESTIONS = 20
 TITLES = {
@@ -55,6 +56,7 @@ def asked(memory: Memory, questions: list[str]) -> tuple[list[float], float]:
     for question in questions:
         begun = time.process_time()
         package = memory.recall(question, tokens=500)
+        assert isinstance(package, RecallPackage)
         times.append((time.process_time() - begun) * 1e3)
         matches.append(package.matched)
     return times, statistics.median(matches)
