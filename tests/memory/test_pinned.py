@@ -1,11 +1,17 @@
 """Pinned records come first, and what is imported keeps its own time."""
 
+from collections.abc import Iterator
+
 import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
 
 from standfast import Memory, RecallPackage
 from standfast.errors import InvalidValue
+from standfast.recall.tokens import EstimatedCounter
 
 USER = {"kind": "user", "id": "chat"}
+RULES = "My rules: " + " ".join(f"rule {number} says do thing {number}." for number in range(40))
 
 
 def _recalled(memory: Memory, tokens: int) -> RecallPackage:
@@ -19,14 +25,94 @@ def test_what_is_pinned_comes_first_within_a_fifth_of_the_budget() -> None:
     for number in range(40):
         memory.remember(f"Ada likes tea number {number} of the menu.", scope="user/ada", source=USER)
     memory.remember("Never mention prices.", subject="rule/prices", scope="user/ada", source=USER, pin=True)
-    memory.remember("Be brief. " * 60, subject="rule/brief", scope="user/ada", source=USER, pin=True)
+    memory.remember(RULES, subject="rule/long", scope="user/ada", source=USER, pin=True)
     package = _recalled(memory, tokens=200)
     pinned = [item for item in package.items if item.pinned]
 
-    assert {item.memory_id for item in pinned} == {"rule/prices"}, "the other is too long for a fifth"
-    assert package.items[0].pinned
+    assert {item.memory_id: item.rank for item in pinned} == {"rule/long": 1, "rule/prices": 2}
+    assert pinned[0].excerpt.startswith("My rules"), "it is shown from its beginning on"
+    assert pinned[0].excerpt.endswith("…"), "it was cut"
+    assert sum(EstimatedCounter().count(item.excerpt) for item in pinned) <= 40
     assert package.text.index("Never mention prices.") < package.text.index("likes tea")
     assert "pinned" in memory.at(42).explain("tea", scope="user/ada").explanation.items[0].as_json()["why"]
+
+
+@pytest.fixture(scope="module")
+def household() -> Iterator[Memory]:
+    """A scope with a long pinned record, which is its oldest, and short ones."""
+    memory = Memory.open(":memory:")
+    memory.remember(RULES, subject="rules", scope="user/ada", source=USER, pin=True)
+    with memory.run(workflow="w", mode="buffered_write") as run:
+        for number in range(30):
+            run.remember(f"I keep tea {number} on shelf {number * 7}.", scope="user/ada", source=USER)
+    yield memory
+    memory.close()
+
+
+@settings(deadline=None, max_examples=60)
+@given(tokens=st.integers(1, 1_500), query=st.sampled_from(["Where is tea 7?", "thing 31", "???"]))
+@example(tokens=1, query="???")
+@example(tokens=30, query="Where is tea 7?")
+@example(tokens=100, query="Where is tea 7?")
+@example(tokens=300, query="Where is tea 7?")
+@example(tokens=1_000, query="Where is tea 7?")
+def test_a_long_pin_is_first_in_every_package_that_has_anything_cut_to_a_fifth(
+    household: Memory, tokens: int, query: str
+) -> None:
+    answer = household.explain(query, scope="user/ada", tokens=tokens)
+    package = answer.package
+    assert isinstance(package, RecallPackage)
+
+    assert package.text_tokens <= tokens
+    if not package.items:
+        assert tokens < 32, "nothing fits beside the heading and a frame"
+        return
+    first, *others = package.items
+    assert (first.memory_id, first.pinned, first.rank) == ("rules", True, 1)
+    assert not any(one.memory_id == "rules" for one in others)
+    assert package.text.index(first.excerpt.partition("…")[0]) < 160, "it stands first in the text too"
+    assert "pinned" in answer.explanation.items[0].as_json()["why"]
+    assert "newest" not in answer.explanation.items[0].as_json()["why"]
+    if tokens >= 120:
+        assert EstimatedCounter().count(first.excerpt) <= tokens // 5
+    if tokens > 200:
+        shown = len(first.excerpt.encode())
+        assert first.excerpt == RULES or shown > tokens * 4 // 5 * 6 // 10, "the fifth is used"
+    assert first.excerpt == RULES or "…" in first.excerpt
+
+
+def test_pins_share_their_fifth_and_a_long_one_leaves_room_for_the_others() -> None:
+    memory = Memory.open(":memory:")
+    for number in range(3):
+        memory.remember(f"I am called Ada {number}.", scope="user/ada", source=USER, pin=True)
+    memory.remember(RULES, subject="rules", scope="user/ada", source=USER, pin=True)
+    package = _recalled(memory, tokens=500)
+
+    assert [item.pinned for item in package.items] == [True] * 4
+    assert [item.rank for item in package.items] == [1, 2, 3, 4]
+    assert package.items[0].excerpt.endswith("…")
+
+
+def test_a_pin_stays_first_even_if_something_was_said_later_about_it() -> None:
+    memory = Memory.open(":memory:")
+    memory.remember("My favourite tea is Assam.", scope="user/ada", source=USER, pin=True)
+    memory.remember("My favourite tea is Oolong.", scope="user/ada", source=USER)
+    text = memory.recall("Which tea does Ada like?", scope="user/ada").text
+
+    assert text.index("Assam") < text.index("[", text.index("Assam"))
+    assert text.index("is Assam.") < text.rindex("is Oolong.")
+
+
+def test_explain_names_no_neighbours_where_there_are_none() -> None:
+    memory = Memory.open(":memory:")
+    memory.remember("I like tea.", scope="user/ada", source=USER)
+    for text in (RULES, "I sold a car.", "We moved the piano.", "The roof leaks.", "Ada swims."):
+        memory.remember(text, scope="user/ada", source=USER)
+    for query in ("tea", "Does my car work?", "What do I play?", "water", "Who repairs houses?"):
+        whys = [one.why for one in memory.explain(query, scope="user/ada").explanation.items]
+
+        assert all(whys)
+        assert not any("neighbours" in why for why in whys)
 
 
 def test_only_a_persons_word_can_be_pinned() -> None:

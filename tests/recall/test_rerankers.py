@@ -68,6 +68,28 @@ def _ids(package: Any) -> list[str]:
     return [item.memory_id for item in package.items]
 
 
+class Undecided(ByVowels):
+    """Scores all alike."""
+
+    def scores(self, query: str, texts: Sequence[str]) -> list[float]:
+        """The same for each."""
+        super().scores(query, texts)
+        return [0.5] * len(texts)
+
+
+def test_what_a_reranker_scores_alike_stays_in_its_order() -> None:
+    plain, reranked = Memory(memory_store()), Memory(memory_store(), reranker=Undecided())
+    for memory in (plain, reranked):
+        for number in range(6):
+            memory.remember(f"Item {number} lies on the shelf.", subject=f"item/{number}", source=HANDBOOK)
+        memory.remember("Ada drinks tea.", subject="tea", source=HANDBOOK)
+
+    for query in ("Where is item 2?", "shelf", "Does Ada drink?"):
+        package: Any = reranked.recall(query)
+        assert package.request.reranking is not None
+        assert _ids(package) == _ids(plain.recall(query))
+
+
 @pytest.mark.parametrize("controller", ["hybrid-v1", "lexical-v1"])
 def test_the_best_are_ordered_by_the_reranker_and_scores_say_so(controller: str) -> None:
     reranker = ByVowels()

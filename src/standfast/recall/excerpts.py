@@ -17,6 +17,7 @@ def excerpt_of(
     limit: int,
     *,
     focus: str = "",
+    fills: bool = False,
 ) -> str:
     """The text if it has at most ``limit`` tokens, else its best sentences within them.
 
@@ -24,6 +25,7 @@ def excerpt_of(
         weights: The terms of the query and what each is worth.
         count: Counts tokens.
         focus: The passage of the text to show if it has no term of the query.
+        fills: Whether sentences that do not match are shown too while there is room, from the first on.
     """
     text = text.strip()
     if len(text) <= limit or count(text) <= limit:
@@ -38,14 +40,16 @@ def excerpt_of(
     best = order[0]
     # What stands beside the best sentence explains it; other sentences come only if they match.
     wanted = [best, *(at for at in order[1:] if worth[at] > 0), best + 1, best - 1]
+    if fills:
+        wanted += range(len(sentences))
     for at in dict.fromkeys(wanted):
         if 0 <= at < len(sentences):
             cost = count(sentences[at]) + count(CUT)
             if cost <= left:
                 chosen.add(at)
                 left -= cost
-    if not chosen:
-        return _cut_sentence(sentences[best].strip(), weights, analyzer, count, limit)
+    if not chosen or (fills and best not in chosen):
+        return _cut_sentence(sentences, best, weights, analyzer, count=count, limit=limit)
     return _joined(sentences, sorted(chosen))
 
 
@@ -64,10 +68,16 @@ def _joined(sentences: list[str], chosen: list[int]) -> str:
 
 
 def _cut_sentence(
-    sentence: str, weights: Mapping[str, int], analyzer: Analyzer, count: Callable[[str], int], limit: int
+    sentences: list[str],
+    at: int,
+    weights: Mapping[str, int],
+    analyzer: Analyzer,
+    *,
+    count: Callable[[str], int],
+    limit: int,
 ) -> str:
     """A sentence that is too long alone: from shortly before its first matching word on."""
-    start = 0
+    sentence, start = sentences[at].strip(), 0
     for match in re.finditer(r"\S+", sentence):
         if any(term in weights for term in analyzer.terms_of(words_of(match.group()[:256]))):
             start = max(0, match.start() - limit)
@@ -76,7 +86,8 @@ def _cut_sentence(
     size = limit * 8
     while size > 0:
         piece = sentence[start : start + size].strip()
-        shown = f"{CUT if start else ''}{piece}{CUT if start + size < len(sentence) else ''}"
+        is_cut_behind = start + size < len(sentence) or at < len(sentences) - 1
+        shown = f"{CUT if start or at else ''}{piece}{CUT if is_cut_behind else ''}"
         if count(shown) <= limit:
             return shown
         size = size * 3 // 4

@@ -63,8 +63,11 @@ class HybridController(LexicalController):
             passages = passages_of(text)
             return passages[min(similar.best(slot), len(passages) - 1)]
 
-        is_match = shares_word | similar.is_alike
-        return SlotScores(lexical + by_vector, shares_word, is_match, weights, occurring, parts, focus)
+        def means_alike(slot: int) -> bool:
+            return bool(similar.dots[slot] > 0)
+
+        is_match, totals = shares_word | similar.is_alike, lexical + by_vector
+        return SlotScores(totals, shares_word, is_match, weights, occurring, parts, focus, means_alike)
 
 
 def related_terms(query: LexicalQuery, analyzer: Analyzer) -> list[list[tuple[str, int]]]:

@@ -178,6 +178,7 @@ class LexicalController:
             asks_for_then=bool(query.dates),
             parts=_parts_with(reranking_of(request), scores.parts, index),
             focus=scores.focus,
+            means_alike=scores.means_alike,
         )
         packing.pin(ranking.pinned(), lexical.read)
         packing.stand(ranking.standing(len(packing.taken_first) + 1, packing.taken_first), lexical.read)

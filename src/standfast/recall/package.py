@@ -564,11 +564,13 @@ def _place(item: RecallItem) -> tuple[Any, ...]:
 
 
 def _together(items: Sequence[RecallItem]) -> list[RecallItem]:
-    """The items, each that something was said later about moved behind the one that says so."""
+    """The items, each that something was said later about moved behind the one that says so. What is pinned
+    stays first.
+    """
     ids = {item.memory_id for item in items}
     earlier: dict[str, list[RecallItem]] = {}
     for item in items:
-        if item.later_id in ids and not item.disagrees:
+        if item.later_id in ids and not (item.disagrees or item.pinned):
             earlier.setdefault(item.later_id or "", []).append(item)
     moved = {id(item) for of_item in earlier.values() for item in of_item}
     found: list[RecallItem] = []

@@ -65,6 +65,8 @@ LEAST_SHARE: Final = 20
 """Of a small budget, less than a twentieth is not worth looking further."""
 PINNED_SHARE: Final = 5
 """What is pinned takes at most a fifth of the budget."""
+LEAST_PINNED_TOKENS: Final = 8
+"""So much of the first pinned record is shown beside its frame, even if that is more than a fifth."""
 STANDING_SHARE: Final = 10
 """Standing instructions of a user take at most a tenth of the budget."""
 OTHERS_SHARE: Final = 4
@@ -125,6 +127,7 @@ class Packing:
         asks_for_then: The query names a date, so that records which do not hold now are shown, and marked.
         parts: Says what the score of a slot was added up from, if it has several parts.
         focus: Gives the passage of a slot's text that matches best, if words alone do not say.
+        means_alike: Says whether the vector of a slot itself is like the query's.
     """
 
     def __init__(
@@ -141,8 +144,10 @@ class Packing:
         asks_for_then: bool,
         parts: Callable[[int], dict[str, int]],
         focus: Callable[[int, str], str],
+        means_alike: Callable[[int], bool],
     ) -> None:
         self._parts, self._focus, self._related = parts, focus, related
+        self._means_alike = means_alike
         self._request, self._weights, self._analyzer, self._counter = request, weights, analyzer, counter
         self._now = now
         self._asks_for_then = asks_for_then
@@ -162,6 +167,7 @@ class Packing:
         self._excerpt_tokens = request.tokens if is_whole else min(EXCERPT_TOKENS, request.tokens)
         self._least_left = min(LEAST_EXCERPT_TOKENS, request.tokens // LEAST_SHARE) * self._unit
         self._frame_bytes = len(f"[{self._mark}] \n")
+        self._line_cost = self._cost(f"[{self._mark}] \n")
         # Texts up to this size are shown whole. Filters look at records, and only the estimate counts bytes.
         self._whole_bytes = self._excerpt_tokens * BYTES_PER_TOKEN if is_estimate and not request.where else 0
         self._groups: set[tuple[str, ...]] = set()
@@ -172,13 +178,22 @@ class Packing:
         """What was passed over without being read, because it could not fit."""
         self._taken: list[PackedCandidate] = []
         self._said_last = SaidLast()
+        self._pins_waiting: dict[int, int] = {}
+        """The pinned rows that were not offered yet, and about what each needs."""
         self.taken_first: set[int] = set()
         """The rows that were taken because they are pinned, or instructions that stand."""
 
-    def pin(self, rows: Iterator[RankedRow], read: Reader) -> None:
-        """Take the pinned records that fit their share."""
+    def pin(self, rows: Sequence[RankedRow], read: Reader) -> None:
+        """Take the pinned records, each cut to what their share holds.
+
+        A long one leaves to each that comes after it what that one needs, up to an equal part.
+        """
         self._read = read
-        self._take_first(rows, is_pinned=True)
+        self._pins_waiting = {
+            row.row: row.size * self._unit // BYTES_PER_TOKEN + self._line_cost for row in rows
+        }
+        # They are read whatever their size, because they can be cut.
+        self._take_first((row._replace(size=0) for row in rows), is_pinned=True)
 
     def stand(self, rows: Iterator[RankedRow], read: Reader) -> None:
         """Take the standing instructions that fit their share."""
@@ -187,6 +202,10 @@ class Packing:
 
     def _take_first(self, rows: Iterator[RankedRow], *, is_pinned: bool) -> None:
         for candidate in self._candidates(rows):
+            if self._taken and self._first_left <= self._line_cost:
+                return
+            self._pins_waiting.pop(candidate.ranked.row, None)
+            candidate.ranked = candidate.ranked._replace(rank=len(self.taken_first) + 1)
             candidate.is_pinned, candidate.is_standing = is_pinned, not is_pinned
             if self._is_wanted(candidate.record) and self._offer(candidate):
                 self._said_last.note(candidate.record, candidate.snapshot)
@@ -261,9 +280,13 @@ class Packing:
     def _offer(self, candidate: PackedCandidate) -> bool:
         """Take a candidate if it fits; False if it does not."""
         share_left = self._share_left(candidate)
-        limit = min(self._excerpt_tokens, (share_left - self._cost(f"[{self._mark}] \n")) // self._unit)
-        is_cut = self._cost(candidate.record.text.strip()) > self._excerpt_tokens * self._unit
-        if limit < (LEAST_EXCERPT_TOKENS if is_cut else 1):
+        limit = (share_left - self._line_cost) // self._unit
+        most, least = self._excerpt_tokens, LEAST_EXCERPT_TOKENS
+        if candidate.is_pinned:
+            most, least = limit, LEAST_EXCERPT_TOKENS if self._taken else 1
+        is_cut = self._cost(candidate.record.text.strip()) > most * self._unit
+        limit = min(most, limit)
+        if limit < (least if is_cut else 1):
             return False
         candidate.excerpt = self._excerpt(candidate, limit) if is_cut else candidate.record.text.strip()
         if self._is_estimate and len(candidate.excerpt) > share_left:
@@ -271,10 +294,10 @@ class Packing:
             return False
         candidate.item = item = self._item(candidate)
         cost = self._cost_of(candidate, item)
-        if is_cut and cost > share_left:
+        while cost > share_left and (is_cut or candidate.is_pinned):
             # The frame took more than was expected: a shorter excerpt may fit.
             limit -= -(-(cost - share_left) // self._unit)
-            if limit < LEAST_EXCERPT_TOKENS:
+            if limit < least:
                 return False
             candidate.excerpt = self._excerpt(candidate, limit)
             candidate.item = item = self._item(candidate)
@@ -297,13 +320,29 @@ class Packing:
 
     def _excerpt(self, candidate: PackedCandidate, limit: int) -> str:
         record = candidate.record
-        focus = self._focus(candidate.ranked.slot, record.text)
-        return excerpt_of(record.text, self._weights, self._analyzer, self._counter.count, limit, focus=focus)
+        # All of a pinned record matters, so it is shown from its beginning on, as far as its share goes.
+        fills = candidate.is_pinned
+        return excerpt_of(
+            record.text,
+            self._weights,
+            self._analyzer,
+            self._counter.count,
+            limit,
+            focus="" if fills else self._focus(candidate.ranked.slot, record.text),
+            fills=fills,
+        )
 
     def _share_left(self, candidate: PackedCandidate) -> int:
         """What a candidate may cost: what is left of the budget, and of each share that it counts to."""
         left = [self._left]
-        if candidate.is_pinned or candidate.is_standing:
+        if candidate.is_pinned:
+            equal = self._first_left // (len(self._pins_waiting) + 1)
+            share = self._first_left - sum(min(need, equal) for need in self._pins_waiting.values())
+            if not self._taken:
+                frame = self._cost_of(candidate, self._item(candidate))
+                share = max(share, frame + LEAST_PINNED_TOKENS * self._unit)
+            left.append(share)
+        elif candidate.is_standing:
             left.append(self._first_left)
         elif not candidate.ranked.shares_word:
             left.append(self._others_left)
@@ -469,7 +508,7 @@ class Packing:
         if ranked_ceiling != MAX_RECALL_CONFIDENCE:
             boosts["ceiling"] = round(ranked_ceiling / MAX_RECALL_CONFIDENCE, 4)
         matched = {term: weight for term, weight in self._weights.items() if term in own}
-        parts = self._parts(ranked.slot)
+        has_meaning = not own.isdisjoint(self._related) or self._means_alike(ranked.slot)
         return ExplainedMatch(
             rank=ranked.rank,
             memory_id=record.memory_id,
@@ -479,8 +518,8 @@ class Packing:
             score=ranked.score,
             matched=matched,
             boosts=boosts,
-            parts=parts,
-            why=_why(candidate, parts, has_word=bool(matched), has_related=not own.isdisjoint(self._related)),
+            parts=self._parts(ranked.slot),
+            why=_why(candidate, has_word=bool(matched), has_meaning=has_meaning),
             outcome=candidate.outcome,
             verdict=record.verdict,
             trust=trust_of(record),
@@ -488,31 +527,33 @@ class Packing:
         )
 
 
-def _why(
-    candidate: PackedCandidate, parts: Mapping[str, int], *, has_word: bool, has_related: bool
-) -> tuple[str, ...]:
+def _why(candidate: PackedCandidate, *, has_word: bool, has_meaning: bool) -> tuple[str, ...]:
     """Why a candidate has its place, in a word for each reason.
 
     Args:
-        parts: What its score was added up from, if vectors take part.
         has_word: Whether the record itself has a word of the query.
-        has_related: Whether it has a word that means something alike.
+        has_meaning: Whether it has a word that means something alike, or a vector that is alike.
     """
     ranked = candidate.ranked
-    points = ranked.score >> SNAPSHOT_BITS
-    has_meaning = has_related or parts.get("similarity", 0) > 0
+    has_points = ranked.score >> SNAPSHOT_BITS > 1
     reasons = {
         "pinned": candidate.is_pinned,
         "standing": candidate.is_standing,
         "words": has_word,
-        "meaning": has_meaning,
+        "meaning": has_points and has_meaning,
         # What it has points for, if not for its own words or meaning, stands next to it.
-        "neighbours": points > 1 and not has_word and (ranked.shares_word or not has_meaning),
+        "neighbours": has_points
+        and candidate.record.is_threaded
+        and not has_word
+        and (ranked.shares_word or not has_meaning),
         "speaker": ranked.is_named or ranked.is_asked_role,
         "date": ranked.quarters > 0,
-        "newest": points <= 1,
     }
-    return tuple(reason for reason, holds in reasons.items() if holds)
+    found = tuple(reason for reason, holds in reasons.items() if holds)
+    is_first = candidate.is_pinned or candidate.is_standing
+    # What is there for nothing that it has itself is the newest, of the scope or of what is said on a matter.
+    for_itself = {"words", "meaning", "neighbours"}.intersection(found)
+    return found if is_first or for_itself else (*found, "newest")
 
 
 @lru_cache(maxsize=1 << 8)

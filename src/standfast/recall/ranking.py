@@ -120,6 +120,7 @@ class SlotScores:
         related: Terms that mean something alike, and what each counts in percent.
         parts: Says what a slot's score was added up from.
         focus: Gives the passage of a slot's text that matches best, if words alone do not say.
+        means_alike: Says whether the vector of a slot itself is like the query's.
     """
 
     totals: Numbers
@@ -129,6 +130,7 @@ class SlotScores:
     related: Mapping[str, int] = field(default_factory=dict)
     parts: Callable[[int], dict[str, int]] = lambda _: {}
     focus: Callable[[int, str], str] = lambda _, __: ""
+    means_alike: Callable[[int], bool] = lambda _: False
 
 
 @dataclass(frozen=True, slots=True)
@@ -220,13 +222,10 @@ class RankedRows:
         """How many rows match at all."""
         self._ranked = view.count if ranks_all else int(np.count_nonzero(self._base))
 
-    def pinned(self) -> Iterator[RankedRow]:
-        """The pinned rows that may be chosen, the newest first."""
+    def pinned(self) -> list[RankedRow]:
+        """The pinned rows that may be chosen, the newest first; ranks are still to be given."""
         slots = self._view.pinned
-        if not len(slots):
-            return
-        for rank, row in enumerate(self.rows_at(slots), 1):
-            yield row._replace(rank=rank)
+        return self.rows_at(slots) if len(slots) else []
 
     def standing(self, first_rank: int, without: Collection[int]) -> Iterator[RankedRow]:
         """The rows with a standing instruction that may be chosen, the best first.
@@ -430,7 +429,7 @@ def _least_of_best(scores: Numbers, size: int) -> int:
 
 
 def reranked_rows(rows: Iterator[RankedRow], scores: RerankScores, view: IndexView) -> Iterator[RankedRow]:
-    """Ranked rows, the best of them ordered by a reranker: by points, then how new each is.
+    """Ranked rows, the best of them ordered by a reranker. Those that it scores alike stay in their order.
 
     Trust counts as it does without a reranker.
     """
@@ -439,15 +438,20 @@ def reranked_rows(rows: Iterator[RankedRow], scores: RerankScores, view: IndexVi
     codes = view.trust_codes(np.array(numbers, dtype=np.int64))
     percents = trust_tenths(codes) * 10 * ceilings(codes) // FULL_CEILING
     above = best[0].score >> SNAPSHOT_BITS if best else 0
-    seen, others = [], []
-    for ranked, order, percent in zip(best, view.newest_order(numbers), percents.tolist(), strict=True):
-        points = scores.points_of(order[-1], above=above, trust_percent=percent)
+    seen, others = list[tuple[int, int, RankedRow]](), list[RankedRow]()
+    keys = view.index.keys_of(numbers)
+    for place, (ranked, key, percent) in enumerate(zip(best, keys, percents.tolist(), strict=True)):
+        points = scores.points_of(key, above=above, trust_percent=percent)
         if points is None:
             others.append(ranked)
         else:
-            score = points << SNAPSHOT_BITS | ranked.score & ((1 << SNAPSHOT_BITS) - 1)
-            seen.append((-score, order, ranked._replace(score=score)))
-    ordered = [ranked for _, _, ranked in sorted(seen, key=lambda one: one[:2])] + others
-    for rank, ranked in enumerate(ordered, best[0].rank if best else 1):
+            seen.append((points, -place, ranked))
+    ordered, least = list[RankedRow](), 0
+    for points, _, ranked in sorted(seen, key=lambda one: one[:2]):
+        # From the last to the first, so that each has more points than the one after it.
+        least = max(points, least + 1)
+        score = least << SNAPSHOT_BITS | ranked.score & ((1 << SNAPSHOT_BITS) - 1)
+        ordered.append(ranked._replace(score=score))
+    for rank, ranked in enumerate([*reversed(ordered), *others], best[0].rank if best else 1):
         yield ranked._replace(rank=rank)
     yield from rows
