@@ -115,6 +115,64 @@ def test_explain_names_no_neighbours_where_there_are_none() -> None:
         assert not any("neighbours" in why for why in whys)
 
 
+def _pinned_ids(memory: Memory) -> list[str]:
+    return [item.memory_id for item in _recalled(memory, tokens=500).items if item.pinned]
+
+
+def test_what_is_known_can_be_pinned_and_a_pin_taken_off_and_nothing_else_of_it_changes() -> None:
+    memory = Memory.open(":memory:")
+    first = memory.remember(
+        "I am vegan.", scope="user/ada", source=USER, tags=["food"], time="2020-01-01T00:00:00Z"
+    )
+    memory.remember("Note on tea.", scope="user/ada", source=USER)
+    pinned = memory.remember("I am vegan.", scope="user/ada", source=USER, pin=True)
+
+    assert (pinned.memory_id, pinned.known) == (first.memory_id, None)
+    assert _pinned_ids(memory) == [first.memory_id]
+    (item, _) = _recalled(memory, tokens=500).items
+    assert item.date == "2020-01-01"
+    assert memory.remember("I am vegan.", scope="user/ada", source=USER, pin=True).known == first.memory_id
+    assert memory.remember("I am vegan.", scope="user/ada", source=USER).known == first.memory_id
+    assert _pinned_ids(memory) == [first.memory_id], "saying it again takes no pin off"
+    with pytest.raises(InvalidValue, match="only a person or an operator can take a pin off"):
+        memory.remember("I am vegan.", scope="user/ada", pin=False)
+    memory.remember("I am vegan.", scope="user/ada", source=USER, pin=False)
+    assert _pinned_ids(memory) == []
+    assert len(_recalled(memory, tokens=500).items) == 2
+    assert list(memory.verify()) == []
+
+
+def test_an_update_of_a_pinned_subject_keeps_the_pin_unless_it_says_otherwise() -> None:
+    memory = Memory.open(":memory:")
+    home = {"subject": "home", "scope": "user/ada", "source": USER}
+    memory.remember("I live in Bern.", **home, pin=True)  # type: ignore[arg-type]  # One dict for all calls.
+    memory.remember("I live in Basel.", **home)  # type: ignore[arg-type]
+    assert _pinned_ids(memory) == ["home"]
+
+    memory.remember("I live in Thun.", **home, pin=False)  # type: ignore[arg-type]
+    assert _pinned_ids(memory) == []
+    memory.remember("I live in Thun.", **home, pin=True)  # type: ignore[arg-type]
+    assert _pinned_ids(memory) == ["home"]
+
+
+def test_a_run_can_pin_what_it_said_itself() -> None:
+    memory = Memory.open(":memory:")
+    with memory.run(workflow="w", mode="buffered_write") as run:
+        said = run.remember("I drink tea.", scope="user/ada", source=USER)
+        run.remember("I drink tea.", scope="user/ada", source=USER, pin=True)
+
+    assert _pinned_ids(memory) == [said.memory_id]
+    assert list(memory.verify()) == []
+
+
+def test_a_refused_pin_says_the_true_reason() -> None:
+    memory = Memory.open(":memory:")
+    with pytest.raises(InvalidValue, match="name the person as its source, of kind user"):
+        memory.remember("Ada likes tea.", pin=True, source={"kind": "web", "id": "https://x.example"})
+    with pytest.raises(InvalidValue, match=r"counts as ordinary at most.*use one with the origin trusted"):
+        memory.remember("Ada likes tea.", pin=True, source=USER, max_origin="ordinary")
+
+
 def test_only_a_persons_word_can_be_pinned() -> None:
     memory = Memory.open(":memory:")
     with pytest.raises(InvalidValue, match="only what a person or an operator said can be pinned"):

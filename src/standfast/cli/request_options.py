@@ -71,6 +71,9 @@ def _options_of(
             continue
         read, how = _form_of(kind, OPTION_OF_FIELD.get(field.name, f"--{field.name.replace('_', '-')}"))
         name, default = how.pop("name"), defaults[field.name]
+        if isinstance(kind, types.BoolType) and default is None:
+            # It has three states: yes, no, and as it is.
+            name += f"/--no-{name.removeprefix('--')}"
         if isinstance(default, str | int) and default != "" and not isinstance(default, bool):
             how |= {"default": default, "show_default": True}
         text = descriptions[field.name] + (" Repeatable." if how.get("multiple") else "")

@@ -105,6 +105,8 @@ class JudgedRecord:
     """The id of the record that says the same already. Then nothing is stored but a witness."""
     witness: Record | None = None
     """The row that notes a new source of the known record."""
+    is_new_version: bool = False
+    """Whether its id is that of a record that is there already, which it replaces."""
     built_evidence: Evidence | None = None
     """The evidence as it was built here. As long as it is the record's own, it is not read again."""
 

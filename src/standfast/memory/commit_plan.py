@@ -131,7 +131,7 @@ def new_keys(judged: Iterable[JudgedRecord]) -> frozenset[str]:
     return frozenset(
         key
         for one in judged
-        if one.record.subject is None and one.known is None
+        if one.record.subject is None and one.known is None and not one.is_new_version
         for key in (*(record.key for record in one.placed), one.said_key)
     )
 

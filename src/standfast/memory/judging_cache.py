@@ -233,21 +233,31 @@ class RunJudgingContext:
         """Make an accepted claim known to the judgements after it."""
         self._accepted.append(claim)
         record = claim.record
-        if record.subject is not None and record.memory_id == record.subject:
-            self._current[record.subject] = record
+        self._current[record.memory_id] = record
 
-    def placed(self, record: Record, forgotten: Collection[str]) -> Record:
+    def repinned(self, memory_id: str, pin: bool) -> Record | None:
+        """A record of the scope with a pin or without one, to be judged again; None if it is so already."""
+        record = self._current_of(memory_id)
+        if record is None or bool(record.pinned) is pin:
+            return None
+        return replace(record, pinned=pin or None, verdict=None, evidence=None)
+
+    def placed(self, record: Record, forgotten: Collection[str], *, keeps_pin: bool) -> Record:
         """The record under an id of its own if it must not replace the current text of its subject.
 
         What a trusted user says ends what ordinary sources said next to it.
 
         Args:
             forgotten: The keys of what the run forgets.
+            keeps_pin: Whether it is pinned if the text that it replaces is.
         """
         subject = record.subject
         if subject is None or record.several:
             return record
         if record.origin is Origin.TRUSTED:
+            before = self._current_of(subject) if keeps_pin else None
+            if before is not None and before.pinned and before.key not in forgotten:
+                record = replace(record, pinned=True)
             beside = [one for one in self._ordinary_beside(subject) if one not in record.supersedes]
             ended = (*record.supersedes, *beside)[:MAX_SUPERSEDED]
             return replace(record, supersedes=ended) if beside else record
@@ -255,13 +265,15 @@ class RunJudgingContext:
         is_forgotten = current is not None and current.key in forgotten
         return with_own_id(record, None if is_forgotten else current)
 
-    def _current_of(self, subject: str) -> Record | None:
-        """The accepted record of a subject, as of the snapshot and of what the run accepted since."""
-        if subject not in self._current:
-            key = self._ledger_key(subject)
+    def _current_of(self, memory_id: str) -> Record | None:
+        """The accepted record with an id, which is its subject if it has one, as of the snapshot and of what
+        the run accepted since.
+        """
+        if memory_id not in self._current:
+            key = self._ledger_key(memory_id)
             found = self._store.read(self._namespace, [key], at=self._at)
-            self._current[subject] = record_of(found[key]) if key in found else None
-        return self._current[subject]
+            self._current[memory_id] = record_of(found[key]) if key in found else None
+        return self._current[memory_id]
 
     def _ordinary_beside(self, subject: str) -> list[str]:
         """The ids of what ordinary sources say about a subject that a trusted user spoke of, in order."""

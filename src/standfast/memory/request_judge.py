@@ -4,9 +4,10 @@ A request becomes a claim with an id, a source and an origin. The claim is judge
 shows and what the run accepted before it.
 """
 
-from collections.abc import Collection, Sequence
+import dataclasses
+from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from msgspec.structs import replace
 
@@ -26,7 +27,7 @@ from standfast.memory.related import related_records
 from standfast.memory.run_dependencies import RunServices
 from standfast.memory.run_step import Recalled
 from standfast.records.canon import fingerprint, utc_text
-from standfast.records.origins import Origin
+from standfast.records.origins import Origin, origin_of
 from standfast.records.requests import RememberRequest
 from standfast.records.scopes import name_in, scope_in, scoped_key
 from standfast.records.vocabulary import Band, Remembered, RunIdentity, Verdict
@@ -101,8 +102,7 @@ class RequestJudge:
         lookup = OriginLookup(services.store, services.namespace, services.origin_of_kind, at=self.snapshot)
         origin = lookup.origin_of(source, request, self._origins, self._max_origin)
         if request.pin and origin is not Origin.TRUSTED:
-            problem = 'only what a person or an operator said can be pinned; give source={"kind": "user", …}'
-            raise InvalidValue(what="pin", problem=problem)
+            raise InvalidValue(what="pin", problem=self._why_not_pinned(source))
         superseded = self._superseded(request, origin) if request.supersedes else Superseded()
         record = request.record(
             "" if request.subject and not request.several else self._next_id(),
@@ -113,10 +113,22 @@ class RequestJudge:
         )
         record = superseded.applied_to(record)
         if not request.propose:
-            record = self._context(request.place).placed(record, forgotten)
+            record = self._context(request.place).placed(record, forgotten, keeps_pin=request.pin is None)
         claim = screened.of_record(record, request.role)
-        judged = self._admitted(claim, request, now, recalled, forgotten)
+        judged, claim = self._admitted(claim, request, now, recalled, forgotten)
         return JudgedRequest(judged, claim, superseded)
+
+    def _why_not_pinned(self, source: Mapping[str, Any]) -> str:
+        """Why a text can't be pinned, and what to do."""
+        only = "only what a person or an operator said can be pinned"
+        if origin_of(source, self._services.origin_of_kind) is not Origin.TRUSTED:
+            return f"{only}; name the person as its source, of kind user"
+        if self._max_origin is not Origin.TRUSTED:
+            return (
+                f"{only}, and what comes through this key or server counts as {self._max_origin.value} at"
+                " most, whatever its source says; use one with the origin trusted"
+            )
+        return f"{only}, and it cites something that is trusted less; remember it without that"
 
     def _superseded(self, request: RememberRequest, origin: Origin) -> Superseded:
         """What a request may end of what it names."""
@@ -160,14 +172,17 @@ class RequestJudge:
         now: datetime,
         recalled: Sequence[Recalled],
         forgotten: Collection[str],
-    ) -> JudgedRecord:
+    ) -> tuple[JudgedRecord, Claim]:
         """Judge a claim against what survives: neither what the run forgets nor what a pending erasure takes
-        is known.
+        is known. What is known and is to be pinned, or no longer, is judged as a new version of it.
+
+        Returns:
+            The outcome, and the claim that was judged.
         """
         services, place = self._services, request.place
         gone = {name_in(key) for key in forgotten if scope_in(key) == place}
         handed = [one[1:] for one in recalled if one[0] == place]
-        context = self._context(place)
+        context, is_new_version = self._context(place), False
         while True:
             judged = admit(
                 claim,
@@ -185,8 +200,16 @@ class RequestJudge:
                 waiting=context.waiting,
             )
             known = judged.known
-            if known is None or known in gone or not self._is_doomed(known, place):
-                return judged
+            if known is None or known in gone:
+                return dataclasses.replace(judged, is_new_version=is_new_version), claim
+            if not self._is_doomed(known, place):
+                repinned = None if request.pin is None else context.repinned(known, request.pin)
+                if repinned is None:
+                    return judged, claim
+                if claim.record.origin.rank < repinned.origin.rank:
+                    problem = "only a person or an operator can take a pin off; name them as its source"
+                    raise InvalidValue(what="pin", problem=problem)
+                claim, is_new_version = Claim(record=repinned, role=request.role), True
             gone.add(known)
 
     def _is_doomed(self, memory_id: str, scope: str) -> bool:

@@ -107,7 +107,7 @@ class RememberFields(TypedDict, total=False):
     valid_from: str | datetime | None
     valid_until: str | datetime | None
     supersedes: str | Sequence[str]
-    pin: bool
+    pin: bool | None
     time: str | datetime | None
 
 
@@ -136,7 +136,7 @@ class RememberRequest(Value, frozen=True, kw_only=True, omit_defaults=True):
         supersedes: The ids or subjects of records of the scope that it replaces; they end when it is
             accepted. What a trusted user said is ended by the user only.
         pin: Show it first in every recall of its scope, within a fifth of the budget. Only what a person or
-            an operator said can be pinned.
+            an operator said can be pinned. False takes a pin off. By default a subject stays as it is.
         time: When it was said, in ISO 8601; by default now.
     """
 
@@ -157,7 +157,7 @@ class RememberRequest(Value, frozen=True, kw_only=True, omit_defaults=True):
     valid_from: Name | None = None
     valid_until: Name | None = None
     supersedes: _Superseded = ()
-    pin: bool = False
+    pin: bool | None = None
     time: Name | None = None
 
     @classmethod
@@ -175,7 +175,7 @@ class RememberRequest(Value, frozen=True, kw_only=True, omit_defaults=True):
         if not (isinstance(role, str) and role):
             _refuse("role must be a non-empty string", role)
         for name in ("propose", "pin", "several"):
-            if type(getattr(self, name)) is not bool:
+            if type(getattr(self, name)) is not bool and (name, self.pin) != ("pin", None):
                 _refuse(f"{name} must be True or False", getattr(self, name))
         if hold is not None and not (isinstance(hold, str) and hold.strip()):
             _refuse("hold must be a reason", hold)
@@ -383,7 +383,7 @@ class RecallRequest(Value, frozen=True, kw_only=True, omit_defaults=True):
             untrusted includes them.
         include_unreviewed: Show records that are on hold or wait for a review, too.
         bands: The bands to read; by default law and accepted memory.
-        now_utc: What time it is, in ISO 8601 and UTC: "yesterday" is meant by it, and age measured from it.
+        now_utc: What time it is, in ISO 8601 and UTC: "yesterday" is meant by it. Ranks know no age.
         controller: The version of the controller that answers, such as phase6-v1.
 
     ``scope`` becomes one of ``scopes``, and ``least_origin`` part of ``where``.
