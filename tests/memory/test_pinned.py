@@ -109,7 +109,8 @@ def test_explain_names_no_neighbours_where_there_are_none() -> None:
     for text in (RULES, "I sold a car.", "We moved the piano.", "The roof leaks.", "Ada swims."):
         memory.remember(text, scope="user/ada", source=USER)
     for query in ("tea", "Does my car work?", "What do I play?", "water", "Who repairs houses?"):
-        whys = [one.why for one in memory.explain(query, scope="user/ada").explanation.items]
+        items = memory.explain(query, scope="user/ada").explanation.items
+        whys = [one.as_json()["why"] for one in items]
 
         assert all(whys)
         assert not any("neighbours" in why for why in whys)
