@@ -15,6 +15,7 @@ MAX_VALUE_BYTES: Final = 1 << 20
 MAX_NAME_CHARS: Final = 256
 MAX_KEY_CHARS: Final = 528
 MAX_TAGS: Final = 256
+MAX_OFFSET_MINUTES: Final = 24 * 60 - 1
 EXTRACTED_MESSAGES: Final = 40
 """How many messages a model is shown at once to find facts in."""
 MESSAGES_BEFORE: Final = 10

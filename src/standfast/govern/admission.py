@@ -38,7 +38,7 @@ from standfast.records.canon import canonical_bytes, fingerprint
 from standfast.records.origins import Origin, lowest
 from standfast.records.scopes import said_key, scoped_key
 from standfast.records.statements import letter_runs, statements_of
-from standfast.records.timestamps import MISSING, day_of, time_of
+from standfast.records.timestamps import MISSING, day_of, local_time, time_of
 from standfast.records.validity import validity_in_words
 from standfast.records.vocabulary import (
     Band,
@@ -295,7 +295,9 @@ def with_readings(record: Record, is_message: bool = False) -> Record:
     is_known = (
         record.valid_from is not None or record.valid_until is not None or "created_at" in record.metadata
     )
-    validity = None if is_known or said == MISSING else validity_in_words(text, day_of(said), runs=runs)
+    if is_known or said == MISSING:
+        return record
+    validity = validity_in_words(text, day_of(local_time(said, record.utc_offset)), runs=runs)
     if validity is None:
         return record
     return msgspec.structs.replace(

@@ -62,6 +62,7 @@ _CONTENT: Final = (
     "several",
     "statements",
     "validity_words",
+    "utc_offset",
 )
 assert {*_CONTENT, *_NOT_CONTENT} == set(Record.__struct_fields__), "each field is content, or is not"
 _CONTENT_CHECK: Final = FloorCheck(floor=CONTENT_FLOOR, score=1.0, passed=True, reason="")

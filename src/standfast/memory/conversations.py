@@ -439,6 +439,7 @@ class Conversations:
                 memory_id=message_id(request.session, position, part),
                 text=passage.text,
                 ts_utc=message.time or now,
+                utc_offset=message.utc_offset,
                 tags=tags,
                 source=source,
                 scope=request.scope,

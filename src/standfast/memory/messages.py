@@ -28,7 +28,7 @@ from standfast.records.canon import fingerprint, normal_string, parse
 from standfast.records.origins import Origin
 from standfast.records.rows import RowKind
 from standfast.records.scopes import name_in, prefix_of, scope_in, scoped_key
-from standfast.records.timestamps import instant_text
+from standfast.records.timestamps import instant_text, instant_with_offset, offset_minutes_of
 from standfast.records.vocabulary import Band, JsonScalar, Record, Value, Verdict, shown
 from standfast.store.protocol import Version, verified
 from standfast.store.store import Store
@@ -83,6 +83,7 @@ class ReadMessage(Value, frozen=True, kw_only=True):
     passages: tuple[Passage, ...]
     position: int | None = None
     time: str | None = None
+    utc_offset: int | None = None
     metadata: dict[str, JsonScalar] = msgspec.field(default_factory=dict)
 
 
@@ -135,10 +136,12 @@ def _message(plain: Any, number: int, names: dict[str, str]) -> ReadMessage:
     metadata = plain.get("metadata") or {}
     if not isinstance(metadata, Mapping):
         raise _UnreadableMessage(f"metadata must be an object, not {shown(metadata)}")
+    time = _time(plain, number)
     return ReadMessage(
         passages=tuple(cut for one in passages for cut in _cut(one)),
         position=_position(plain.get("position")),
-        time=_time(plain, number),
+        time=None if time is None else instant_text(time, what="time"),
+        utc_offset=None if time is None else offset_minutes_of(time),
         metadata=dict(metadata),
     )
 
@@ -287,7 +290,7 @@ def _position(position: Any) -> int | None:
 
 
 def _time(message: Mapping[str, Any], number: int) -> str | None:
-    """When a message was said: an aware datetime, ISO 8601 text, or seconds since 1970."""
+    """When a message was said, in its own offset: an aware datetime, ISO 8601 text, or seconds since 1970."""
     given = next((message[name] for name in _TIMES if message.get(name) is not None), None)
     if given is None:
         return None
@@ -296,7 +299,7 @@ def _time(message: Mapping[str, Any], number: int) -> str | None:
             given = datetime.fromtimestamp(given, UTC)
         except (OverflowError, ValueError, OSError):
             raise _UnreadableMessage(f"its time is no time: {shown(given)}") from None
-    return instant_text(given, what=f"the time of message {number}")
+    return instant_with_offset(given, what=f"the time of message {number}")
 
 
 # A message is in LEDGER, whatever its verdict, unless it was rejected.

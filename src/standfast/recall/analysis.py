@@ -28,7 +28,7 @@ from standfast.records.canon import lowered
 from standfast.records.filters import LAW, RecordFacts, trust_of
 from standfast.records.origins import CITING_KINDS, Origin, kind_of
 from standfast.records.statements import PlainStatement
-from standfast.records.timestamps import MISSING, day_of, time_of
+from standfast.records.timestamps import MISSING, day_of, local_time, time_of
 
 ANALYSIS_VERSION: Final = "snowball-3.1, forms-1, cues-1"
 """Part of every package: another stemmer, or other lists of irregular forms or cues, may give other terms."""
@@ -294,6 +294,7 @@ class IndexedRecord(RecordFacts, frozen=True, kw_only=True, gc=False):
     pinned: bool | None = None
     several: bool | None = None
     statements: tuple[PlainStatement, ...] = ()
+    utc_offset: int | None = None
 
     @property
     def role(self) -> SpeakerRole:
@@ -306,13 +307,17 @@ class IndexedRecord(RecordFacts, frozen=True, kw_only=True, gc=False):
     @property
     def spoken_dates(self) -> list[SpokenDate]:
         """The dates that its text speaks of relative to its own: "yesterday", "last May"."""
-        time = self.time
-        return [] if time == MISSING else spoken_dates(self.text, day_of(time))
+        return [] if self.time == MISSING else spoken_dates(self.text, day_of(self.local_time))
 
     @property
     def time(self) -> int:
         """When it was said, in microseconds since the start of year 1; ``MISSING`` without a timestamp."""
         return MISSING if self.ts_utc is None else time_of(self.ts_utc)
+
+    @property
+    def local_time(self) -> int:
+        """The same as a clock showed it where it was said; not for a record without a timestamp."""
+        return local_time(self.time, self.utc_offset)
 
     @property
     def is_threaded(self) -> bool:
@@ -321,8 +326,8 @@ class IndexedRecord(RecordFacts, frozen=True, kw_only=True, gc=False):
 
     @property
     def date(self) -> str | None:
-        """Its date, as YYYY-MM-DD."""
-        return None if self.time == MISSING else day_of(self.time).isoformat()
+        """Its date where it was said, as YYYY-MM-DD."""
+        return None if self.time == MISSING else day_of(self.local_time).isoformat()
 
     @property
     def source_name(self) -> str:

@@ -24,6 +24,7 @@ from standfast.recall.ranking import SNAPSHOT_BITS, RankedRow, Reader
 from standfast.records.filters import trust_of
 from standfast.records.origins import Origin
 from standfast.records.statements import differs
+from standfast.records.timestamps import clock_of
 
 WINDOW: Final = 32
 """So many of the best rows are compared with each other."""
@@ -238,8 +239,8 @@ def _shown(later: IndexedRecord, record: IndexedRecord) -> str:
     """The beginning of a later text with its date, and the time if both are of one day."""
     text = " ".join(later.text.split())
     date = later.date or "no date"
-    if later.ts_utc is not None and later.date == record.date:
-        date += f" {later.ts_utc[11:16]}"
+    if later.date is not None and later.date == record.date:
+        date += f" {clock_of(later.local_time)}"
     if len(text) > LATER_CHARS:
         text = f"{text[:LATER_CHARS].rsplit(' ', 1)[0]}…"
     return f"{date}: {text}"

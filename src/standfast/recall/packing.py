@@ -567,7 +567,7 @@ def _resolved_dates(record: IndexedRecord, excerpt: str, *, is_valid: bool) -> t
         return ()
     if record.validity_words is not None and is_valid:
         return (f"holds {_span_shown(record)}",)
-    found = spoken_dates(excerpt, day_of(record.time))
+    found = spoken_dates(excerpt, day_of(record.local_time))
     return tuple(f"{one.words}: {one.shown}" for one in found if one.shown != record.date)
 
 

@@ -48,7 +48,7 @@ from standfast.records.filters import NO_FILTER, Filter, Where
 from standfast.records.origins import Origin
 from standfast.records.request_limits import check_limits
 from standfast.records.scopes import SHARED, checked_scope, recalled_scopes
-from standfast.records.timestamps import MISSING, instant_text, time_of
+from standfast.records.timestamps import MISSING, instant_text, instant_with_offset, offset_minutes_of, time_of
 from standfast.records.vocabulary import Band, Budget, JsonScalar, Record, Value, normal_tags, shown
 
 _F = TypeVar("_F", bound=Callable[..., Any])
@@ -137,7 +137,7 @@ class RememberRequest(Value, frozen=True, kw_only=True, omit_defaults=True):
             accepted. What a trusted user said is ended by the user only.
         pin: Show it first in every recall of its scope, within a fifth of the budget. Only what a person or
             an operator said can be pinned. False takes a pin off. By default a subject stays as it is.
-        time: When it was said, in ISO 8601; by default now.
+        time: When it was said, in ISO 8601; by default now. Words such as yesterday are meant in its offset.
     """
 
     text: Text
@@ -213,7 +213,8 @@ class RememberRequest(Value, frozen=True, kw_only=True, omit_defaults=True):
             force_setattr(self, "supersedes", others)
         for field in ("valid_from", "valid_until", "time"):
             if (instant := getattr(self, field)) is not None:
-                force_setattr(self, field, instant_text(instant, what=field))
+                read = instant_with_offset if field == "time" else instant_text
+                force_setattr(self, field, read(instant, what=field))
         check_limits(self)
         if _checked_by_record(self) != _NONE_OF_THEM:
             self.record("-", None)
@@ -248,7 +249,8 @@ class RememberRequest(Value, frozen=True, kw_only=True, omit_defaults=True):
         return Record(
             memory_id=self._id_or(memory_id),
             text=self.text,
-            ts_utc=self.time or ts_utc,
+            ts_utc=ts_utc if self.time is None else instant_text(self.time, what="time"),
+            utc_offset=None if self.time is None else offset_minutes_of(self.time),
             tags=normal_tags(self.tags) if self.tags else (),
             refs=self.refs,
             subject=self.subject,

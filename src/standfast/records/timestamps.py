@@ -9,7 +9,7 @@ Python.
 """
 
 import re
-from datetime import UTC, date, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta, timezone
 from decimal import ROUND_HALF_EVEN, Context, Decimal
 from functools import lru_cache
 from typing import Final
@@ -30,6 +30,7 @@ POINT: Final = 1_000_000
 _MICROSECOND: Final = timedelta(microseconds=1)
 _EPOCH: Final = datetime(1, 1, 1, tzinfo=UTC)
 DAY_MICROSECONDS: Final = 86_400_000_000
+_MINUTE_MICROSECONDS: Final = 60_000_000
 _TIMESTAMP: Final = re.compile(
     r"([0-9]{4}-[0-9]{2}-[0-9]{2})"
     r"(?:[Tt"
@@ -92,6 +93,18 @@ def day_of(time: int) -> date:
     return date.fromordinal(time // DAY_MICROSECONDS + 1)
 
 
+def clock_of(time: int) -> str:
+    """The hour and minute of a time, as HH:MM."""
+    hours, minutes = divmod(time % DAY_MICROSECONDS // _MINUTE_MICROSECONDS, 60)
+    return f"{hours:02}:{minutes:02}"
+
+
+def local_time(time: int, offset_minutes: int | None) -> int:
+    """A time as a clock with an offset shows it; the time itself if that is before or after all dates."""
+    local = time + (offset_minutes or 0) * _MINUTE_MICROSECONDS
+    return local if 0 <= local < date.max.toordinal() * DAY_MICROSECONDS else time
+
+
 def normal_timestamp(text: str) -> str:
     """A timestamp as json-v1 writes it; a text that is no timestamp is returned as it is."""
     time = time_of(text)
@@ -116,6 +129,27 @@ def recency(time: int, now: int, half_life_days: int) -> int:
         return rounded
     exact = _DECIMAL.power(Decimal("0.5"), _DECIMAL.divide(Decimal(age), Decimal(half_life)))
     return int(exact.scaleb(6, context=_DECIMAL).to_integral_value(ROUND_HALF_EVEN))
+
+
+def instant_with_offset(instant: object, *, what: str) -> str:
+    """A moment as records store it if it is in UTC, and with its own offset otherwise.
+
+    Takes what ``instant_text`` takes.
+    """
+    text = instant_text(instant, what=what)
+    given = instant if isinstance(instant, datetime) else datetime.fromisoformat(str(instant))
+    minutes = 0 if given.tzinfo is None else (given.utcoffset() or timedelta()) // timedelta(minutes=1)
+    try:
+        local = datetime.fromisoformat(text).astimezone(timezone(timedelta(minutes=minutes)))
+    except OverflowError:
+        return text
+    return local.isoformat(timespec="microseconds") if minutes else text
+
+
+def offset_minutes_of(text: str) -> int | None:
+    """The offset of what ``instant_with_offset`` made, in minutes; None for UTC."""
+    offset = datetime.fromisoformat(text).utcoffset()
+    return offset // timedelta(minutes=1) if offset else None
 
 
 def instant_text(instant: object, *, what: str) -> str:

@@ -25,6 +25,7 @@ from standfast.limits import (
     MAX_METADATA_CHARS,
     MAX_METADATA_FIELDS,
     MAX_NAME_CHARS,
+    MAX_OFFSET_MINUTES,
     MAX_SUPERSEDED,
     MAX_TAGS,
     SAFE_INTEGER,
@@ -382,6 +383,7 @@ class Record(Value, frozen=True, kw_only=True, gc=False):
         session: The conversation that it is part of, with its ``position`` there and its ``speaker``.
         origin: How far its source is trusted.
         valid_from: When it begins to hold; with ``valid_until``, when it ends to hold.
+        utc_offset: How many minutes its own time is ahead of UTC, by which "yesterday" is meant; None for 0.
         validity_words: The words of its text that the two were read from, e.g. ``"until friday"``; None if
             the caller gave them.
         supersedes: The ids of records of its scope that ended when it was accepted.
@@ -415,6 +417,7 @@ class Record(Value, frozen=True, kw_only=True, gc=False):
     several: bool | None = None
     statements: tuple[PlainStatement, ...] = ()
     validity_words: str | None = None
+    utc_offset: int | None = None
 
     def __post_init__(self) -> None:
         self._require_name("memory_id", self.memory_id)
@@ -444,6 +447,9 @@ class Record(Value, frozen=True, kw_only=True, gc=False):
         if self.position is not None:
             self._require_whole("position", self.position, least=0)
             self._require(self.position <= SAFE_INTEGER, f"position must be at most {SAFE_INTEGER}")
+        if self.utc_offset is not None:
+            self._require_whole("utc_offset", self.utc_offset, least=-MAX_OFFSET_MINUTES)
+            self._require(self.utc_offset <= MAX_OFFSET_MINUTES, "utc_offset must be less than a day")
         if self.valid_from is not None or self.valid_until is not None or self.supersedes:
             self._require_times_and_superseded()
         if self.band is Band.VOID and self.verdict not in (None, Verdict.VOID):
