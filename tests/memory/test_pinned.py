@@ -1,6 +1,7 @@
 """Pinned records come first, and what is imported keeps its own time."""
 
 from collections.abc import Iterator
+from datetime import datetime, timedelta, timezone
 
 import pytest
 from hypothesis import example, given, settings
@@ -9,6 +10,7 @@ from hypothesis import strategies as st
 from standfast import Memory, RecallPackage
 from standfast.errors import InvalidValue
 from standfast.recall.tokens import EstimatedCounter
+from standfast.records.timestamps import instant_text
 
 USER = {"kind": "user", "id": "chat"}
 RULES = "My rules: " + " ".join(f"rule {number} says do thing {number}." for number in range(40))
@@ -192,3 +194,39 @@ def test_a_time_of_its_own_dates_what_is_imported() -> None:
     assert "(yesterday: 2020-02-02)" in memory.recall("Lyon", scope="user/ada").text
     with pytest.raises(InvalidValue, match="time"):
         memory.remember("Ada moved.", time="last week")
+
+
+@pytest.mark.parametrize(
+    ("time", "date", "yesterday"),
+    [
+        ("2024-05-01T20:00:00-05:00", "2024-05-01", "2024-04-30"),
+        ("2024-05-01T00:30:00+09:00", "2024-05-01", "2024-04-30"),
+        ("2024-05-01T00:30:00Z", "2024-05-01", "2024-04-30"),
+        (datetime(2024, 5, 1, tzinfo=timezone(timedelta(hours=9))), "2024-05-01", "2024-04-30"),
+    ],
+)
+def test_yesterday_is_meant_in_the_offset_of_the_time_that_was_given(
+    time: str | datetime, date: str, yesterday: str
+) -> None:
+    memory = Memory.open(":memory:")
+    memory.remember("I bought tea yesterday.", scope="user/ada", source=USER, time=time)
+    memory.add(
+        [{"role": "user", "content": "I drank tea yesterday.", "time": time}], scope="user/ada", session="s"
+    )
+    items = _recalled(memory, tokens=400).items
+
+    assert [(item.date, item.dates) for item in items] == [(date, (f"yesterday: {yesterday}",))] * 2
+    assert {item.ts_utc for item in items} == {instant_text(time, what="time")}, "the instant is UTC"
+    found = memory.explain(f"What happened on {yesterday}?", scope="user/ada").explanation.items
+    assert all("date" in one.as_json()["why"] for one in found), "and so the index has it"
+    assert list(memory.verify()) == []
+
+
+def test_dates_are_known_in_the_language_of_the_namespace() -> None:
+    memory = Memory.open(":memory:", language="german")
+    for text in ("Wir heirateten letzten Mai.", "Wir zogen letzten Oktober um."):
+        memory.remember(text, scope="user/ada", source=USER, time="2024-03-13T12:00:00Z")
+    package = memory.recall("Wo waren wir im Oktober 2023?", scope="user/ada")
+    assert isinstance(package, RecallPackage)
+
+    assert package.items[0].dates == ("letzten Oktober: 2023-10",)

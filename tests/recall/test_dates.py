@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from standfast.recall.analysis import words_of
-from standfast.recall.dates import NO_DAY, Span, SpokenDate, date_quarters, dates_in
+from standfast.recall.dates import NO_DAY, Span, SpokenDate, date_quarters, dates_in, spoken_dates
 
 TODAY = date(2026, 3, 18)  # A Wednesday.
 
@@ -26,7 +26,7 @@ def _told(query: str, today: date | None = TODAY) -> list[str]:
     [
         ("7 May 2023", ["2023-05-07 2023-05-14 4", "2023-05-01 2023-05-31 1"]),
         ("May 7th, 2023", ["2023-05-07 2023-05-14 4", "2023-05-01 2023-05-31 1"]),
-        ("the 31st of December", ["12 None"]),
+        ("the 31st of December", ["12 31"]),
         ("31st December", ["12 31"]),
         ("on May 7", ["5 7"]),
         ("in May 2023", ["2023-05-01 2023-05-31 4"]),
@@ -121,3 +121,90 @@ def test_spoken_days_have_the_names_of_days_months_and_years() -> None:
     day = date(2026, 5, 7)
 
     assert SpokenDate("then", day, day).names == ["2026", "2026-05", "--05", "2026-05-07", "--05-07"]
+
+
+WEDNESDAY = date(2024, 3, 13)
+
+
+def _spoken(text: str, language: str = "english") -> list[str]:
+    return [f"{one.words}: {one.shown}" for one in spoken_dates(text, WEDNESDAY, language)]
+
+
+@pytest.mark.parametrize(
+    ("text", "dates"),
+    [
+        ("I moved the day before yesterday.", ["the day before yesterday: 2024-03-11"]),
+        ("Yesterday I ran.", ["Yesterday: 2024-03-12"]),
+        ("It rained. Yesterday too.", ["Yesterday: 2024-03-12"]),
+        ("My dog's name is Yesterday.", []),
+        ("The Beatles sang Yesterday.", []),
+        ("I moved in the last month of school.", []),
+        ("At last Sunday came.", []),
+        ("I ran last Sunday.", ["last Sunday: 2024-03-10"]),
+        ("a couple of weeks ago", ["a couple of weeks ago: 2024-02-25/2024-03-02"]),
+        ("a few days ago", ["a few days ago: 2024-03-07/2024-03-11"]),
+        ("eleven months ago", ["eleven months ago: 2023-04"]),
+        ("last Sept. it rained", ["last Sept: 2023-09"]),
+        ("the weekend before last", ["weekend before last: 2024-03-02/2024-03-03"]),
+        ("last summer", ["last summer: 2023-06-01/2023-08-31"]),
+        ("last winter", ["last winter: 2023-12-01/2024-02-29"]),
+        ("this winter", ["this winter: 2023-12-01/2024-02-29"]),
+        ("next spring", ["next spring: 2025-03-01/2025-05-31"]),
+        ("We met on Monday.", ["on Monday: 2024-03-11"]),
+        ("I walked to the park on Monday.", ["on Monday: 2024-03-11"]),
+        ("We will meet on Monday.", []),
+        ("I was tired. See you on Monday!", []),
+        ("The shop is closed on Monday", ["on Monday: 2024-03-11"]),
+        ("The last day was long.", []),
+    ],
+)
+def test_everyday_expressions_have_their_dates_and_names_have_none(text: str, dates: list[str]) -> None:
+    assert _spoken(text) == dates
+
+
+@pytest.mark.parametrize(
+    ("language", "text", "dates"),
+    [
+        ("german", "Wir heirateten letzten Mai.", ["letzten Mai: 2023-05"]),
+        ("german", "Ich war gestern beim Arzt.", ["gestern: 2024-03-12"]),
+        ("german", "Letzte Woche war ich krank.", ["Letzte Woche: 2024-03-04/2024-03-10"]),
+        ("german", "Vor zwei Monaten", ["Vor zwei Monaten: 2024-01"]),
+        ("german", "vor ein paar Tagen", ["vor ein paar Tagen: 2024-03-07/2024-03-11"]),
+        ("german", "vorletzte Woche", ["vorletzte Woche: 2024-02-26/2024-03-03"]),
+        ("german", "in der letzten Woche des Jahres", []),
+        ("french", "J'ai couru hier.", ["hier: 2024-03-12"]),
+        ("french", "la semaine dernière", ["semaine dernière: 2024-03-04/2024-03-10"]),
+        ("french", "l’an dernier, en mai dernier", ["an dernier: 2023", "mai dernier: 2023-05"]),
+        ("french", "il y a trois jours", ["il y a trois jours: 2024-03-10"]),
+        ("spanish", "ayer, el mes pasado", ["ayer: 2024-03-12", "mes pasado: 2024-02"]),
+        ("spanish", "hace dos años", ["hace dos años: 2022"]),
+        ("spanish", "el miércoles pasado", ["miércoles pasado: 2024-03-06"]),
+        (
+            "italian",
+            "ieri e la scorsa settimana",
+            ["ieri: 2024-03-12", "scorsa settimana: 2024-03-04/2024-03-10"],
+        ),
+        ("italian", "due anni fa, lo scorso maggio", ["due anni fa: 2022", "scorso maggio: 2023-05"]),
+        ("german", "Wir bleiben hier.", []),
+        ("danish", "yesterday", ["yesterday: 2024-03-12"]),
+    ],
+)
+def test_four_more_languages_have_relative_dates(language: str, text: str, dates: list[str]) -> None:
+    assert _spoken(text, language) == dates
+
+
+@pytest.mark.parametrize(
+    ("language", "query", "days"),
+    [
+        ("german", "Wo waren wir im Oktober 2023?", "2023-10-01 2023-10-31"),
+        ("german", "von März bis Juli 2023", "2023-03-01 2023-07-31"),
+        ("french", "en août 2022", "2022-08-01 2022-08-31"),
+        ("spanish", "el 7 de mayo de 2023", "2023-05-07 2023-05-14"),
+        ("italian", "a maggio 2023", "2023-05-01 2023-05-31"),
+    ],
+)
+def test_queries_name_months_in_their_language(language: str, query: str, days: str) -> None:
+    (first, *_) = dates_in(query, words_of(query), None, language)
+
+    assert isinstance(first, Span)
+    assert f"{date.fromordinal(first.first)} {date.fromordinal(first.last)}" == days

@@ -28,7 +28,7 @@ from standfast.records.canon import fingerprint, normal_string, parse
 from standfast.records.origins import Origin
 from standfast.records.rows import RowKind
 from standfast.records.scopes import name_in, prefix_of, scope_in, scoped_key
-from standfast.records.timestamps import instant_text, instant_with_offset, offset_minutes_of
+from standfast.records.timestamps import instant_text, instant_with_offset, offset_of
 from standfast.records.vocabulary import Band, JsonScalar, Record, Value, Verdict, shown
 from standfast.store.protocol import Version, verified
 from standfast.store.store import Store
@@ -141,7 +141,7 @@ def _message(plain: Any, number: int, names: dict[str, str]) -> ReadMessage:
         passages=tuple(cut for one in passages for cut in _cut(one)),
         position=_position(plain.get("position")),
         time=None if time is None else instant_text(time, what="time"),
-        utc_offset=None if time is None else offset_minutes_of(time),
+        utc_offset=None if time is None else offset_of(time),
         metadata=dict(metadata),
     )
 

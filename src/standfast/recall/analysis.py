@@ -21,7 +21,7 @@ import msgspec
 
 from standfast.errors import InvalidValue
 from standfast.recall.cues import ROLE_NAMES, SpeakerRole, addressed_names, is_standing_instruction, may_stand
-from standfast.recall.dates import SpokenDate, spoken_dates
+from standfast.recall.dates import may_speak_of_dates, spoken_dates
 from standfast.recall.filters import EvidenceFacts, trust_code
 from standfast.recall.word_lists import word_lines, word_sections
 from standfast.records.canon import lowered
@@ -30,7 +30,7 @@ from standfast.records.origins import CITING_KINDS, Origin, kind_of
 from standfast.records.statements import PlainStatement
 from standfast.records.timestamps import MISSING, day_of, local_time, time_of
 
-ANALYSIS_VERSION: Final = "snowball-3.1, forms-1, cues-1"
+ANALYSIS_VERSION: Final = "snowball-3.1, forms-1, cues-2"
 """Part of every package: another stemmer, or other lists of irregular forms or cues, may give other terms."""
 
 DEFAULT_LANGUAGE: Final = "english"
@@ -305,11 +305,6 @@ class IndexedRecord(RecordFacts, frozen=True, kw_only=True, gc=False):
         return SpeakerRole.ASSISTANT if kind == "agent" and self.is_threaded else SpeakerRole.NONE
 
     @property
-    def spoken_dates(self) -> list[SpokenDate]:
-        """The dates that its text speaks of relative to its own: "yesterday", "last May"."""
-        return [] if self.time == MISSING else spoken_dates(self.text, day_of(self.local_time))
-
-    @property
     def time(self) -> int:
         """When it was said, in microseconds since the start of year 1; ``MISSING`` without a timestamp."""
         return MISSING if self.ts_utc is None else time_of(self.ts_utc)
@@ -386,9 +381,10 @@ def analysed(record: IndexedRecord, analyzer: Analyzer) -> AnalysedRecord:
     for statement in record.statements:
         counts[matter_term(statement)] = 1
     counts.update(dict.fromkeys(_cues_of(record, words, analyzer.language), 1))
-    time = record.time
-    for spoken in () if time == MISSING else spoken_dates(record.text, day_of(time)):
-        counts.update({DATE_TERM + name: 1 for name in spoken.names})
+    if (time := record.time) != MISSING and may_speak_of_dates(words, analyzer.language):
+        day = day_of(local_time(time, record.utc_offset))
+        for spoken in spoken_dates(record.text, day, analyzer.language):
+            counts.update({DATE_TERM + name: 1 for name in spoken.names})
     labels = " ".join([*record.tags, record.subject or "", record.source_name, record.speaker or ""])
     counts.update(analyzer.terms_of_labels(labels))
     subject = set(words_of(record.subject)) if record.subject else ()

@@ -2,11 +2,13 @@
 
 They are days, months and years ("7 May 2023", "May 7", "May 2023", "2023"), ISO dates, ranges of these ("from
 May to July 2023", "2021-2023"), and words such as "yesterday" and "last week" if the request says what time
-it is. The same words in a record's text are resolved against the record's own time.
+it is. The same words in a record's text are resolved against the record's own time. The words are data:
+``words/dates.txt``.
 """
 
 import calendar
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import date, timedelta
 from typing import Final
@@ -14,12 +16,16 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
+from standfast.recall.date_words import DateWords, date_words, folded, words_in
+
 FULL_FIT: Final = 4
 PART_FIT: Final = 1
 DAYS_AFTER: Final = 7
 """A record of up to so many days after a named day fits fully: people tell what happened in the days before.
 """
 NO_DAY: Final = -1
+
+_DAY: Final = -1
 
 _MONTHS: Final = {
     name: number
@@ -48,42 +54,18 @@ _DAY: Final = re.compile(r"(0?[1-9]|[12][0-9]|3[01])(?:st|nd|rd|th)?")
 _YEAR: Final = re.compile(r"(?:19|20)[0-9][0-9]")
 _ISO: Final = re.compile(r"\b((?:19|20)[0-9]{2})-(0[1-9]|1[0-2])(?:-(0[1-9]|[12][0-9]|3[01]))?\b")
 _YEARS: Final = re.compile(r"\b((?:19|20)[0-9]{2})\s*[-\u2013]\s*((?:19|20)[0-9]{2})\b")
-_SMALL: Final = {
-    name: number
-    for number, names in enumerate(
-        ["a an one", "two couple", "three", "four", "five", "six", "seven", "eight", "nine", "ten"], 1
-    )
-    for name in names.split()
-}
-_WEEKDAYS: Final = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
-_SHIFTS: Final = {"last": -1, "this": 0, "next": 1}
-_DAYS_AWAY: Final = {
-    "yesterday": -1,
-    "last night": -1,
-    "today": 0,
-    "tonight": 0,
-    "this morning": 0,
-    "this evening": 0,
-    "tomorrow": 1,
-}
-_UNITS: Final = ("week", "weekend", "month", "year", *_WEEKDAYS, *(name for name in _MONTHS if len(name) > 4))
-_SPOKEN: Final = re.compile(
-    r"\b(?:{}|(?:last|this|next)\s+(?:{})|(?:[0-9]{{1,3}}|{})\s+(?:day|week|month|year)s?\s+ago)\b".format(
-        "|".join(name.replace(" ", r"\s+") for name in _DAYS_AWAY),
-        "|".join([*_UNITS, "may", "june", "july"]),
-        "|".join(_SMALL),
-    ),
-    re.IGNORECASE | re.ASCII,
-)
-# One of these is in whatever the pattern matches, which is slower to look for.
-_SPOKEN_HINTS: Final = ("last", "this", "next", "ago", "yesterday", "today", "tonight", "tomorrow")
+_SENTENCE_END: Final = re.compile(r"[.!?\n]")
+_SENTENCE_START: Final = re.compile(r"(?:^|[.!?:;\n*\u2026\u2013\u2014-])[\s\"'\u201c\u2018(\[]*\Z")
+_FEW: Final = (6, 2)
+"""What "a few days ago" may mean: from the first to the second number of days ago."""
 _FIRST_YEAR: Final = 1_100
 """Nobody asks before it, and every relative date that can be written is then a date."""
 _LAST_YEAR: Final = 9_998
 _WEEK_DAYS: Final = 7
 _MAX_LISTED_DAYS: Final = 40
-"""Longer spans are named by their years."""
-_TO: Final = frozenset(("to", "and", "until", "till", "through"))
+"""Longer spans are named by their months."""
+_MAX_LISTED_MONTHS: Final = 100
+"""Spans of more days are named by their years."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,13 +101,17 @@ class _Named:
 QueryDate = Span | YearlyDate
 
 
-def dates_in(query: str, words: list[str], today: date | None = None) -> list[QueryDate]:
+def dates_in(
+    query: str, words: list[str], today: date | None = None, language: str = "english"
+) -> list[QueryDate]:
     """The dates that a query names.
 
     Args:
         words: The query's words, folded.
         today: What relative dates are measured from; without it they are no dates.
+        language: The language of its words.
     """
+    known = date_words(language)
     found: list[QueryDate] = []
     lowered = query.lower()
     for match in _YEARS.finditer(lowered):
@@ -135,32 +121,30 @@ def dates_in(query: str, words: list[str], today: date | None = None) -> list[Qu
         year, month, day = (int(part) if part else None for part in match.groups())
         found += _dates_of(_Named(0, 0, year, month, day))
     # Without the numbers that were just read.
-    named = (
-        _named_dates(words) if not found else [one for one in _named_dates(words) if one.month is not None]
-    )
+    named = [one for one in _named_dates(words, known) if not found or one.month is not None]
     at = 0
     while at < len(named):
-        joined = _range(words, named[at], named[at + 1]) if at + 1 < len(named) else None
+        joined = _range(words, named[at], named[at + 1], known) if at + 1 < len(named) else None
         found += [joined] if joined else _dates_of(named[at])
         at += 2 if joined else 1
-    return found + (_relative(query, today) if today is not None else [])
+    return found + (_relative(query, today, language) if today is not None else [])
 
 
-def _named_dates(words: list[str]) -> list[_Named]:
+def _named_dates(words: list[str], known: DateWords) -> list[_Named]:
     """Months with the days and years beside them, and years alone, in the order of the words."""
     found: list[_Named] = []
     used: set[int] = set()
     for at, word in enumerate(words):
-        month = _MONTHS.get(word)
+        month = known.months.get(word)
         if month is None:
             continue
-        places = [
-            place for place in (at - 1, at + 1, at + 2) if 0 <= place < len(words) and place not in used
-        ]
+        # "7 May 2023", "May 7, 2023", "the 7th of May", "7 de mayo de 2023".
+        first = at - 2 if at > 1 and words[at - 1] in known.of else at - 1
+        places = [place for place in (first, at + 1, at + 2) if 0 <= place < len(words) and place not in used]
         day_at = next((place for place in places if _DAY.fullmatch(words[place])), None)
         year_at = next((place for place in places if _YEAR.fullmatch(words[place])), None)
-        starts_range = at > 0 and words[at - 1] in ("from", "between")
-        if word in _NEEDS_NUMBER and day_at is None and year_at is None and not starts_range:
+        starts_range = at > 0 and words[at - 1] in known.starts
+        if word in known.needs_number and day_at is None and year_at is None and not starts_range:
             continue
         taken = [place for place in (at, day_at, year_at) if place is not None]
         used.update(taken)
@@ -175,13 +159,13 @@ def _named_dates(words: list[str]) -> list[_Named]:
     return sorted(found, key=lambda one: one.start)
 
 
-def _range(words: list[str], first: _Named, last: _Named) -> Span | None:
+def _range(words: list[str], first: _Named, last: _Named, known: DateWords) -> Span | None:
     """One span for "from … to …", if both ends and a year are named."""
     between = words[first.end + 1 : last.start]
     year = first.year or last.year
-    if len(between) != 1 or between[0] not in _TO or year is None:
+    if len(between) != 1 or between[0] not in known.joins or year is None:
         return None
-    if first.start == 0 or words[first.start - 1] not in ("from", "between"):
+    if first.start == 0 or words[first.start - 1] not in known.starts:
         return None
     starts, ends = _days(first, year), _days(last, last.year or year)
     return Span(starts[0], ends[1], FULL_FIT) if starts and ends and starts[0] <= ends[1] else None
@@ -242,7 +226,7 @@ class SpokenDate:
         """The names that the index has for these days: days, months and years, and days of any year."""
         names = [str(self.first.year), str(self.last.year)]
         length = (self.last - self.first).days
-        if length < _MAX_LISTED_DAYS:
+        if length < _MAX_LISTED_MONTHS:
             for number in range(length + 1):
                 day = (self.first + timedelta(days=number)).isoformat()
                 names += [day[:7], f"-{day[4:7]}"]
@@ -251,39 +235,71 @@ class SpokenDate:
         return list(dict.fromkeys(names))
 
 
-def spoken_dates(text: str, today: date) -> list[SpokenDate]:
-    """The dates that a text speaks of relative to a day, in the order in which they stand there, each once.
+def may_speak_of_dates(words: Sequence[str], language: str) -> bool:
+    """Whether a text with these words, folded, may speak of relative dates, at a glance."""
+    return not date_words(language).signs.isdisjoint(words)
 
-    English only. Most texts have none, so the words are looked for first.
-    """
-    lowered = text.lower()
-    if (
-        today.year < _FIRST_YEAR
-        or today.year >= _LAST_YEAR
-        or not any(one in lowered for one in _SPOKEN_HINTS)
-    ):
+
+def spoken_dates(text: str, today: date, language: str = "english") -> list[SpokenDate]:
+    """The dates that a text speaks of relative to a day, in their order, each once."""
+    if today.year < _FIRST_YEAR or today.year >= _LAST_YEAR:
         return []
+    known = date_words(language)
     found: dict[str, SpokenDate] = {}
-    for match in _SPOKEN.finditer(text):
+    for match in known.spoken.finditer(text):
         words = " ".join(match.group().split())
-        days = _days_of(words.lower().split(), today)
+        days = _days_of(match, known, today)
         if days is not None:
             found.setdefault(words.lower(), SpokenDate(words, *days))
     return list(found.values())
 
 
-def _days_of(words: list[str], today: date) -> tuple[date, date] | None:
-    """The first and the last day that an expression means on some day."""
-    if words[-1] == "ago":
-        return _ago(_SMALL.get(words[0]) or int(words[0]), words[1].rstrip("s"), today)
-    shift = _SHIFTS.get(words[0])
-    if len(words) == 1 or shift is None or words[1] in ("night", "morning", "evening"):
-        return _shifted(today, _DAYS_AWAY[" ".join(words)])
-    unit = words[1]
-    if unit in _WEEKDAYS:
-        return _shifted(today, _days_to(_WEEKDAYS.index(unit), shift, today))
-    if unit in _MONTHS:
-        return _nearest_month(_MONTHS[unit], shift, today)
+def _days_of(match: re.Match[str], known: DateWords, today: date) -> tuple[date, date] | None:
+    """The first and the last day that an expression means on some day; None if it is no date where it
+    stands.
+    """
+    said = {name: folded(words) for name, words in match.groupdict().items() if words is not None}
+    if "day" in said:
+        return None if _is_name(match) else _shifted(today, known.days[said["day"]])
+    if "weekday" in said:
+        weekday = known.weekdays[said["weekday"]]
+        return _shifted(today, _days_to(weekday, -1, today)) if _is_past(match, known) else None
+    if "number" in said:
+        unit = known.units[said["unit"]]
+        if said["number"] in known.few:
+            return _ago(_FEW[0], unit, today)[0], _ago(_FEW[1], unit, today)[1]
+        return _ago(known.numbers.get(said["number"]) or int(said["number"]), unit, today)
+    if "noun" in said:
+        return _away(said["noun"], known.before[said["shift"]], known, today)
+    return _away(said["noun_first"], known.after[said["shift_after"]], known, today)
+
+
+def _is_name(match: re.Match[str]) -> bool:
+    """Whether a word has a capital letter inside a sentence: "The Beatles sang Yesterday"."""
+    return match.group()[0].isupper() and not _SENTENCE_START.search(match.string[: match.start()])
+
+
+def _is_past(match: re.Match[str], known: DateWords) -> bool:
+    """Whether the sentence of an expression speaks of what was."""
+    text = match.string
+    start = max((one.end() for one in _SENTENCE_END.finditer(text, 0, match.start())), default=0)
+    end = _SENTENCE_END.search(text, match.end())
+    words = set(words_in(text[start : end.start() if end else len(text)]))
+    is_past = not words.isdisjoint(known.past) or any(word.endswith(known.past_endings) for word in words)
+    return is_past and words.isdisjoint(known.not_past)
+
+
+def _away(noun: str, shift: int, known: DateWords, today: date) -> tuple[date, date] | None:
+    """The week, weekend, month, year, weekday or season that is so many away; of those with a name, the
+    nearest one before or after.
+    """
+    if noun in known.weekdays:
+        return _shifted(today, _days_to(known.weekdays[noun], shift, today))
+    if noun in known.months:
+        return _nearest_month(known.months[noun], shift, today)
+    if noun in known.seasons:
+        return _nearest_season(known.seasons[noun], shift, today)
+    unit = known.units[noun]
     monday = today - timedelta(days=today.weekday()) + timedelta(days=7 * shift)
     if unit == "week":
         return monday, monday + timedelta(days=6)
@@ -304,17 +320,39 @@ def _days_to(weekday: int, shift: int, today: date) -> int:
     """How many days away a weekday is: the last one before today, the one of this week, or the next one."""
     away = weekday - today.weekday()
     if shift < 0:
-        return away - 7 if away >= 0 else away
-    return away if shift == 0 else away if away > 0 else away + 7
+        return (away - 7 if away >= 0 else away) + 7 * (shift + 1)
+    return away if shift == 0 else (away if away > 0 else away + 7) + 7 * (shift - 1)
 
 
 def _nearest_month(month: int, shift: int, today: date) -> tuple[date, date]:
     year = today.year
-    if shift < 0 and month >= today.month:
-        year -= 1
-    elif shift > 0 and month <= today.month:
-        year += 1
+    if shift < 0:
+        year += shift if month >= today.month else shift + 1
+    elif shift > 0:
+        year += shift if month <= today.month else shift - 1
     return _month(date(year, month, 1), 0)
+
+
+def _nearest_season(season: int, shift: int, today: date) -> tuple[date, date]:
+    """The last season that is over, the one of this year, or the next that has not begun; as in the north,
+    spring begins in March.
+    """
+
+    def of_year(year: int) -> tuple[date, date]:
+        first = date(year, 3 + 3 * season, 1)
+        return first, _month(first, 2)[1]
+
+    year = today.year
+    if shift < 0:
+        while of_year(year)[1] >= today:
+            year -= 1
+        return of_year(year + shift + 1)
+    if shift > 0:
+        while of_year(year)[0] <= today:
+            year += 1
+        return of_year(year + shift - 1)
+    # A winter belongs to the year in which it begins. In spring, "this winter" is the one that is just over.
+    return of_year(year - 1 if of_year(year)[0].month == 12 and today.month < 6 else year)
 
 
 def _month(day: date, shift: int) -> tuple[date, date]:
@@ -325,19 +363,20 @@ def _month(day: date, shift: int) -> tuple[date, date]:
 
 
 def _ago(count: int, unit: str, today: date) -> tuple[date, date]:
-    """The days that "two weeks ago" may mean: half a unit to both sides."""
+    """The days that "two weeks ago" may mean: half a week to both sides, or a whole month or year."""
     if unit == "month":
         return _month(today, -count)
     if unit == "year":
         return date(today.year - count, 1, 1), date(today.year - count, 12, 31)
-    days = {"day": 1, "week": 7}[unit]
+    days = 1 if unit == "day" else 7
     middle, slack = today - timedelta(days=count * days), timedelta(days=days // 2)
     return middle - slack, middle + slack
 
 
-def _relative(query: str, today: date) -> list[QueryDate]:
+def _relative(query: str, today: date, language: str) -> list[QueryDate]:
     """Dates that a query counts from today."""
-    return [Span(one.first.toordinal(), one.last.toordinal(), FULL_FIT) for one in spoken_dates(query, today)]
+    found = spoken_dates(query, today, language)
+    return [Span(one.first.toordinal(), one.last.toordinal(), FULL_FIT) for one in found]
 
 
 def named_dates(dates: list[QueryDate]) -> dict[str, int]:

@@ -460,7 +460,9 @@ class Packing:
             session=record.session,
             position=record.position,
             speaker=record.speaker,
-            dates=_resolved_dates(record, candidate.excerpt, is_valid=not self._validity(record)),
+            dates=_resolved_dates(
+                record, candidate.excerpt, self._analyzer.language, is_valid=not self._validity(record)
+            ),
             pinned=candidate.is_pinned,
             said_later="" if later is None else later.text,
             disputes=disputed_in(record.refs) if record.refs else (),
@@ -561,13 +563,13 @@ def _ceiling_for(doubts: tuple[Doubt, ...]) -> Ceiling:
     return Ceiling(ceiling_of(doubts), reasons_of(doubts))
 
 
-def _resolved_dates(record: IndexedRecord, excerpt: str, *, is_valid: bool) -> tuple[str, ...]:
+def _resolved_dates(record: IndexedRecord, excerpt: str, language: str, *, is_valid: bool) -> tuple[str, ...]:
     """What words such as "yesterday" in an excerpt mean. The record's own day is shown already."""
     if record.time == MISSING:
         return ()
     if record.validity_words is not None and is_valid:
         return (f"holds {_span_shown(record)}",)
-    found = spoken_dates(excerpt, day_of(record.local_time))
+    found = spoken_dates(excerpt, day_of(record.local_time), language)
     return tuple(f"{one.words}: {one.shown}" for one in found if one.shown != record.date)
 
 

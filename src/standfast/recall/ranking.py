@@ -104,7 +104,7 @@ class LexicalQuery:
         terms = list(dict.fromkeys(analyzer.terms_of(words)))[:MAX_QUERY_TERMS]
         language = analyzer.language
         preferences = frozenset(analyzer.terms_of(list(preference_words(words, language))))
-        dates = dates_in(request.query, words, today)
+        dates = dates_in(request.query, words, today, language)
         return cls(words, terms, dates, asked_role(words, language), preferences)
 
 

@@ -48,7 +48,7 @@ from standfast.records.filters import NO_FILTER, Filter, Where
 from standfast.records.origins import Origin
 from standfast.records.request_limits import check_limits
 from standfast.records.scopes import SHARED, checked_scope, recalled_scopes
-from standfast.records.timestamps import MISSING, instant_text, instant_with_offset, offset_minutes_of, time_of
+from standfast.records.timestamps import MISSING, instant_text, instant_with_offset, offset_of, time_of
 from standfast.records.vocabulary import Band, Budget, JsonScalar, Record, Value, normal_tags, shown
 
 _F = TypeVar("_F", bound=Callable[..., Any])
@@ -250,7 +250,7 @@ class RememberRequest(Value, frozen=True, kw_only=True, omit_defaults=True):
             memory_id=self._id_or(memory_id),
             text=self.text,
             ts_utc=ts_utc if self.time is None else instant_text(self.time, what="time"),
-            utc_offset=None if self.time is None else offset_minutes_of(self.time),
+            utc_offset=None if self.time is None else offset_of(self.time),
             tags=normal_tags(self.tags) if self.tags else (),
             refs=self.refs,
             subject=self.subject,

@@ -146,7 +146,7 @@ def instant_with_offset(instant: object, *, what: str) -> str:
     return local.isoformat(timespec="microseconds") if minutes else text
 
 
-def offset_minutes_of(text: str) -> int | None:
+def offset_of(text: str) -> int | None:
     """The offset of what ``instant_with_offset`` made, in minutes; None for UTC."""
     offset = datetime.fromisoformat(text).utcoffset()
     return offset // timedelta(minutes=1) if offset else None
