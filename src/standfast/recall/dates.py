@@ -25,31 +25,6 @@ DAYS_AFTER: Final = 7
 """
 NO_DAY: Final = -1
 
-_DAY: Final = -1
-
-_MONTHS: Final = {
-    name: number
-    for number, names in enumerate(
-        [
-            "january jan",
-            "february feb",
-            "march mar",
-            "april apr",
-            "may",
-            "june jun",
-            "july jul",
-            "august aug",
-            "september sep sept",
-            "october oct",
-            "november nov",
-            "december dec",
-        ],
-        1,
-    )
-    for name in names.split()
-}
-_NEEDS_NUMBER: Final = frozenset(["may", "march", "mar", "sep", "dec", "jan", "apr", "jun", "jul"])
-"""Names of months that are also other words. They are dates only beside a number."""
 _DAY: Final = re.compile(r"(0?[1-9]|[12][0-9]|3[01])(?:st|nd|rd|th)?")
 _YEAR: Final = re.compile(r"(?:19|20)[0-9][0-9]")
 _ISO: Final = re.compile(r"\b((?:19|20)[0-9]{2})-(0[1-9]|1[0-2])(?:-(0[1-9]|[12][0-9]|3[01]))?\b")
