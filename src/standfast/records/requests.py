@@ -228,8 +228,7 @@ class RememberRequest(Value, frozen=True, kw_only=True, omit_defaults=True):
         """The same request, in this scope if it names none."""
         if self.scope is not None:
             return self
-        # A copy of what was checked before needs no second check.
-        placed = copy(self)
+        placed = copy(self)  # What was checked before needs no second check.
         force_setattr(placed, "scope", checked_scope(scope))
         return placed
 
