@@ -20,8 +20,8 @@ def test_the_language_is_a_setting_of_the_namespace() -> None:
         assert isinstance(package, RecallPackage)
         found[language] = (len(package.items), package.request.analysis)
 
-    assert found["german"] == (1, "german, snowball-3.1, forms-1, cues-1")
-    assert found["english"][1] == "english, snowball-3.1, forms-1, cues-1"
+    assert found["german"] == (1, "german, snowball-3.1, forms-1, cues-2")
+    assert found["english"][1] == "english, snowball-3.1, forms-1, cues-2"
     assert found["none"] == (1, "none"), "it matches the article"
     assert Memory.open(":memory:", language="none").recall("the").items == ()
     with pytest.raises(InvalidValue, match="no language 'klingon'; known: english"):
@@ -39,7 +39,7 @@ def test_settings_name_the_language_of_each_namespace() -> None:
         assert isinstance(package, RecallPackage)
         names.append(package.request.analysis)
 
-    assert names == ["german, snowball-3.1, forms-1, cues-1", "none"]
+    assert names == ["german, snowball-3.1, forms-1, cues-2", "none"]
     for wrong in ({"language": "klingon"}, {"languages": {"code": "klingon"}}):
         with pytest.raises(InvalidSettings, match="klingon"):
             Settings(**wrong)
