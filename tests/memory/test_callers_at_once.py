@@ -127,9 +127,10 @@ def test_forgetting_and_remembering_one_subject_at_once_is_never_a_conflict(memo
     assert list(memories[0].verify()) == []
 
 
+@pytest.mark.parametrize("run_id", [None, "r1"])
 @pytest.mark.parametrize("others", [1, 2])
 def test_who_says_the_same_at_the_same_moment_is_told_that_it_is_known(
-    memories: list[Memory], monkeypatch: pytest.MonkeyPatch, others: int
+    memories: list[Memory], monkeypatch: pytest.MonkeyPatch, others: int, run_id: str | None
 ) -> None:
     """Another caller commits between judging and committing: from the same process, or from another one."""
     memory, other = memories[0], memories[others - 1]
@@ -143,7 +144,7 @@ def test_who_says_the_same_at_the_same_moment_is_told_that_it_is_known(
         return commit(self, *args, **how)
 
     monkeypatch.setattr(Store, "commit", meanwhile)
-    answer = memory.remember("Ada is  allergic to nuts.", scope=ADA, source=HANDBOOK)
+    answer = memory.remember("Ada is  allergic to nuts.", scope=ADA, source=HANDBOOK, run_id=run_id)
 
     assert said[1].known is None
     assert answer.known == said[1].memory_id

@@ -370,6 +370,7 @@ class JudgedCommit:
         agent: Who commits, for the recall log.
         has_new_ids: Whether the run made the ids of the records without a subject.
         is_unknown: Whether nobody was told these ids, nor that of the run. Then nobody can have used them.
+        is_single_call: Whether it is made again if somebody says the same at the same moment.
     """
 
     def __init__(
@@ -385,6 +386,7 @@ class JudgedCommit:
         agent: str = "",
         has_new_ids: bool = False,
         is_unknown: bool = False,
+        is_single_call: bool = False,
     ) -> None:
         self._services = services
         self._agent = agent
@@ -393,7 +395,7 @@ class JudgedCommit:
         # Who says the same at the same moment is told that it is known.
         self._untouched = tuple(
             (services.namespace, said_key(one.record.scope, one.reading))
-            for one in (judged if is_unknown else ())
+            for one in (judged if is_single_call else ())
             if one.record.subject is None and one.known is None and one.is_accepted and one.reading
         )
         self._judged = judged

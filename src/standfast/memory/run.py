@@ -443,6 +443,7 @@ class Run(RecordingRun):
             agent=self.agent,
             # The id of the run was made for it, and so were those of its records.
             has_new_ids=not self._is_idempotent,
+            is_single_call=not self._has_read,
         )
 
     def _submit_once(self, commit: JudgedCommit) -> Receipt | None:

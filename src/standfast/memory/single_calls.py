@@ -62,7 +62,13 @@ class SingleCalls:
             answer = judge.answer_to(judged)
             with services.budgets_lock():
                 commit = JudgedCommit(
-                    services, [judged.judged], {}, run=run, has_new_ids=True, is_unknown=True
+                    services,
+                    [judged.judged],
+                    {},
+                    run=run,
+                    has_new_ids=True,
+                    is_unknown=True,
+                    is_single_call=True,
                 )
                 receipt = commit.submit()
             if receipt is not None:
