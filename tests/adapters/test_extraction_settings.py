@@ -14,6 +14,7 @@ from hypothesis import given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
+from standfast.adapters import extraction_settings
 from standfast.adapters.extraction_settings import DailyBudget, ExtractionSettings, SetExtractor
 from standfast.clock import ManualClock
 from standfast.errors import ExtractionBudgetSpent, ExtractionError, InvalidSettings
@@ -286,6 +287,19 @@ def test_messages_without_facts_are_asked_about_once(model: ScriptedModel) -> No
     assert len(model.prompts) == 1
     assert [json.loads(row.content or b"") for row in rows] == [{"facts": 0, "session": "s"}]
     assert list(memory.verify()) == []
+
+
+def test_only_the_newest_answers_are_kept_in_memory(
+    monkeypatch: pytest.MonkeyPatch, model: ScriptedModel
+) -> None:
+    monkeypatch.setattr(extraction_settings, "_ANSWERS_KEPT", 1)
+    store = open_store(":memory:", create=True, clock=ManualClock(DAY))
+    extractor = SetExtractor(section(model), store)
+    for session in ("a", "b", "b", "a"):
+        # Another store knows nothing yet, so that only the answer can be known.
+        add(Memory(open_store(":memory:", create=True, clock=ManualClock(DAY)), extractor=extractor), session)
+
+    assert len(model.prompts) == 3
 
 
 def test_without_a_model_nothing_is_added_and_the_error_says_what_to_set() -> None:

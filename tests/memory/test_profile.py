@@ -184,18 +184,19 @@ def test_what_a_model_proposes_ends_nothing_until_a_person_accepts_it(memory: Me
 
 
 def test_a_profile_has_the_same_bytes_and_hash_on_every_backend(memory: Memory) -> None:
+    said = ("I live in Munich.", "My favourite colour is blue.", "I moved to Lisbon.", "I love sailing.")
     profiles = []
     for one in (memory, Memory(memory_store(ManualClock()))):
-        told(
-            one, "I live in Munich.", "My favourite colour is blue.", "I moved to Lisbon.", "I love sailing."
-        )
-        one.remember("Ada pays by card.", scope=ADA, subject="payment", time="2025-05-01T10:00:00Z")
+        for month, text in enumerate(said, 1):
+            # Ids that a store makes up are its own; these are the caller's.
+            time = f"2025-0{month}-03T10:00:00Z"
+            one.remember(text, scope=ADA, subject=f"said/{month}", time=time, source=USER)
         profiles.append(one.profile(ADA, tokens=200))
     here, in_memory = profiles
 
     assert here.package_hash == in_memory.package_hash
     assert here.text.encode() == in_memory.text.encode()
-    assert texts(here)[0] == "Ada pays by card."
+    assert texts(here)[0] == "I love sailing."
 
 
 def test_settling_what_is_no_conflict_says_what_to_do(memory: Memory) -> None:

@@ -41,8 +41,8 @@ def model() -> Iterator[ScriptedModel]:
         yield served
 
 
-def _harness(model: ScriptedModel, **fields: Any) -> Harness:
-    home = Memory.open(":memory:")
+def _harness(model: ScriptedModel, url: str = ":memory:", **fields: Any) -> Harness:
+    home = Memory.open(url)
     chosen = ExtractionSettings(provider="openai", model="m", base_url=model.base_url, **fields)
     own = Memory(home.store, extractor=SetExtractor(chosen, home.store))
     return Harness(
@@ -120,6 +120,31 @@ def test_only_a_few_calls_wait_for_the_model_and_the_others_are_answered_at_once
 
     assert (at_once.facts_pending, at_once.facts_problem) == (True, None)
     assert [one.facts_pending for one in answers] == [False] * MAX_MODEL_WAITS
+
+
+def test_a_server_that_stops_does_not_wait_for_a_model_that_hangs_and_loses_nothing(
+    tmp_path: Path, model: ScriptedModel
+) -> None:
+    url = str(tmp_path / "agent.db")
+    harness = _harness(model, url=url)
+    asked, release = threading.Event(), threading.Event()
+
+    def hang(_: str) -> str:
+        asked.set()
+        release.wait(60)
+        return FACT
+
+    model.answer = hang
+    _add(harness, namespace="default", extract=True, background=True)
+    assert asked.wait(60)
+    harness.gateway.close()
+    was_released = release.is_set()
+    release.set()
+    with Memory.open(url, create=False) as memory:
+        waiting = memory.extractions.status().waiting
+
+    assert not was_released
+    assert waiting == 1
 
 
 def test_a_server_that_asks_always_does_so_in_the_background(model: ScriptedModel) -> None:

@@ -39,6 +39,7 @@ SPENDING_KIND: Final = "spending"
 """The kind of the temporary rows that hold what was spent."""
 PROVIDERS: Final = ("openai", "anthropic", "scripted")
 _KEEP_SECONDS: Final = 3 * 86_400.0
+_ANSWERS_KEPT: Final = 256
 _BYTES_PER_TOKEN: Final = 3
 """Fewer than models have on average, so that the cost of a call is rather thought too high."""
 
@@ -62,7 +63,10 @@ class ExtractionSettings(SettingsSection, frozen=True, kw_only=True):
     """The file of rules of the scripted provider."""
 
     cache: str = ""
-    """A folder for the model's answers, by content; empty keeps them in memory only."""
+    """A folder for the model's answers, by content; empty keeps the newest ones in memory only.
+
+    ``forget`` does not reach it.
+    """
 
     max_output_tokens: int = DEFAULT_OUTPUT_TOKENS
     """The most tokens of an answer."""
@@ -131,7 +135,7 @@ class SetExtractor:
             script=chosen.script or None,
             max_output_tokens=chosen.max_output_tokens,
         )
-        answers = AnswerFolder(chosen.cache) if chosen.cache else {}
+        answers = AnswerFolder(chosen.cache) if chosen.cache else _NewestAnswers()
         return Extractor(_PaidProvider(provider, self._budget), answers=answers)
 
     @property
@@ -153,6 +157,15 @@ class SetExtractor:
     def spent(self) -> ExtractionSpending:
         """What was spent today, and what may be."""
         return self._budget.spent()
+
+
+class _NewestAnswers(dict[str, str]):
+    """The answers that were given last; a server runs for long and must not keep them all."""
+
+    def __setitem__(self, key: str, answer: str) -> None:
+        super().__setitem__(key, answer)
+        while len(self) > _ANSWERS_KEPT:
+            self.pop(next(iter(self)), None)
 
 
 class _Spent(Value, frozen=True, kw_only=True):

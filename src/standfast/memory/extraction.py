@@ -27,7 +27,6 @@ from standfast.errors import (
     InvalidValue,
     PayloadMismatch,
     StandfastError,
-    StoreError,
 )
 from standfast.limits import (
     EXTRACTED_MESSAGES,
@@ -329,8 +328,9 @@ class Extractions:
             self._changed.wait_for(lambda: self._worker is None)
 
     def close(self) -> None:
-        """Finish."""
-        self.finish()
+        """Finish, unless it was stopped: then nobody waits for a model that is asked still."""
+        with self._changed:
+            self._changed.wait_for(lambda: self._worker is None or self._is_stopping)
 
     def stop(self, wait_seconds: float = EXTRACTION_STOP_SECONDS) -> None:
         """Begin nothing more, and wait a little for what is under way. What is left waits in the store."""
@@ -371,12 +371,13 @@ class Extractions:
                 self._works.popleft()
 
     def _note_failure(self, work: _Work, error: Exception) -> None:
-        """Tell who waits, and leave it for another try. A store that can't be written keeps it as it is."""
+        """Tell who waits, and leave it for another try."""
         if not isinstance(error, StandfastError):
             error = ExtractionError("extraction_failed", problem=f"{type(error).__name__}: {error}")
         self._services.warn(f"No facts were extracted from session {work.pending.session}: {error}")
         if work.is_queued:
-            with suppress(StoreError):
+            # A store that is closed or broken keeps the row as it is, and its lease runs out.
+            with suppress(Exception):
                 self._try_later(work.pending, error)
         work.done.set_exception(error)
 
