@@ -145,7 +145,7 @@ NOT_SAYABLE = {
     "there is no controller ": "which controllers a deployment has registered",
     "no model is set that finds facts": "whether the operator set one",
     "no run had -?[0-9]+ bytes": "the budgets of the grid that ran",
-    "only what a person or an operator said can be pinned|can take a pin off": "which kinds of sources are trusted: a setting",
+    "can be pinned|can take a pin off": "which kinds of sources are trusted: a setting",
     "has version [0-9]+ now": "the version that If-Match must name",
     "recorded its output already|no event is open": "what the run did before",
     "valid_from must be before valid_until|must be after since": "one field is compared with another",
