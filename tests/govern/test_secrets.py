@@ -488,6 +488,9 @@ def test_an_id_after_a_prefix_for_keys_is_a_key(prefix: str) -> None:
         "AutoTokenizer.from_pretrained('sentence-transformers/all-MiniLM-L6-v2')",
         "The run of 162856960 bytes is over.",
         "Use `POSTGRES_PASSWORD=postgres`.",
+        "The default model of Anthropic: claude-sonnet-4-5-20250929",
+        "Copy the id of the workflow: wf_692a5c1d925c819088c2dbb31abf43350fb1b072990ae648",
+        "from secrets import PydanticDeprecatedSince20",
     ],
 )
 def test_what_documentation_prints_is_no_secret(text: str) -> None:

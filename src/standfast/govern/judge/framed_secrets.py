@@ -57,6 +57,7 @@ _LOGIN: Final = re.compile(
 )
 _TOKEN: Final = re.compile(r"(?<![A-Za-z0-9+/])[A-Za-z0-9][A-Za-z0-9_+/.=-]{15,199}(?![\w+/=@])")
 _BEFORE_CHARS: Final = 48
+_LEAST_PART_CHARS: Final = 12
 # Between the name of a service and a token: signs, and words for a key.
 _JOINT: Final = re.compile(
     r"(?P<service>[A-Za-z][A-Za-z0-9]{3,24})"
@@ -110,8 +111,10 @@ def _is_service_token(token: str) -> bool:
         return False
     if HASH_OR_ID.fullmatch(token):
         return len(token) >= 32
+    # Names of models and versions are short words and numbers, joined: ``claude-sonnet-4-5-20250929``.
+    part = max(re.split(r"[-_./]", token), key=len)
     digits = len(DIGIT_RUNS.findall(token))
-    return len(token) >= 20 and digits >= 3 and bits(token) >= LEAST_BITS
+    return len(token) >= 20 and len(part) >= _LEAST_PART_CHARS and digits >= 3 and bits(token) >= LEAST_BITS
 
 
 def _is_value(value: str, name: str) -> bool:

@@ -107,7 +107,7 @@ _GIVES_ACCESS: Final = re.compile(
 _CHOSEN_BY_PEOPLE: Final = tuple(_TABLE.words("chosen by people"))
 # The line of a test that passed.
 _TEST_NAME: Final = re.compile(r"Test[A-Z]|test_")
-_CAMEL_CASE: Final = re.compile(r"[A-Za-z][a-z]*(?:[A-Z]{1,3}[a-z]{2,20}|\d{1,4}){1,12}")
+_CAMEL_CASE: Final = re.compile(r"[A-Za-z][a-z]*(?:[A-Z]{1,3}[a-z]{2,20}|(?<!\d)\d{1,300}(?!\d)){1,12}")
 _CALLED: Final = re.compile(r"[A-Za-z_]\w{0,60}(?:\.[A-Za-z_]\w{0,60}){0,6}")
 _MEETING: Final = re.compile(r"://(?:[\w-]{1,40}\.)?zoom\.us/[^\s?]{1,60}\?(?:[^\s?]{0,40}&)?$")
 _BEARER: Final = re.compile(r"(?<!\w)(?:bearer|basic)\s{1,3}([A-Za-z0-9._~+/=-]{16,4000})", re.IGNORECASE)
@@ -530,7 +530,12 @@ def _is_meeting_link(found: re.Match[str]) -> bool:
 
 def _is_random_next_to_a_word_for_it(text: str, found: re.Match[str]) -> bool:
     token = found[0]
-    if HASH_OR_ID.fullmatch(token) or not is_random(token) or _is_joined(token):
+    if (
+        HASH_OR_ID.fullmatch(token)
+        or not is_random(token)
+        or _is_joined(token)
+        or _CAMEL_CASE.fullmatch(token)
+    ):
         return False
     return _CONTEXT.search(text, max(0, found.start() - _CONTEXT_CHARS), found.start()) is not None
 
