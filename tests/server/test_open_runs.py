@@ -4,13 +4,13 @@ import json
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import msgspec
 import pytest
 
 from standfast.client import Client
-from standfast.client.remote_run import RemoteRun
+from standfast.client.remote_run import RemoteRun, _RemoteCalls
 from standfast.clock import ManualClock
 from standfast.errors import InvalidValue, NotFound, RequestReused, RunOver
 from standfast.limits import RUN_IDLE_SECONDS
@@ -22,7 +22,7 @@ from standfast.server.http.open_runs import OpenRuns
 from standfast.server.operations.gateway import Gateway
 from standfast.server.operations.schemas import ForgetInRunBody, OpenRunBody, RememberResponse
 from standfast.traces.artifact import ModelConfig, ToolProfile
-from standfast.traces.entries import TraceEntry
+from standfast.traces.entries import TraceEntry, recorded_tool
 from standfast.traces.equivalence import compare
 from standfast.traces.folder import TraceFolder
 from tests.memory.conftest import SECRET
@@ -327,3 +327,22 @@ def test_a_wrong_entry_is_refused_and_the_run_goes_on(gateways: list[Gateway], e
         runs.record(*PLACE, run_id, TraceEntry.from_json(entry))
 
     assert runs.record(*PLACE, run_id, TraceEntry.from_json({"guardrail": "a"})).recorded == 1
+
+
+@pytest.mark.parametrize("argument", [2**60, float("nan"), {1}, b"x", {1: 2}, "\ud800"])
+def test_a_tool_is_called_whatever_can_be_recorded_of_it(argument: object) -> None:
+    class Run:
+        entries: ClassVar[list[TraceEntry]] = []
+
+        def record(self, entry: TraceEntry) -> None:
+            self.entries.append(entry)
+
+    run: Any = Run()
+    run.entries.clear()
+
+    @recorded_tool(_RemoteCalls(run, {}), None, None)
+    def named(x: object) -> int:
+        return 1
+
+    assert named(argument) == 1
+    assert [one.gap and one.gap.code for one in run.entries] == ["unrecordable_call"]

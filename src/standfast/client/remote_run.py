@@ -186,7 +186,7 @@ class _RemoteCalls:
     ) -> Any:
         """Make a call and record it. Its result is returned, and its error raised, unchanged."""
         # The tool may change its arguments.
-        given = _plain(args)
+        given = _taken(args)
         try:
             result = call()
         except Exception as error:
@@ -204,7 +204,7 @@ class _RemoteCalls:
         effects: Callable[[Any], object] | None = None,
     ) -> Any:
         """Await a call and record it."""
-        given = _plain(args)
+        given = _taken(args)
         try:
             result = await call()
         except Exception as error:
@@ -213,16 +213,20 @@ class _RemoteCalls:
         await asyncio.to_thread(self._returned, profile, given, result, effects)
         return result
 
-    def _raised(self, profile: ToolProfile, args: object, error: Exception) -> None:
-        self._send(lambda: ToolEntry.raised(profile, args, error))
+    def _raised(self, profile: ToolProfile, args: Callable[[], Any], error: Exception) -> None:
+        self._send(lambda: ToolEntry.raised(profile, args(), error))
 
     def _returned(
-        self, profile: ToolProfile, args: object, result: object, effects: Callable[[Any], object] | None
+        self,
+        profile: ToolProfile,
+        args: Callable[[], Any],
+        result: object,
+        effects: Callable[[Any], object] | None,
     ) -> None:
         def entry() -> ToolEntry:
             seen = result if effects is None else effects(result)
             return ToolEntry.returned(
-                profile, args, _plain(result), _plain(seen) if profile.has_side_effects else None
+                profile, args(), _plain(result), _plain(seen) if profile.has_side_effects else None
             )
 
         self._send(entry)
@@ -239,6 +243,23 @@ class _RemoteCalls:
 def _plain(value: object) -> Any:
     """A value as JSON, in the form in which it is compared."""
     return parse(canonical_bytes(value.as_json() if isinstance(value, Value) else value))
+
+
+def _taken(args: object) -> Callable[[], Any]:
+    """Gives the arguments as they are now, as JSON; or raises, if they are none, when they are recorded.
+
+    A call is made whatever can be recorded of it.
+    """
+    try:
+        plain = _plain(args)
+    except Exception as error:  # noqa: BLE001  # Whatever it is, it becomes a gap.
+        problem = error
+
+        def unrecordable() -> Any:
+            raise problem
+
+        return unrecordable
+    return lambda: plain
 
 
 class RemoteSnapshot:
