@@ -220,6 +220,9 @@ def spoken_dates(text: str, today: date, language: str = "english") -> list[Spok
     if today.year < _FIRST_YEAR or today.year >= _LAST_YEAR:
         return []
     known = date_words(language)
+    # Most texts have none, and the pattern is slower than a look at the words.
+    if known.signs.isdisjoint(words_in(text if text.isascii() else folded(text))):
+        return []
     found: dict[str, SpokenDate] = {}
     for match in known.spoken.finditer(text):
         words = " ".join(match.group().split())
