@@ -102,19 +102,19 @@ def write_key(path: Path) -> None:
     files.key.chmod(0o600)
 
 
-def files_of(path: Path) -> dict[str, str]:
-    """The texts of a store's side files, by name."""
+def files_of(path: Path) -> dict[str, bytes]:
+    """The content of a store's side files, by name."""
     folder = Path(f"{path}-files")
     files = sorted(file for file in folder.rglob("*") if file.is_file())
-    return {str(file.relative_to(folder)): file.read_text(encoding="utf-8") for file in files}
+    return {str(file.relative_to(folder)): file.read_bytes() for file in files}
 
 
-def write_files(path: Path, files: dict[str, str]) -> None:
+def write_files(path: Path, files: dict[str, bytes]) -> None:
     """Put side files next to a store."""
-    for name, text in files.items():
+    for name, content in files.items():
         file = Path(f"{path}-files") / name
         file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_text(text, encoding="utf-8")
+        file.write_bytes(content)
         file.chmod(0o600)
 
 

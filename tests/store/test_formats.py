@@ -24,7 +24,7 @@ def kept(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[Path, Known]:
     path = tmp_path / "agent.db"
     path.write_bytes(gzip.decompress(file.read_bytes()))
     files = file.with_name(file.name.replace(".db.gz", ".files.gz"))
-    write_files(path, msgspec.json.decode(gzip.decompress(files.read_bytes()), type=dict[str, str]))
+    write_files(path, msgspec.json.decode(gzip.decompress(files.read_bytes()), type=dict[str, bytes]))
     known = msgspec.json.decode(file.with_name(file.name.replace(".db.gz", ".json")).read_bytes(), type=Known)
     return path, known
 
