@@ -1,17 +1,21 @@
 """Open runs that several servers carry on: each ``OpenRuns`` stands for one server of the store."""
 
+import asyncio
 import json
 import shutil
+import threading
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, ClassVar
+from types import SimpleNamespace
+from typing import Any, ClassVar, cast
 
 import msgspec
 import pytest
 
 from standfast.client import Client
 from standfast.client.remote_run import RemoteRun, _RemoteCalls
-from standfast.clock import ManualClock
+from standfast.client.transport import ApiCalls
+from standfast.clock import ManualClock, RandomIds
 from standfast.errors import InvalidValue, NotFound, RequestReused, RunOver
 from standfast.limits import RUN_IDLE_SECONDS
 from standfast.memory import Memory, Run
@@ -20,7 +24,7 @@ from standfast.records.vocabulary import Band, VisibilityMode
 from standfast.server.access.permissions import Caller, KeyRole
 from standfast.server.http.open_runs import OpenRuns
 from standfast.server.operations.gateway import Gateway
-from standfast.server.operations.schemas import ForgetInRunBody, OpenRunBody, RememberResponse
+from standfast.server.operations.schemas import ForgetInRunBody, OpenRunBody, RememberResponse, RunResponse
 from standfast.traces.artifact import ModelConfig, ToolProfile
 from standfast.traces.entries import TraceEntry, recorded_tool
 from standfast.traces.equivalence import compare
@@ -346,3 +350,70 @@ def test_a_tool_is_called_whatever_can_be_recorded_of_it(argument: object) -> No
 
     assert named(argument) == 1
     assert [one.gap and one.gap.code for one in run.entries] == ["unrecordable_call"]
+
+
+def _recorded_run() -> tuple[RemoteRun, list[TraceEntry]]:
+    """A run whose entries are kept instead of sent."""
+    entries: list[TraceEntry] = []
+
+    class Calls:
+        def post(self, _path: str, _answer: object, entry: TraceEntry, **_: object) -> None:
+            entries.append(entry)
+
+    calls, response = cast("ApiCalls", Calls()), cast("RunResponse", SimpleNamespace(run_id="r"))
+    return RemoteRun(calls, response, ids=RandomIds()), entries
+
+
+def _gaps(entries: list[TraceEntry]) -> list[str]:
+    return [entry.gap.code for entry in entries if entry.gap is not None]
+
+
+def test_events_that_overlap_in_two_threads_are_a_gap() -> None:
+    run, entries = _recorded_run()
+    begun, may_end = threading.Event(), threading.Event()
+
+    def other() -> None:
+        with run.event(role="agent", interceptor="b"):
+            begun.set()
+            may_end.wait(10)
+
+    thread = threading.Thread(target=other)
+    with run.event(role="agent", interceptor="a"):
+        thread.start()
+        begun.wait(10)
+        run.guardrail("g")
+    may_end.set()
+    thread.join()
+
+    assert _gaps(entries) == ["overlapping_events"], "told once"
+
+
+def test_nested_events_and_tasks_of_an_event_are_no_gap() -> None:
+    run, entries = _recorded_run()
+
+    @run.tool()
+    async def lookup(name: str) -> str:
+        return name
+
+    async def work() -> None:
+        with (
+            run.event(role="agent", interceptor="a"),
+            run.event(role="agent", interceptor="b", decision_type="d"),
+        ):
+            await asyncio.gather(lookup("x"), lookup("y"))
+
+    asyncio.run(work())
+    run.guardrail("after")
+
+    assert _gaps(entries) == []
+    assert sum(entry.tool is not None for entry in entries) == 2
+
+
+def test_a_key_that_opened_a_run_with_another_model_is_refused(gateways: list[Gateway]) -> None:
+    runs = OpenRuns(gateways[0])
+    body = msgspec.structs.replace(OPEN, model=MODEL)
+    first = runs.open(*PLACE, body, "key-1")
+
+    assert runs.open(*PLACE, body, "key-1").run_id == first.run_id
+    with pytest.raises(RequestReused):
+        runs.open(*PLACE, OPEN, "key-1")

@@ -16,6 +16,7 @@ import inspect
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager, suppress
+from contextvars import copy_context
 from itertools import islice
 from types import GenericAlias, TracebackType
 from typing import Any, Concatenate, Final, Generic, ParamSpec, Self, TypeVar, get_args
@@ -48,8 +49,8 @@ class ClientThreads:
         self._executor = ThreadPoolExecutor(max_connections, thread_name_prefix="standfast-client")
 
     async def run(self, function: Callable[_P, _T], *args: _P.args, **kwargs: _P.kwargs) -> _T:
-        """Call a function in a thread."""
-        call = functools.partial(function, *args, **kwargs)
+        """Call a function in a thread, in the caller's context."""
+        call = functools.partial(copy_context().run, functools.partial(function, *args, **kwargs))
         return await asyncio.get_running_loop().run_in_executor(self._executor, call)
 
     async def iterate(self, items: Iterator[_T]) -> AsyncIterator[_T]:
@@ -152,18 +153,20 @@ class AsyncRemoteRun(InThreads[RemoteRun]):
     guardrail = _coroutine(RemoteRun.guardrail)
     output = _coroutine(RemoteRun.output)
     record = _coroutine(RemoteRun.record)
+    begin_event = _coroutine(RemoteRun.begin_event)
+    end_event = _coroutine(RemoteRun.end_event)
 
     @asynccontextmanager
     async def event(
         self, *, role: str, interceptor: str, decision_type: str | None = None
     ) -> AsyncIterator[RemoteEvent]:
         """Record an event for as long as the ``async with`` block lasts."""
-        block = self._inner.event(role=role, interceptor=interceptor, decision_type=decision_type)
-        event = await self._threads.run(block.__enter__)
-        try:
-            yield event
-        finally:
-            await self._threads.run(block.__exit__, None, None, None)
+        event = await self.begin_event(role=role, interceptor=interceptor, decision_type=decision_type)
+        with event.entered():
+            try:
+                yield event
+            finally:
+                await self.end_event(event)
 
     def tool(
         self, *, profile: ToolProfile | None = None, effects: Callable[[Any], object] | None = None

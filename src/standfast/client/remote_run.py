@@ -6,6 +6,7 @@ Each writing call of a run has an idempotency key, so that any server of the sto
 import asyncio
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager, suppress
+from contextvars import ContextVar
 from types import TracebackType
 from typing import Any, ParamSpec, Self, TypeVar, Unpack
 
@@ -37,7 +38,8 @@ class RemoteRun:
 
     Used as a context manager, leaving the block commits; an exception discards the run. Events, tools,
     guardrails and the output are recorded as in ``Run``, so that both make the same trace; but a run over
-    HTTP has no lanes, and is used by one thread at a time while an event is open.
+    HTTP has no lanes. If something is recorded while an event is open elsewhere (in another thread or task),
+    the server can't tell which event it belongs to: the trace then has a gap.
     """
 
     def __init__(self, calls: ApiCalls, response: schemas.RunResponse, *, ids: IdSource) -> None:
@@ -48,6 +50,8 @@ class RemoteRun:
         self.receipt: Receipt | None = None
         self._offered: dict[str, ToolProfile] = {}
         """Tools that were not called yet, by name. A trace covers what a model was offered, too."""
+        self._open_events: list[RemoteEvent] = []
+        self._has_overlap = False
 
     @property
     def run_id(self) -> str:
@@ -58,17 +62,20 @@ class RemoteRun:
     def recall(self, query: str, **fields: Unpack[RecallFields]) -> schemas.RecallResponse:
         """Recall from the run's snapshot; see ``Client.recall``."""
         body = RecallRequest.of(query, **fields)
+        self._note_overlap()
         return self._calls.post(self._path("/recall"), schemas.RecallResponse, body, safe=True)
 
     @takes_fields_of(RememberRequest)
     def remember(self, text: str, **fields: Unpack[RememberFields]) -> schemas.RememberResponse:
         """Judge one text and buffer it until the run commits; see ``Client.remember``."""
         request, key = RememberRequest.of(text, **fields), self._ids.new_id()
+        self._note_overlap()
         return self._calls.post(self._path("/remember"), schemas.RememberResponse, request, request_key=key)
 
     def forget(self, subject: str, *, reason: str, scope: str | None = None) -> schemas.ForgetResponse:
         """Forget a subject (or memory id) when the run commits, and erase its content."""
         request = schemas.ForgetInRunBody(subject=subject, reason=reason, scope=scope)
+        self._note_overlap()
         return self._calls.post(
             self._path("/forget"), schemas.ForgetResponse, request, request_key=self._ids.new_id()
         )
@@ -80,13 +87,25 @@ class RemoteRun:
         """Record an event for as long as the block lasts; ``event.decide(...)`` may name the decision
         later.
         """
+        event = self.begin_event(role=role, interceptor=interceptor, decision_type=decision_type)
+        with event.entered():
+            try:
+                yield event
+            finally:
+                self.end_event(event)
+
+    def begin_event(self, *, role: str, interceptor: str, decision_type: str | None = None) -> "RemoteEvent":
+        """Begin an event; ``event`` does this, enters it and ends it."""
         begin = {"role": role, "interceptor": interceptor, "decision_type": decision_type}
         self.record(TraceEntry(begin=EventBegin.from_json(begin)))
         event = RemoteEvent()
-        try:
-            yield event
-        finally:
-            self.record(TraceEntry(end=EventEnd(decision_type=event.decision_type)))
+        self._open_events.append(event)
+        return event
+
+    def end_event(self, event: "RemoteEvent") -> None:
+        """End an event that was begun."""
+        self.record(TraceEntry(end=EventEnd(decision_type=event.decision_type)))
+        self._open_events.remove(event)
 
     def tool(
         self, *, profile: ToolProfile | None = None, effects: Callable[[Any], object] | None = None
@@ -108,6 +127,19 @@ class RemoteRun:
         """Add an entry to the run's trace."""
         if entry.tool is not None:
             self._offered.pop(entry.tool.profile.tool_name, None)
+        self._note_overlap()
+        self._send(entry)
+
+    def _note_overlap(self) -> None:
+        """Record a gap, once, if the event that began last is not one that the caller is in."""
+        last = self._open_events[-1] if self._open_events else None
+        if last is None or self._has_overlap or last in _ENTERED.get():
+            return
+        self._has_overlap = True
+        problem = "something was recorded while an event was open in another thread or task"
+        self._send(TraceEntry(gap=GapEntry(code="overlapping_events", problem=problem)))
+
+    def _send(self, entry: TraceEntry) -> None:
         self._calls.post(self._path("/record"), schemas.RunResponse, entry, request_key=self._ids.new_id())
 
     def commit(self) -> Receipt | None:
@@ -156,6 +188,19 @@ class RemoteEvent:
     def decide(self, decision_type: str) -> None:
         """Name the decision, if it was not known when the event began."""
         self.decision_type = decision_type
+
+    @contextmanager
+    def entered(self) -> Iterator[None]:
+        """What happens in this block, and in tasks that it starts, happens in the event."""
+        token = _ENTERED.set((*_ENTERED.get(), self))
+        try:
+            yield
+        finally:
+            _ENTERED.reset(token)
+
+
+_ENTERED: ContextVar[tuple[RemoteEvent, ...]] = ContextVar("entered_events", default=())
+"""The events that the caller is in."""
 
 
 class _RemoteCalls:

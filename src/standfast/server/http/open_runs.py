@@ -149,6 +149,7 @@ class OpenRuns:
             model=body.model,
         )
         run.resume(())
+        model = None if body.model is None else ModelConfig.from_json(redacted_json(body.model.as_json()))
         head = self._journal.open(
             caller.key_id,
             namespace,
@@ -156,10 +157,11 @@ class OpenRuns:
             agent=caller.name,
             is_idempotent=bool(idempotency),
             max_origin=run.max_origin,
-            model=None if body.model is None else ModelConfig.from_json(redacted_json(body.model.as_json())),
+            model=model,
         )
-        opened_with = head.identity.workflow_id, head.identity.visibility_mode, head.identity.scope
-        if opened_with != (body.workflow, run.identity.visibility_mode, scope):
+        known = head.identity
+        opened_with = known.workflow_id, known.visibility_mode, known.scope, head.model
+        if opened_with != (body.workflow, run.identity.visibility_mode, scope, model):
             raise RequestReused(request_key=request_key)
         row_id = row_id_of(caller.key_id, namespace, run.identity.run_id)
         if head.identity == run.identity and head.calls == 0:
