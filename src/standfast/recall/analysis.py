@@ -12,7 +12,7 @@ import re
 import threading
 import unicodedata
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from functools import lru_cache
 from importlib import import_module
 from typing import Any, Final, NamedTuple
@@ -222,19 +222,20 @@ class Analyzer:
         return {FIELD + term: count for term, count in Counter(self.terms_of(words_of(labels))).items()}
 
     def gist_of(self, words: list[str]) -> list[str]:
-        """The words of a text in order, without articles; see ``is_same_gist``."""
+        """The words of a text in order, without articles."""
         if self.language == NO_LANGUAGE:
             return words
         return [word for word in words if word not in self._articles]
 
-    def is_same_gist(self, words: Sequence[str], others: Sequence[str]) -> bool:
-        """Whether two gists say the same: they have the same stems in the same order."""
-        if self.language == NO_LANGUAGE or len(words) != len(others):
-            return words == others
-        return all(
-            word == other or self._stem(word) == self._stem(other)
-            for word, other in zip(words, others, strict=True)
-        )
+    def gist_stems(self, words: list[str]) -> tuple[str, ...]:
+        """What two texts that say the same have in common: the stems of the gist, in order."""
+        if self.language == NO_LANGUAGE:
+            return tuple(words)
+        return tuple(self._stem(word) for word in self.gist_of(words))
+
+    def is_same_word(self, word: str, other: str) -> bool:
+        """Whether two words have one stem."""
+        return word == other or (self.language != NO_LANGUAGE and self._stem(word) == self._stem(other))
 
     def _uncached_stem(self, word: str) -> str:
         # No stemmer has an ending of digits.

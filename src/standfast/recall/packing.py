@@ -86,7 +86,6 @@ class PackedCandidate:
     excerpt: str = ""
     also: tuple[str, ...] = ()
     disagrees: bool = False
-    gist: Sequence[str] = ()
     is_pinned: bool = False
     is_standing: bool = False
     """Whether it was taken for a standing instruction."""
@@ -171,7 +170,7 @@ class Packing:
         # Texts up to this size are shown whole. Filters look at records, and only the estimate counts bytes.
         self._whole_bytes = self._excerpt_tokens * BYTES_PER_TOKEN if is_estimate and not request.where else 0
         self._groups: set[tuple[str, ...]] = set()
-        self._by_duplicate_key: dict[tuple[object, ...], list[PackedCandidate]] = {}
+        self._by_duplicate_key: dict[tuple[object, ...], PackedCandidate] = {}
         self._read: Reader = lambda rows: [None] * len(rows)
         self._candidates_read: list[PackedCandidate] = []
         self._too_large: list[RankedRow] = []
@@ -304,17 +303,14 @@ class Packing:
             cost = self._cost_of(candidate, item)
         if not candidate.excerpt or cost > share_left:
             return False
-        same_text = self._by_duplicate_key.setdefault(self._duplicate_key(candidate), [])
-        is_same = self._analyzer.is_same_gist
-        same = next((one for one in same_text if is_same(one.gist, candidate.gist)), None)
-        if same is not None:
+        same = self._by_duplicate_key.setdefault(self._duplicate_key(candidate), candidate)
+        if same is not candidate:
             candidate.outcome = f"says the same as {same.record.memory_id}"
             same.also += (candidate.record.memory_id,)
             return True
         candidate.outcome = "selected"
         self._spend(candidate, cost)
         self._groups.add(item.group)
-        same_text.append(candidate)
         self._taken.append(candidate)
         return True
 
@@ -381,13 +377,13 @@ class Packing:
         return cost
 
     def _duplicate_key(self, candidate: PackedCandidate) -> tuple[object, ...]:
-        """What a record and its repetitions have in common at least.
+        """What a record and its repetitions have in common.
 
         What is untrusted never stands for what is not.
         """
         record = candidate.record
-        candidate.gist = self._analyzer.gist_of(words_of(record.text))
-        return candidate.is_untrusted, record.subject or "", record.speaker or "", len(candidate.gist)
+        gist = self._analyzer.gist_stems(words_of(record.text))
+        return candidate.is_untrusted, record.subject or "", record.speaker or "", gist
 
     def package(self, version: str, matched: int) -> RecallPackage:
         """The package of what was taken.

@@ -161,12 +161,12 @@ def _is_one_word(word: str, other: str) -> bool:
     """Return whether two words are forms of one in any of the languages, or stand for each other."""
     plain = [_same().get(one, one) for one in (word, other)]
     if plain[0] == plain[1] or any(
-        analyzer_of(language.lower()).is_same_gist(plain[:1], plain[1:]) for language in LANGUAGES
+        analyzer_of(language.lower()).is_same_word(*plain) for language in LANGUAGES
     ):
         return True
     # The stem of an infinitive such as "répondre" keeps an r that "répondez" does not have.
     short = [one.removesuffix("re") for one in plain]
-    return short != plain and analyzer_of("french").is_same_gist(short[:1], short[1:])
+    return short != plain and analyzer_of("french").is_same_word(*short)
 
 
 @dataclass(frozen=True, slots=True)
