@@ -36,7 +36,7 @@ from standfast.govern.refusals import Refusal, refusal_of_attack
 from standfast.limits import MAX_WAITING_OF_SOURCE, MAX_WAITING_UNTRUSTED
 from standfast.records.canon import canonical_bytes, fingerprint
 from standfast.records.origins import Origin, lowest
-from standfast.records.scopes import name_with, said_key, scoped_key
+from standfast.records.scopes import said_key, scoped_key
 from standfast.records.statements import letter_runs, statements_of
 from standfast.records.timestamps import MISSING, day_of, local_time, time_of
 from standfast.records.validity import validity_in_words
@@ -426,7 +426,7 @@ def with_own_id(record: Record, current: Record | None) -> Record:
     if record.subject is None or not (is_below or record.origin is Origin.UNTRUSTED):
         return record
     site = fingerprint(["beside/v1", sorted({*sites_of(record)})])[:12]
-    return msgspec.structs.replace(record, memory_id=name_with(record.subject, site))
+    return msgspec.structs.replace(record, memory_id=f"{record.subject}~{site}")
 
 
 def witness_prefix(memory_id: str) -> str:

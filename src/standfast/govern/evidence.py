@@ -35,7 +35,6 @@ from standfast.govern.authority import plain_text, read_word
 from standfast.limits import FLOAT_DECIMALS, MAX_EVIDENCE_BYTES, MAX_PROBLEM_CHARS
 from standfast.records.canon import canonical_bytes, fingerprint, normal_string, utc_text
 from standfast.records.conversion import converted
-from standfast.records.scopes import name_with
 from standfast.records.vocabulary import Band, Evidence, FloorCheck, Record, Verdict
 
 CONTENT_FLOOR: Final = "content"
@@ -281,7 +280,7 @@ def is_bound(record: Record, digest: str | None = None, *, is_built: bool = Fals
 def logged_record(record: Record) -> Record:
     """A judged record under an id that no other judgement shares."""
     assert record.evidence is not None, "every judged record has evidence"
-    return msgspec.structs.replace(record, memory_id=name_with(record.memory_id, record.evidence.hash[:12]))
+    return msgspec.structs.replace(record, memory_id=f"{record.memory_id}~{record.evidence.hash[:12]}")
 
 
 def sealed_record(record: Record, *, principal: str, proposal_id: str, now: datetime) -> Record:

@@ -47,7 +47,7 @@ from standfast.records.canon import fingerprint, normal_string
 from standfast.records.filters import NO_FILTER, Filter, Where
 from standfast.records.origins import Origin
 from standfast.records.request_limits import check_limits
-from standfast.records.scopes import SHARED, checked_scope, name_with, recalled_scopes
+from standfast.records.scopes import SHARED, checked_scope, recalled_scopes
 from standfast.records.timestamps import MISSING, instant_text, instant_with_offset, offset_of, time_of
 from standfast.records.vocabulary import Band, Budget, JsonScalar, Record, Value, normal_tags, shown
 
@@ -272,7 +272,7 @@ class RememberRequest(Value, frozen=True, kw_only=True, omit_defaults=True):
         """The subject, of which a value among several is a part, or else the id."""
         if self.subject is None:
             return memory_id
-        return name_with(self.subject, fingerprint(memory_id)[:12]) if self.several else self.subject
+        return f"{self.subject}~{fingerprint(memory_id)[:12]}" if self.several else self.subject
 
     def as_recorded(self) -> dict[str, Any]:
         """Only what is set, as a trace records it: always with the role, and without the scope if it is

@@ -11,8 +11,8 @@ from functools import lru_cache
 from typing import Final, NamedTuple
 
 from standfast.errors import InvalidValue
-from standfast.limits import MAX_NAME_CHARS, MAX_SCOPE_BYTES, MAX_SCOPE_SEGMENTS, MAX_SCOPES
-from standfast.records.canon import fingerprint, normal_string
+from standfast.limits import MAX_SCOPE_BYTES, MAX_SCOPE_SEGMENTS, MAX_SCOPES
+from standfast.records.canon import normal_string
 from standfast.records.rows import RowKind
 
 SHARED: Final = "shared"
@@ -34,14 +34,6 @@ class KeyParts(NamedTuple):
 def scoped_key(kind: str, scope: str, name: str) -> str:
     """The key of a row in a scope; of a record, if the kind is its band and the name its id."""
     return f"{kind}/{scope}//{name}"
-
-
-def name_with(name: str, suffix: str) -> str:
-    """A name with a suffix, such as ``address~1f0c``. One that would be too long is cut, and stays unique."""
-    if len(name) + 1 + len(suffix) <= MAX_NAME_CHARS:
-        return f"{name}~{suffix}"
-    suffix = f"{fingerprint(name)[:16]}~{suffix}"
-    return f"{name[: MAX_NAME_CHARS - 1 - len(suffix)]}~{suffix}"
 
 
 def row_key(kind: str, name: str) -> str:
