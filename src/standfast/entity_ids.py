@@ -62,9 +62,7 @@ class EntityIds:
 
     @classmethod
     def of(cls, *, user_id: object = None, agent_id: object = None, run_id: object = None) -> Self:
-        """Check the ids as mem0 does: numbers become text, spaces around an id are removed, an id with spaces
-        is refused.
-        """
+        """Check the ids as mem0 does: numbers become text, outer spaces go, inner ones are refused."""
         return cls(
             user_id=_checked_id("user_id", user_id),
             agent_id=_checked_id("agent_id", agent_id),
@@ -84,9 +82,7 @@ class EntityIds:
 
     @property
     def read_scopes(self) -> tuple[str, ...]:
-        """The scopes in which memories with these ids can be; what is read there must also match
-        ``read_metadata``.
-        """
+        """The scopes of memories with these ids; what is read there must also match ``read_metadata``."""
         if self.user_id is not None:
             within = self.scope if self.is_one_scope else f"user/{scope_segment(self.user_id)}"
             return (within,)
@@ -108,17 +104,13 @@ class EntityIds:
 def stored_metadata(
     metadata: Mapping[str, Any] | None, ids: Mapping[str, str], **more: str | None
 ) -> dict[str, JsonScalar]:
-    """The metadata of a new memory: the caller's, in which the ids can't be forged, with the ids and what
-    else is known.
-    """
+    """The metadata of a new memory: the caller's, with the ids, which it can't forge, and what is known."""
     own = {name: value for name, value in (metadata or {}).items() if name not in (*_PROMOTED, _CREATED_AT)}
     return {**own, **ids, **{name: value for name, value in more.items() if value is not None}}
 
 
 def metadata_of_update(record: Record, metadata: Mapping[str, Any] | None) -> dict[str, JsonScalar]:
-    """The metadata of a new version: the old one's, with the caller's fields changed; ids and time of
-    creation stay.
-    """
+    """The metadata of a new version: the old one's with the caller's changes; ids and creation time stay."""
     kept = {_CREATED_AT: record.ts_utc, **record.metadata}
     return {**kept, **stored_metadata(metadata, {})}
 

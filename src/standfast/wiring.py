@@ -135,9 +135,7 @@ def floors_of(settings: Settings) -> FloorRegistry:
 
 
 def open_model(kind: str, *, model: str | None, base_url: str | None, script: str | None) -> "Guard":
-    """Open a model of a provider that an installed package brings: ``openai``, ``anthropic``,
-    ``scripted``.
-    """
+    """Open a model of a provider that an installed package brings: ``openai`` or ``anthropic``."""
     openers = {name: at for one in extensions() for name, at in one.models.items()}
     if kind not in openers:
         problem = f"there is no provider {kind!r}; there are {', '.join(sorted(openers))}"

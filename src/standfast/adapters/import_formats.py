@@ -188,9 +188,7 @@ def _langgraph_fact(where: str, row: Any) -> RememberRequest:
 
 
 def read_markdown(path: Path, scope: str) -> Iterator[ImportedItem]:
-    """Notes: each section under a heading is a fact about that heading; a long one is cut at paragraphs and
-    sentences.
-    """
+    """Notes: each section is a fact about its heading; a long one is cut at paragraphs and sentences."""
     files = sorted(path.rglob("*.md")) if path.is_dir() else [path]
     if not files:
         raise InvalidValue(what=str(path), problem="there is no file that ends in .md")

@@ -107,9 +107,7 @@ class StoredItem:
 
     @classmethod
     def of(cls, record: Record) -> Self | None:
-        """The item in a record; None if the record holds none, or one that somebody wrote under another
-        item's name.
-        """
+        """The item in a record; None if it holds none, or one that was written under another item's name."""
         ref = data_ref_of(record, KIND)
         if ref is None or record.ts_utc is None:
             return None

@@ -1,6 +1,4 @@
-"""The items of one snapshot of a LangGraph store, and what a search looks at: filters, indexed paths and
-embeddings.
-"""
+"""The items of one snapshot of a LangGraph store, and a search's filters, indexed paths and embeddings."""
 
 import operator
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -89,9 +87,7 @@ def _compare(value: Any, name: str, other: Any) -> bool:
 
 
 def indexed_texts(item: StoredItem, fields: Sequence[str] | None) -> list[str]:
-    """The texts at the paths that are searched: the item's own, or those of the store; none if it is not to
-    be searched.
-    """
+    """The texts at the paths that are searched: the item's own, or the store's; none if not searched."""
     if item.index is False:
         return []
     paths = item.index if isinstance(item.index, tuple) else fields or _WHOLE
@@ -99,9 +95,7 @@ def indexed_texts(item: StoredItem, fields: Sequence[str] | None) -> list[str]:
 
 
 def shown_by_index(item: StoredItem, fields: Sequence[str] | None, query: str) -> bool:
-    """Whether a word of the query stands in the item's indexed texts, if only some of its texts are
-    indexed.
-    """
+    """Whether a word of the query is in the item's indexed texts, if only some of its texts are indexed."""
     if item.index is None and not fields:
         return True
     wanted = set(_terms(query))
@@ -130,9 +124,7 @@ class EmbeddedTexts:
     def ranked(
         self, query: str, items: Sequence[StoredItem], fields: Sequence[str] | None
     ) -> list[tuple[float | None, StoredItem]]:
-        """The items by the similarity of their best text, then those without indexed text, which have no
-        score.
-        """
+        """The items by the similarity of their best text, then those without indexed text (no score)."""
         texts = [indexed_texts(item, fields) for item in items]
         self._embed(sorted({text for some in texts for text in some}))
         asked = _normal(self._embeddings.embed_query(query))

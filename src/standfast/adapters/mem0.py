@@ -375,9 +375,7 @@ class Mem0Memory:
 
     @_names_nearest
     def history(self, memory_id: str) -> list[Shape]:
-        """Return every change of a memory, oldest first; none if no memory ever had this id. Erased texts are
-        None.
-        """
+        """Return every change of a memory, oldest first; none if the id is unknown. Erased texts are None."""
         place = _place_named(memory_id)
         if place is None:
             return []
@@ -579,9 +577,7 @@ Memory = Mem0Memory
 def _awaited(
     verb: Callable[Concatenate[Mem0Memory, _P], _R],
 ) -> Callable[Concatenate["AsyncMem0Memory", _P], Coroutine[Any, Any, _R]]:
-    """The coroutine of a verb, with its signature. What was begun is finished, even if the task is
-    cancelled.
-    """
+    """The coroutine of a verb, with its signature. What was begun is finished, even if it is cancelled."""
 
     @wraps(verb)
     async def call(self: "AsyncMem0Memory", /, *args: _P.args, **kwargs: _P.kwargs) -> _R:

@@ -70,9 +70,7 @@ class StandfastSession:
             self.session_settings = _sdk_settings().resolve(session_settings)
 
     async def get_items(self, limit: int | None = None) -> list[Any]:
-        """Return the newest items, at most ``limit``, oldest first; by default as many as the settings say,
-        or all.
-        """
+        """Return the newest items, oldest first: at most ``limit``, or what the settings say, or all."""
         most = getattr(self.session_settings, "limit", None) if limit is None else limit
         return await _in_thread(lambda: self._items(most))
 

@@ -68,9 +68,7 @@ class Condition(ABC):
 
     @abstractmethod
     def records(self, entrants: Sequence[Entrant], budgets: Sequence[int]) -> Iterator[dict[str, Any]]:
-        """Yield a row for each budget and policy, in that order; a record with ``curve`` holds the curves of
-        a budget.
-        """
+        """Yield a row for each budget and policy, in that order; one with ``curve`` has a budget's curves."""
 
     def recall(self, retained: set[int]) -> float:
         """Return the share of critical steps that are retained."""

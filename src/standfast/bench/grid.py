@@ -234,9 +234,7 @@ def _entrants(policies: tuple[str, ...], code: bytes, isolation: Isolation | Non
 
 @cache
 def code_version() -> str:
-    """Return the package's version and a hash of the code that results depend on, so that old results are
-    never mixed in.
-    """
+    """Return the package's version and a hash of the code that results depend on, so that none are mixed."""
     root = Path(__file__).parents[1]
     digest = hashlib.sha256()
     for package in ("policies", "bench"):
@@ -375,9 +373,7 @@ class GridSummary(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def summarise_grid(folder: str | os.PathLike[str]) -> GridSummary:
-    """Read the rows of a finished grid one by one, so that any number of them fits into memory, and return
-    their means.
-    """
+    """Read the rows of a finished grid one by one, so that any number fits into memory; return the means."""
     path = Path(folder)
     try:
         plan = decoded((path / PLAN).read_bytes(), Grid)

@@ -40,9 +40,8 @@ _WINDOW: Final = click.option(
     type=click.IntRange(0),
     default=None,
     help=(
-        "Steps of an episode. Without it, the history is cut into about 20 windows of 25 to 100 steps,"
-        " so that"
-        " policies can be ranked on it; 0 makes one episode."
+        "Steps of an episode. Without it, the history is cut into about 20 windows of 25 to 100 steps, so"
+        " that policies can be ranked on it; 0 makes one episode."
     ),
 )
 _MOST: Final = click.option(
@@ -62,9 +61,7 @@ def _path_option(what: str) -> Callable[[_F], _F]:
 
 
 class _Skipped:
-    """Collects what an importer left out, and says so on the standard error: the first twenty, then how many
-    more.
-    """
+    """Collects what an importer left out, and says so on the standard error: twenty, then how many more."""
 
     MOST_SHOWN: Final = 20
 

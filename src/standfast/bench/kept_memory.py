@@ -116,9 +116,7 @@ def _text_of(observation: Any) -> str:
 
 
 def _record_id(t: int) -> str:
-    """Return the id of a timestep's record: a hash, as in production, so that equal scores do not favour old
-    or new steps.
-    """
+    """Return the id of a timestep's record: a hash, so that equal scores do not favour old or new steps."""
     return fingerprint(["kept-step/v1", t])[:ID_CHARS]
 
 
@@ -139,9 +137,7 @@ QUESTION_KINDS: Final = {
 
 
 def questions_about(steps: Sequence[Step]) -> list[Question]:
-    """Return the questions of a stream, about at most thirty endpoints that changed, chosen by a hash of
-    their names.
-    """
+    """Return the questions of a stream, about at most thirty endpoints that changed, chosen by hash."""
     histories: dict[str, list[State]] = {}
     for step in steps:
         api = endpoint_of(step.observation)

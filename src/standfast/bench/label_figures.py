@@ -7,9 +7,7 @@ Wherever scores of a kind with a low precision appear, its figure appears beside
 from typing import Final
 
 PRECISION: Final = {"interfaces": 0.98, "changelogs": 0.75, "documentation": 0.21}
-"""Of all steps that the rule calls critical, the share that a hand calls so that did not see the rule's
-answer.
-"""
+"""Of the steps that the rule calls critical, the share that a hand calls so, not knowing the rule's word."""
 
 POOR_PRECISION: Final = 0.8
 

@@ -100,9 +100,7 @@ def select_rows(rows: Iterable[ResultRow], **columns: object) -> list[ResultRow]
 
 
 def group_rows(rows: Sequence[ResultRow], by: str) -> dict[str, list[ResultRow]]:
-    """Return rows by the length or the source of their episodes; lengths from short to long, sources by
-    name.
-    """
+    """Return rows by the length (short to long) or the source (by name) of their episodes."""
     if by == "length":
         named = [(next(name for name, most in LENGTHS if row["steps"] <= most), row) for row in rows]
         order = [name for name, _ in LENGTHS]
@@ -268,9 +266,8 @@ def label_notes(rows: Sequence[ResultRow]) -> list[str]:
         kind: PRECISION[kind] for kind in sorted(kinds & set(PRECISION)) if PRECISION[kind] < POOR_PRECISION
     }
     return [
-        f"Labels of {kind} have a precision of {precision:.2f} on histories that the rule was not tuned"
-        f" on: do not"
-        " rank policies by these episodes alone."
+        f"Labels of {kind} have a precision of {precision:.2f} on histories that the rule was not tuned on:"
+        " do not rank policies by these episodes alone."
         for kind, precision in poor.items()
     ]
 
@@ -324,9 +321,7 @@ def correlations_csv(rows: Sequence[ResultRow], max_bytes: int) -> str:
 def pairs_csv(
     rows: Sequence[ResultRow], max_bytes: int, metric: str = "recall", baseline: str | None = None
 ) -> str:
-    """Return the comparison of pairs of policies as CSV: difference, interval, p value and corrected p
-    value.
-    """
+    """Return the comparison of pairs of policies as CSV: difference, interval, p value, corrected p value."""
     figures = ("difference", "difference_low", "difference_high", "p", "corrected_p", "episodes", "histories")
     lines: list[Sequence[Any]] = [("first", "second", *figures)]
     for pair in compare_policies(rows, max_bytes, metric, baseline).pairs:
@@ -336,9 +331,7 @@ def pairs_csv(
 
 
 def recall_at_budget(rows: Sequence[ResultRow]) -> str:
-    """Return recall by budget as CSV, with intervals: the mean over histories of each one's mean over
-    episodes.
-    """
+    """Return recall by budget as CSV, with intervals: means over histories of their means over episodes."""
     lines: list[Sequence[Any]] = [
         ("budget_bytes", "mean_recall", "mean_recall_low", "mean_recall_high", "episodes", "histories")
     ]

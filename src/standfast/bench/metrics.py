@@ -104,9 +104,7 @@ def ratio(part: float, whole: float) -> float:
 
 
 class WorthCurve:
-    """Observes a run and records the worth of what is retained after each step, at the cost of the step's
-    actions.
-    """
+    """Observes a run: records the worth of what is retained after each step, at the cost of its actions."""
 
     def __init__(self, worth: Mapping[int, int]) -> None:
         self._worth = worth

@@ -155,9 +155,7 @@ def metric_against_budget(rows: Sequence[ResultRow], metric: str) -> Plot:
 
 
 def regret_over_time(curves: Sequence[ResultRow], max_bytes: int, names: Sequence[str] = ()) -> Plot:
-    """Return regret over the stream as a share of each episode's optimum, one line per policy, or those of
-    ``names``.
-    """
+    """Return regret over the stream as a share of the optimum, one line per policy, or those of ``names``."""
     grid = [number / 100 for number in range(1, 101)]
     own = [one for one in curves if one["budget_bytes"] == max_bytes]
     known = list(dict.fromkeys(name for one in own for name in one["curve"]["regret"]))
@@ -225,9 +223,7 @@ def metric_bars(rows: Sequence[ResultRow], max_bytes: int, metric: str) -> Plot:
 
 
 def critical_difference(comparison: PolicyComparison, max_bytes: int, metric: str) -> Plot:
-    """Return the critical-difference diagram: means, best first, with a bar over policies that do not differ
-    significantly.
-    """
+    """Return the critical-difference diagram: means, best first; a bar joins what does not differ."""
     means = comparison.means
     order = sorted(means, key=lambda name: (-means[name], name))
     best, worst = max(means.values()), min(means.values())

@@ -244,8 +244,7 @@ def code_files(folder: Path) -> list[tuple[str, Path]]:
         if size > MAX_CODE_BYTES or len(found) > MAX_CODE_FILES:
             problem = (
                 f"the modules and packages in it have more than {MAX_CODE_FILES} files or"
-                f" {MAX_CODE_BYTES >> 20}"
-                " MB; put the policy into a folder of its own"
+                f" {MAX_CODE_BYTES >> 20} MB; put the policy into a folder of its own"
             )
             raise BadFile(file=str(folder), problem=problem)
     return found

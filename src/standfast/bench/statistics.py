@@ -83,9 +83,7 @@ def mean_of(values: Sequence[float], histories: Sequence[_History] | None = None
 
 
 def _units(values: Sequence[float], histories: Sequence[_History] | None) -> tuple[list[float], int]:
-    """Return the mean of each history, or the values themselves if there is only one; and how many there
-    are.
-    """
+    """Return the mean of each history, or the values if there is only one; and how many there are."""
     if histories is None:
         return list(values), len(values)
     groups: dict[_History, list[float]] = {}
@@ -118,9 +116,7 @@ def _resamples(count: int) -> npt.NDArray[np.intp]:
 
 
 def sign_flip_p(differences: Sequence[float]) -> float:
-    """Return the two-sided p value of the mean of paired differences: the share of all choices of signs whose
-    mean is at least as far from 0.
-    """
+    """Return the p value of the mean of paired differences: the share of signs with a mean as far from 0."""
     return _sign_flip_ps([differences])[0]
 
 
@@ -261,9 +257,8 @@ class PolicyComparison(msgspec.Struct, frozen=True, kw_only=True):
         family = f"each policy with {self.baseline}" if self.baseline is not None else "all policies in pairs"
         can = least_p(self.units) * tests < LEVEL
         return (
-            f"{said}. Compared: {family}, {len(self.pairs)} tests. The smallest p value that so many"
-            f" can give is"
-            f" {least_p(self.units):.2g}, corrected {min(1.0, least_p(self.units) * tests):.2g}: "
+            f"{said}. Compared: {family}, {len(self.pairs)} tests. The smallest p value that so many can give"
+            f" is {least_p(self.units):.2g}, corrected {min(1.0, least_p(self.units) * tests):.2g}: "
             + ("an order can show." if can else "no order can show; add histories, or name fewer policies.")
         )
 

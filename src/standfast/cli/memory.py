@@ -1,6 +1,4 @@
-"""``standfast remember``, ``forget``, ``history``, ``diff``, ``at``, ``add``, ``extract``, ``session`` and
-``sessions``.
-"""
+"""``standfast remember``, ``forget``, ``history``, ``diff``, ``at``, ``add``, ``extract``, ``session(s)``."""
 
 from typing import Any, BinaryIO
 

@@ -1,6 +1,4 @@
-"""``standfast verify``, ``doctor``, ``receipt`` and ``canon``: checks that the stored bytes are what was
-written.
-"""
+"""``standfast verify``, ``doctor``, ``receipt``, ``canon``: whether the stored bytes are what was written."""
 
 from pathlib import Path
 from typing import BinaryIO

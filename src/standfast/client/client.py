@@ -349,9 +349,7 @@ class Client:
     def settle_all(
         self, *, reason: str, scope: str | None = None, rehearse: bool = False, propose: bool = False
     ) -> list[Settlement]:
-        """Settle every conflict of a scope (``"*"`` for all) by what was said last; see
-        ``Memory.settle_all``.
-        """
+        """Settle each conflict of a scope (``"*"``: all) by what was said last; see ``Memory.settle_all``."""
         body = SettleBody(all=True, reason=reason, scope=scope, rehearse=rehearse, propose=propose)
         return self._calls.post("/settle", SettleResponse, body).settled
 
@@ -437,9 +435,7 @@ class Client:
         return self._calls.get("/quarantine", incident_operations.QuarantinesPage, query).acts
 
     def quarantined(self, *, scope: str | None = None) -> list[QuarantinedRecord]:
-        """Return what is in quarantine now in a scope and below it, by default everywhere; the first of
-        it.
-        """
+        """Return what is in quarantine now in a scope and below it, by default everywhere (a first page)."""
         query = incident_operations.QuarantinesQuery(scope=scope)
         return self._calls.get("/quarantine", incident_operations.QuarantinesPage, query).records
 

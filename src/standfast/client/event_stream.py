@@ -80,9 +80,7 @@ class EventStream:
         raise StopIteration
 
     def _next_event(self) -> ServerEvent | None:
-        """Read up to the end of an event; None for one without data, which keeps the connection alive or only
-        has an id.
-        """
+        """Read up to the end of an event; None for one without data, which keeps the connection alive."""
         if self._open is None:
             self._open = self._connect()
         if self._is_closed:

@@ -84,9 +84,7 @@ class RemoteRun:
     def event(
         self, *, role: str, interceptor: str, decision_type: str | None = None
     ) -> Iterator["RemoteEvent"]:
-        """Record an event for as long as the block lasts; ``event.decide(...)`` may name the decision
-        later.
-        """
+        """Record an event while the block lasts; ``event.decide(...)`` may name the decision later."""
         event = self.begin_event(role=role, interceptor=interceptor, decision_type=decision_type)
         with event.entered():
             try:
@@ -110,9 +108,7 @@ class RemoteRun:
     def tool(
         self, *, profile: ToolProfile | None = None, effects: Callable[[Any], object] | None = None
     ) -> Callable[[Callable[_P, _R]], Callable[_P, _R]]:
-        """Return a decorator that records each call of a function, which may be an ``async def``; see
-        ``Recorder.tool``.
-        """
+        """Return a decorator that records each call of a function, async or not; see ``Recorder.tool``."""
         return recorded_tool(_RemoteCalls(self, self._offered), profile, effects)
 
     def guardrail(self, guardrail_id: str) -> None:

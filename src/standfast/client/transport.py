@@ -1,6 +1,4 @@
-"""HTTP requests to a server: connections, retries where they are safe, and errors as the classes they were
-there.
-"""
+"""HTTP requests to a server: connections, retries where they are safe, and errors of the server's classes."""
 
 import http
 import http.client
@@ -172,9 +170,7 @@ class Transport:
 
 @dataclass(frozen=True, slots=True)
 class OpenStream:
-    """A response that does not end by itself, with its connection and the socket that another thread can shut
-    down.
-    """
+    """A response that does not end by itself, with its connection and the socket that can be shut down."""
 
     connection: http.client.HTTPConnection
     socket: socket.socket

@@ -33,9 +33,8 @@ class PolicyProcessFailed(BenchError, code="policy_process_failed"):
 
 class NoIsolation(BenchError, code="no_isolation"):
     says = (
-        "This machine can't isolate the code of a submission. Verify on Linux with bubblewrap"
-        " installed, or with"
-        " a kernel that has Landlock and seccomp; or use --trusted if you trust the code."
+        "This machine can't isolate the code of a submission. Verify on Linux with bubblewrap installed, or"
+        " with a kernel that has Landlock and seccomp; or use --trusted if you trust the code."
     )
 
 

@@ -1,6 +1,4 @@
-"""The errors of a memory: its values, store, ledger, judge, recall and traces, and of the server and clients
-around it.
-"""
+"""The errors of a memory: values, store, ledger, judge, recall and traces; and of the server and clients."""
 
 from collections.abc import Mapping
 from typing import Any, ClassVar, Self
@@ -77,9 +75,8 @@ class NotCanonical(StandfastError, code="not_canonical"):
     says = "At {path}: not a json-v1 value."
     cases: ClassVar = {
         "canon_type": (
-            "At {path}: {type} is not a JSON value. Use a dict with string keys, list, tuple, str,"
-            " int, float, bool, None or an aware datetime (exactly these types); convert anything else"
-            " first."
+            "At {path}: {type} is not a JSON value. Use a dict with string keys, list, tuple, str, int,"
+            " float, bool, None or an aware datetime (exactly these types); convert anything else first."
         ),
         "canon_number": (
             "At {path}: {number} is not a number between -(2^53 - 1) and 2^53 - 1; send larger ones as"

@@ -75,9 +75,7 @@ def extend(tip: Tip, *, kind: str, at: str, body: dict[str, Any]) -> Entry:
 
 
 def check(entries: Iterable[Entry], *, start: Tip | None = None) -> Tip:
-    """Check that entries follow ``start`` and return the end of the chain; the first break raises
-    ``BrokenChain``.
-    """
+    """Check that entries follow ``start`` and return the chain's end; ``BrokenChain`` at the first break."""
     tip = start or Tip()
     last = deque(walk(entries, start=tip), maxlen=1)
     return last[0].tip if last else tip

@@ -97,9 +97,7 @@ class Checkpoint(Value, frozen=True, kw_only=True):
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """Read the checkpoint from its ``text``; anything else is a ``NotProven``
-        (``malformed_checkpoint``).
-        """
+        """Read the checkpoint from its ``text``; anything else raises ``malformed_checkpoint``."""
         if not isinstance(text, str) or not text.endswith("\n"):
             raise NotProven("malformed_checkpoint", problem="it does not end in a newline")
         # Not splitlines, which also splits at line ends that only Unicode knows.

@@ -190,9 +190,7 @@ class Notary:
             return self._last
 
     def is_behind(self) -> bool:
-        """Whether the newest checkpoint lacks entries, as after a crash, and this process could sign a newer
-        one.
-        """
+        """Whether the newest checkpoint lacks entries, as after a crash, and this process could sign one."""
         newest = next(self._file.newest(), None)
         can_sign = not isinstance(self._key_source, KeyFile) or self._key_source.can_sign(
             signed_before=newest is not None
@@ -252,9 +250,7 @@ class Notary:
             raise BrokenChain(seq=seq, problem=problem)
 
     def _kept_edge(self, checkpoint: Checkpoint) -> tuple[TreeEdge, Tip]:
-        """The edge of the checkpoint's tree, if it was kept and the ledger still has its last entry; else an
-        empty one.
-        """
+        """The edge of the checkpoint's tree, if it was kept and the ledger has its last entry; else empty."""
         with suppress(OSError, ValueError, KeyError, TypeError, StandfastError):
             kept = json.loads(self._edge_path.read_bytes())
             edge, tip = TreeEdge(kept["size"], kept["hashes"]), Tip(seq=kept["size"], hash=kept["tip"])

@@ -108,9 +108,7 @@ class SigningKey:
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """Read the key from its ``secret_text``; anything else is an ``InvalidValue`` that does not repeat
-        the text.
-        """
+        """Read the key from its ``secret_text``; else ``InvalidValue``, which does not repeat the text."""
         prefix = "PRIVATE+KEY+"
         if not isinstance(text, str) or not text.startswith(prefix):
             raise InvalidValue(what=cls.__name__, problem=f"it must start with {prefix}")
@@ -183,9 +181,7 @@ class KeyFile:
         return None
 
     def can_sign(self, *, signed_before: bool) -> bool:
-        """Whether this process could sign: it can read the secret, or there is none yet and it could create
-        one.
-        """
+        """Whether this process could sign: it can read the secret, or it could create the first one."""
         if self.path.exists():
             return os.access(self.path, os.R_OK)
         is_elsewhere = signed_before or self.public_path.exists()
@@ -206,9 +202,7 @@ class KeyFile:
             draft.unlink(missing_ok=True)
 
     def _clean(self) -> None:
-        """Remove what processes that were killed while they created the key left: drafts with secrets of no
-        use.
-        """
+        """Remove the drafts that processes left which were killed while they created the key."""
         drafts = re.compile(
             f"{re.escape(self.path.name)}\\.[0-9a-f]{{8}}|{re.escape(self.public_path.name)}\\.[0-9]+"
         )
@@ -251,9 +245,7 @@ class NoteSignature(NamedTuple):
 
 
 def sign(text: str, keys: Iterable[SigningKey]) -> str:
-    """Sign a text with each key, in this order. A text that no note can hold is a ``NotProven``
-    (``malformed_note``).
-    """
+    """Sign a text with each key, in this order. A text that no note can hold raises ``malformed_note``."""
     try:
         message = text.encode()
     except (AttributeError, UnicodeEncodeError):

@@ -41,9 +41,7 @@ class Tree:
         self.extend((leaf_hash,))
 
     def extend(self, leaf_hashes: Iterable[str]) -> None:
-        """Add leaves at the right: all of them, or none if one is not a SHA-256 in lower-case hexadecimal
-        digits.
-        """
+        """Add leaves at the right: all, or none if one is not a SHA-256 in lower-case hexadecimal digits."""
         self._levels[0].extend(_leaves(list(leaf_hashes)))
         sha256 = hashlib.sha256
         height = 0
@@ -108,9 +106,7 @@ class Tree:
         return size
 
     def _range_hash(self, start: int, end: int) -> bytes:
-        """The root over the leaves from ``start`` (where a subtree starts) to before ``end``: complete
-        subtrees, joined.
-        """
+        """The root over the leaves from ``start`` (where a subtree starts) to ``end``: subtrees, joined."""
         digest = b""
         while start < end:
             height = ((end - start) & -(end - start)).bit_length() - 1
@@ -227,9 +223,7 @@ def verify_consistency(
 def _climb(
     path: Sequence[bytes], node: int, last: int, refuse: Callable[[str], NoReturn]
 ) -> Iterator[tuple[bytes, bool]]:
-    """The sibling hashes on the way from a node up to the root, each with whether it is on the left of the
-    way.
-    """
+    """The sibling hashes on the way from a node to the root, each with whether it is on the left."""
     for sibling in path:
         if not last:
             refuse("the proof is too long")

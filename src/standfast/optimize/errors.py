@@ -215,9 +215,8 @@ class OptimizationError(LoopError, code="optimization"):
             " the first of them says; if it says nothing, check that evaluation workers run."
         ),
         "report_not_applicable": (
-            "The report of experiment {experiment_id} can't be applied: {problem}. Optimize again and"
-            " apply the"
-            " report as it was written."
+            "The report of experiment {experiment_id} can't be applied: {problem}. Optimize again and apply"
+            " the report as it was written."
         ),
         "no_rollback": "{ns}/{prompt_key} with tag {tag} can't be rolled back that far. {problem}",
         "optimization_failed": "The optimization failed: {problem}",

@@ -1,6 +1,4 @@
-"""Opens what commands and settings name by a URL or a word: overrides, caches of results, providers,
-prompts.
-"""
+"""Opens what commands and settings name by a URL or a word: overrides, result caches, providers, prompts."""
 
 from typing import TYPE_CHECKING, Any
 

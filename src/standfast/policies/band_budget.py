@@ -67,9 +67,7 @@ class BandBudget(Value, frozen=True, kw_only=True):
 
 
 class PolicyStep(NamedTuple):
-    """What a policy did with one record: the item that stores it, and the keys of records that expired for
-    it.
-    """
+    """What a policy did with one record: the item that stores it, and the keys of records that expired."""
 
     t: int
     key: str
@@ -180,9 +178,7 @@ class BudgetedBand:
 
 
 def observed(record: Record) -> tuple[Any, dict[str, Any]]:
-    """Return the observation and metadata that a policy sees of a record: those of its ``observation`` ref,
-    or its text.
-    """
+    """Return the observation and metadata that a policy sees: the ``observation`` ref's, or the text."""
     for ref in record.refs:
         if ref.get("kind") == OBSERVATION:
             metadata = ref.get("metadata", {})

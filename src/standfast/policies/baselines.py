@@ -275,9 +275,7 @@ class _ArmEstimates:
 
 
 class _Bandit(ABC):
-    """Writes arms that score at least the average; when full, expires the oldest item of the arm with the
-    lowest score.
-    """
+    """Writes arms that score at least the average; when full, expires the oldest item of the worst arm."""
 
     track: ClassVar = Track.BANDIT
 

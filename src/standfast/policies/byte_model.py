@@ -100,9 +100,7 @@ class Compression(StrEnum):
     NEVER = "never"
     ALWAYS = "always"
     OFFERED = "offered"
-    """Those that a policy asks for, with ``write(step, compress=True)`` and ``merge(step, target_t,
-    compress=True)``.
-    """
+    """Those that a policy asks for by ``compress=True`` in ``write(step)`` and ``merge(step, target_t)``."""
 
 
 def json_bytes(value: object) -> int:
@@ -120,9 +118,7 @@ def _json_text(value: object) -> str:
 
 
 def compressed_bytes(value: object) -> int:
-    """Return the stored length of a value: deflated by zlib or not, whichever is shorter, and a byte that
-    says which.
-    """
+    """Return the stored length of a value: deflated by zlib or not, whichever is shorter, and one byte."""
     text = _json_text(value).encode("ascii")
     return 1 + min(len(text), len(zlib.compress(text, COMPRESSION_LEVEL)))
 

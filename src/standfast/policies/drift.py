@@ -102,9 +102,7 @@ class _Groups:
 
 
 def _cheaper(store: ByteMemoryStore, item: MemoryItem) -> tuple[int, bool]:
-    """Return what an item costs, and whether that is compressed: where the store offers it and it is
-    shorter.
-    """
+    """Return what an item costs, and whether compressed: where the store offers it and it is shorter."""
     if not store.offers_compression:
         return item.byte_cost, False
     compressed = store.compressed_cost(item)

@@ -45,9 +45,7 @@ def best_subset(sizes: Sequence[int], values: Sequence[int], capacity: int) -> t
 
 
 class _Core:
-    """The search around the break, which grows to the left and to the right until nothing better is
-    possible.
-    """
+    """The search around the break; it grows to both sides until nothing better is possible."""
 
     def __init__(self, items: list[_RankedItem], capacity: int, grain: int) -> None:
         self.items = items
@@ -84,9 +82,7 @@ class _Core:
         return best, set(range(self.edge)) ^ flips
 
     def _greedy(self) -> tuple[int, set[int]]:
-        """Return a first good choice: the items before the break, then whatever still fits, best ratios
-        first.
-        """
+        """Return a first good choice: the items before the break, then what still fits, best ratios first."""
         used, worth, flips = self.used, self.worth, set()
         for place in range(self.edge, len(self.items)):
             _, size, value, _ = self.items[place]
@@ -96,9 +92,7 @@ class _Core:
         return worth, flips
 
     def _grow(self, states: list[_State], *, to_the_right: bool) -> list[_State]:
-        """Return each state with and without the next item flipped, less those that another state
-        dominates.
-        """
+        """Return each state with and without the next item flipped, less those that another one dominates."""
         if to_the_right:
             place, self.right = self.right, self.right + 1
             if place >= len(self.items):

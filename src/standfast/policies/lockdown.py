@@ -43,9 +43,7 @@ class Isolation(StrEnum):
 
 
 class Machine(NamedTuple):
-    """An architecture: its number in seccomp's data, its column in the table, and calls judged by
-    arguments.
-    """
+    """An architecture: its number in seccomp's data, its column in the table, calls judged by arguments."""
 
     audit_arch: int
     column: int

@@ -278,9 +278,7 @@ class PolicySpec(msgspec.Struct, frozen=True, order=True):
 
 
 def policy_names() -> list[str]:
-    """Return the names of all policies: the shipped ones in the document's order, then those of installed
-    packages.
-    """
+    """Return the names of all policies: the shipped ones in the document's order, then installed ones."""
     return [*BUILT_IN, *sorted(_installed())]
 
 

@@ -1,6 +1,4 @@
-"""The versions of a file, or of the files below a folder, along the history of a git repository; or as files
-on disk.
-"""
+"""The versions of a file, or of the files below a folder, along a git history; or as files on disk."""
 
 import os
 import subprocess
@@ -28,9 +26,7 @@ def no_progress(done: int, total: int) -> None:
 
 
 class SourceVersion(msgspec.Struct, frozen=True, kw_only=True):
-    """One version of a source: its label, the content of its files by path, and whether they are the files of
-    a folder.
-    """
+    """One version of a source: its label, its files by path, and whether they are the files of a folder."""
 
     label: str
     files: dict[str, bytes]

@@ -31,9 +31,7 @@ class ApiOperation(msgspec.Struct, frozen=True, kw_only=True):
     required: frozenset[str]
     deprecated: bool
     enums: dict[str, frozenset[str]]
-    """Allowed values by field, in lower case; ``in.`` fields are of the request, ``out.`` fields of the
-    response.
-    """
+    """Allowed values by field, in lower case; ``in.`` fields are of the request, ``out.`` of the response."""
     types: dict[str, str] = {}
     """The types of parameters, in formats whose callers depend on them."""
     deprecated_params: frozenset[str] = frozenset()
@@ -121,9 +119,7 @@ def _accepts(old: ApiOperation, new: ApiOperation, name: str) -> bool:
 
 
 class InterfaceVersion(msgspec.Struct, frozen=True, kw_only=True):
-    """One version of an interface: its label, and its operations by an identity that stays when a placeholder
-    is renamed.
-    """
+    """One version of an interface: its label, and its operations by identities that survive renaming."""
 
     label: str
     operations: dict[str, ApiOperation]

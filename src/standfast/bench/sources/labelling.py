@@ -130,9 +130,7 @@ def ignore_skipped(what: str, why: str) -> None:
 
 
 class DriftEvent(msgspec.Struct, frozen=True, kw_only=True):
-    """An observation from a source, the kinds of change in it, and the versions since the endpoint was last
-    observed.
-    """
+    """An observation, the kinds of change in it, and the versions since its endpoint was last observed."""
 
     observation: dict[str, Any]
     kinds: tuple[str, ...]

@@ -353,9 +353,7 @@ def _items(tokens: Sequence[Any], path: tuple[str, ...]) -> Iterator[tuple[tuple
 
 
 def _release_level(titles: Sequence[tuple[int, str]]) -> int:
-    """Return the deepest level of a heading that is a release: 2, or the first level at which headings name
-    versions.
-    """
+    """Return the deepest level of a heading that is a release: 2, or the first level that names versions."""
     named = [level for level, title in titles if _VERSION.search(_ISO_DATE.sub("", title))]
     return max(2, min(named, default=2))
 
@@ -570,9 +568,7 @@ def _page_text(name: str, content: bytes) -> str:
 
 @lru_cache(maxsize=1 << 12)
 def _sections(text: str) -> dict[str, str]:
-    """Return the text under each heading of a page by its anchor; what stands above all of them is
-    ``top``.
-    """
+    """Return the texts under the headings of a page, by anchor; what stands above all of them is ``top``."""
     text = _FRONT_MATTER.sub("", text)
     lines = text.splitlines()
     tokens = _parser().parse("\n".join(lines))

@@ -238,9 +238,7 @@ def synthetic_name(settings: DriftSettings, episodes: int, against: str | None =
 
 
 def default_files(out: str, *, seed: int = 0) -> list[str]:
-    """Return files with synthetic episodes of three lengths in four regimes; missing ones are made below
-    ``out``.
-    """
+    """Return files of synthetic episodes, three lengths in four regimes; missing ones are made in ``out``."""
     files = []
     for regime in Regime:
         if regime is Regime.ADVERSARIAL:

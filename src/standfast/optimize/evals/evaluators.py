@@ -1,6 +1,4 @@
-"""Evaluators grade outputs: exact match, contains, numeric, JSON schema, all/any of several, and a model as
-judge.
-"""
+"""Evaluators grade outputs: exact, contains, numeric, JSON schema, all or any of several, model as judge."""
 
 import json
 import re
@@ -201,9 +199,7 @@ def _id(name: str, *settings: Any) -> str:
 
 
 class Exact:
-    """Passes if the output equals the expected text, ignoring surrounding white space and, if wanted,
-    case.
-    """
+    """Passes if the output equals the expected text but for outer white space and, if wanted, case."""
 
     def __init__(self, *, ignore_case: bool = False) -> None:
         self._ignore_case = ignore_case
@@ -235,9 +231,7 @@ class Contains:
 
 
 class Numeric:
-    """Passes if the last number in the output is the expected one, within an absolute or relative
-    tolerance.
-    """
+    """Passes if the last number in the output is the expected one, within an absolute or relative bound."""
 
     def __init__(self, *, absolute: float = 0.0, relative: float = 0.0) -> None:
         if absolute < 0 or relative < 0:

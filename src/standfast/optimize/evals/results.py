@@ -288,9 +288,7 @@ class RedisResultCache:
 
 
 def store_grade(cache: ResultCache | None, grade: CachedGrade) -> CachedGrade:
-    """Store a grade and return the stored one; without a cache, or if it is unavailable, return the grade
-    itself.
-    """
+    """Store a grade and return the stored one; without a cache that can be reached, the grade itself."""
     if cache is None:
         return grade
     try:

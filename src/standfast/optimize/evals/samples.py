@@ -1,6 +1,4 @@
-"""Samples and datasets that prompts are evaluated on, and reading them from files of our own form,
-promptfoo's and DSPy's.
-"""
+"""Samples and datasets that prompts are evaluated on; read from files of our form, promptfoo's and DSPy's."""
 
 import csv
 import json

@@ -51,15 +51,11 @@ Runs = Mapping[str, tuple[bool, ...]]
 """For each sample, whether its runs passed, ordered by repeat."""
 
 _PROBED_DEVIATIONS: Final = -3.0
-"""A candidate whose estimated loss is beyond the margin by this many standard errors is given up at once, on
-a part of the samples.
-"""
+"""Given up at once, on a part of the samples: a loss so many standard errors beyond the margin."""
 _LOST_SHARE: Final = 1 / 3
 """A sample is lost if the candidate passes it less than this share as often as the baseline."""
 _HOPELESS_DEVIATIONS: Final = -1.0
-"""A candidate whose estimated loss is beyond the margin by this many standard errors is given up after a
-complete look.
-"""
+"""Given up after a complete look: an estimated loss so many standard errors beyond the margin."""
 _WORST_LOSS_STEPS: Final = 20
 """How often the interval of the smallest proved margin is halved: to a millionth."""
 
@@ -413,9 +409,7 @@ class _Pair:
     def _distances(
         self, base: Sequence[float], own: Sequence[float], gain: float | None = None
     ) -> list[float]:
-        """Return for each sample how far the candidate is on the good side of what the null hypothesis
-        says.
-        """
+        """Return for each sample how far the candidate is on the good side of the null hypothesis."""
         if self._better:
             least = self._settings.least_gain if gain is None else gain
             return [now - was - least for was, now in zip(base, own, strict=True)]

@@ -361,9 +361,7 @@ class MainLoop(WorkerLoop[MainLoopRequest[UserRequestT], MainLoopResult], Generi
 
     @property
     def tools_digest(self) -> str:
-        """A hash of the tools that the model is offered, and of the system message and the output's
-        schema.
-        """
+        """A hash of the tools that the model is offered, of the system message and of the output's schema."""
         offered = tools_digest(self._tools.specs)
         if not self._system and self._output_schema is None:
             return offered

@@ -203,9 +203,7 @@ class Optimization:
     def _without_failing_units(
         self, baseline: Arm, edit: SectionEdit, progress: _Progress
     ) -> list[tuple[SectionEdit, float]]:
-        """Return a failed ablation without the units that fail, with its pass rate; nothing if none is
-        left.
-        """
+        """Return a failed ablation less the units that fail, with its pass rate; nothing if none is left."""
         section = progress.current.section(edit.path)
         if len(edit.removed) < 2 or section is None:
             return []
@@ -366,9 +364,7 @@ class Optimization:
         )
 
     def _compared_samples(self, progress: _Progress, tested: Ruling | None) -> tuple[SampleComparison, ...]:
-        """Return the held-out samples with both answers: lost ones first, then gained ones, then the
-        others.
-        """
+        """Return the held-out samples with both answers: lost ones, then gained ones, then the others."""
         if tested is None:
             return ()
         first = [*tested.lost, *tested.gained]

@@ -1,6 +1,4 @@
-"""OptimizationReport: what can be changed, what can't and why, how certain that is; as data, text and
-HTML.
-"""
+"""OptimizationReport: what can change, what can't and why, and how certain that is; as data, text, HTML."""
 
 import difflib
 import re
@@ -467,9 +465,7 @@ def _pareto(points: tuple[ParetoPoint, ...]) -> str:
 
 
 def _operating_curve(power: PowerStatement | None) -> str:
-    """Return a drawing of the probability of acceptance against the share of samples that a prompt really
-    loses.
-    """
+    """Return a drawing of the probability of acceptance against the share of samples that are really lost."""
     if power is None or power.losses_allowed < 0:
         return ""
     width, height, most_loss = 480, 200, min(3 * power.margin, 0.99)

@@ -249,9 +249,7 @@ def _kind(token: str, lower: str, *, is_first: bool) -> str:
 
 @dataclass(frozen=True, slots=True)
 class MeaningChange:
-    """A sentence that no longer commits to the same; ``about`` is the kind of word that differs, or
-    ``order``, ``opposite`` or ``exchange``.
-    """
+    """A sentence that commits to something else; ``about`` is the kind of word, or e.g. ``order``."""
 
     about: str
     detail: str
@@ -307,9 +305,7 @@ def dropped(before: Sequence[Sentence], after: Sequence[Sentence]) -> list[str]:
 def _pairs(
     before: Sequence[Sentence], after: Sequence[Sentence]
 ) -> Iterator[tuple[Sentence, list[Sentence]]]:
-    """Yield each sentence that is not in the source, with those of the source that share most words with
-    it.
-    """
+    """Yield each sentence that is not in the source, with those of the source that share most words."""
     known = {sentence.identity for sentence in before}
     taken: set[str] = set()
     for new in after:

@@ -1,6 +1,4 @@
-"""What an optimization may spend, has spent and is likely to spend; its progress, and a live table of it for
-a terminal.
-"""
+"""What an optimization may spend, has spent and will probably spend; its progress, with a live table."""
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -70,9 +68,7 @@ class SpendingLimits(Value, frozen=True, kw_only=True):
 
 
 class ModelSpending(Value, frozen=True, kw_only=True):
-    """What was really spent: calls of models with their tokens, and how many evaluations came from the
-    cache.
-    """
+    """What was really spent: calls of models with their tokens; and how many evaluations were cached."""
 
     calls: int = 0
     cached: int = 0

@@ -15,9 +15,7 @@ import numpy as np
 from standfast.records.vocabulary import Value
 
 _GRID: Final = 201
-"""How many points the distribution between two looks is computed on; more change the levels by less than 0.1
-%.
-"""
+"""On how many points the distribution between two looks is computed; more change levels by under 0.1 %."""
 
 
 class PowerStatement(Value, frozen=True, kw_only=True):
@@ -39,9 +37,7 @@ class PowerStatement(Value, frozen=True, kw_only=True):
 
 
 def loss_p_value(*, samples: int, losses: int, margin: float) -> float:
-    """Return the probability of at most ``losses`` losses if each sample is lost with probability
-    ``margin``.
-    """
+    """Return the probability of at most ``losses`` losses if each sample is lost with this ``margin``."""
     if losses >= samples:
         return 1.0
     total = sum(exp(_log_term(samples, lost, margin)) for lost in range(losses + 1))
@@ -109,9 +105,7 @@ def look_levels(level: float, looks: tuple[int, ...], weights: tuple[float, ...]
 
 
 def passes_by_chance(levels: Sequence[float], looks: Sequence[int]) -> float:
-    """Return the probability that Brownian motion, seen at these times, passes one-sided tests of these
-    levels at any of them.
-    """
+    """Return the probability that Brownian motion passes a one-sided test of these levels at any look."""
     normal = NormalDist()
     below = np.vectorize(normal.cdf)
     times = [look / looks[-1] for look in looks]

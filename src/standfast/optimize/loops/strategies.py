@@ -147,9 +147,8 @@ class Reflection:
 def _failure(one: SampleOutcome) -> str:
     cut = " (cut off at the limit of output tokens)" if one.truncated else ""
     return (
-        f"<failure>\n{_shown_input(one)}\nanswer{cut}: {one.output[:_LONGEST_EXAMPLE_CHARS]}\n"
-        f"expected: {as_text(one.sample.expected)[:_LONGEST_EXAMPLE_CHARS]}\n"
-        f"why it failed: {one.reason}\n</failure>"
+        f"<failure>\n{_shown_input(one)}\nanswer{cut}: {one.output[:_LONGEST_EXAMPLE_CHARS]}\nexpected:"
+        f" {as_text(one.sample.expected)[:_LONGEST_EXAMPLE_CHARS]}\nwhy it failed: {one.reason}\n</failure>"
     )
 
 
@@ -175,9 +174,7 @@ def _extensible(prompt: PromptDescriptor, *, prefer: Sequence[str]) -> SectionDe
 
 
 def with_addition(body: str, addition: str) -> str:
-    """Return a section with a text added: before the paragraph with the first placeholder, else at its
-    end.
-    """
+    """Return a section with a text added: before the paragraph with the first placeholder, or at its end."""
     units = units_of(body)
     place = next((at for at, unit in enumerate(units) if placeholders(unit.text)), None)
     if place is None:
@@ -203,9 +200,7 @@ _SHORTEST_WORDS: Final = 4
 
 
 class DuplicateRemoval(ModelFreeStrategy):
-    """Removes paragraphs and bullets that repeat an earlier one exactly or nearly: by 85 % of their pairs of
-    words.
-    """
+    """Removes paragraphs and bullets that repeat an earlier one: exactly, or 85 % of their word pairs."""
 
     def propose_edits(self, prompt: PromptDescriptor, session: StrategySession) -> Sequence[SectionEdit]:
         """Propose the sections that get shorter."""

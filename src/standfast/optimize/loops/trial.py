@@ -86,9 +86,7 @@ class _Pending:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Subject:
-    """What is optimized: a prompt, the baseline that its tag resolves to, and the samples; with the rules of
-    its trial.
-    """
+    """What is optimized: a prompt, the baseline of its tag, and the samples; with the rules of its trial."""
 
     experiment_id: str
     template: PromptTemplate
@@ -206,9 +204,7 @@ class Trial:
         rulings: Sequence[Ruling],
         samples: Dataset[Any, Any],
     ) -> bool:
-        """Run a few samples again whose outcome changed, and return whether that was the model's
-        variation.
-        """
+        """Run a few samples again whose outcome changed; return whether that was the model's variation."""
         by_id = {sample.id: sample for sample in samples}
         changed = [
             (arm, by_id[name])
@@ -230,9 +226,7 @@ class Trial:
         )
 
     def baseline_runs(self, baseline: Arm, samples: Dataset[Any, Any]) -> Runs:
-        """Return the baseline's runs on all samples, at least one each, or raise ``OptimizationError`` if one
-        has no grade.
-        """
+        """Return the baseline's runs on all samples; ``OptimizationError`` if one has no grade."""
         self._evaluate((baseline, sample, 0) for sample in samples)
         return self._graded(baseline, samples)
 
@@ -374,9 +368,7 @@ class Trial:
         return ruling, recorded
 
     def _too_few(self, candidate: Arm, samples: Dataset[Any, Any], use: int) -> Ruling | None:
-        """Return the ruling on a candidate that held-out samples can't confirm any more, whatever the runs
-        say.
-        """
+        """Return the ruling on a candidate that held-out samples can't confirm, whatever the runs say."""
         problem = self._subject.gate.too_few(held_out=len(samples), use=use, varies=self.varies)
         if problem is None or candidate.must_improve:
             return None
@@ -433,9 +425,7 @@ class Trial:
         return [answers[arm.digest] for arm in candidates]
 
     def close(self) -> None:
-        """Remove the temporary tags, those of an earlier life of this experiment included, and the replies'
-        mailbox.
-        """
+        """Remove the temporary tags, also those of an earlier life, and the mailbox of the replies."""
         template = self._subject.template
         for override in self._store.list(ns=template.ns, prompt_key=template.key):
             if override.tag.startswith(self._tag_prefix):
@@ -593,9 +583,7 @@ class Trial:
         return None
 
     def _retry(self, pending: dict[UUID, _Pending], again: list[_Pending], problem: str) -> None:
-        """Send requests again; after several attempts record an error, which is neither a pass nor a
-        regression.
-        """
+        """Send requests again; after several attempts record an error, neither a pass nor a regression."""
         for failed in [one for one in again if one.attempts >= EVAL_ATTEMPTS]:
             request = failed.request
             self._results[failed.key] = EvalResult(

@@ -341,9 +341,7 @@ class Mailbox(ABC, Generic[BodyT, ReplyT]):
 
     @abstractmethod
     def _put(self, messages: Sequence[tuple[str, bytes]], delay_seconds: float) -> bool:
-        """Add messages (id, content) to the end of the queue, or none and return False if there is no
-        room.
-        """
+        """Add messages (id, content) to the end of the queue; if there is no room, add none, return False."""
 
     @abstractmethod
     def _lease(

@@ -163,9 +163,7 @@ class RedisCalls:
         self.retry(call)
 
     def register(self, lifetime_seconds: float) -> None:
-        """Let resolvers in other processes find the mailbox; with a lifetime, until it is unused for that
-        long.
-        """
+        """Let resolvers in other processes find the mailbox; with a lifetime, until it is unused so long."""
         lifetime_ms = int(lifetime_seconds * 1000)
         self.retry(lambda: self._client.set(self.key("known"), lifetime_ms, px=lifetime_ms or None))
 

@@ -1,6 +1,4 @@
-"""Where an overrides store keeps its bytes: in a folder, in Redis (extra ``redis``), or in S3 (extra
-``s3``).
-"""
+"""Where an overrides store keeps its bytes: a folder, Redis (extra ``redis``) or S3 (extra ``s3``)."""
 
 import fcntl
 import hashlib
@@ -169,9 +167,7 @@ def _redis_key(name: Name) -> str:
 
 
 class S3PromptOverridesStore(PromptOverridesStore):
-    """A store in a bucket: one object per tag, written only if it has not changed since it was read
-    (``If-Match``).
-    """
+    """A store in a bucket: one object per tag, written only if it has not changed (``If-Match``)."""
 
     def __init__(
         self,

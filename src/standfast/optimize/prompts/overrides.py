@@ -141,9 +141,7 @@ class SectionOverride(Value, frozen=True, kw_only=True):
 
 
 class RollbackRecord(Value, frozen=True, kw_only=True):
-    """What a tag held in an earlier version, stored in the same write as the change; None if it held
-    nothing.
-    """
+    """What a tag held in an earlier version, stored in the same write as the change; None for nothing."""
 
     version: int
     overrides: tuple[SectionOverride, ...] | None
@@ -216,9 +214,7 @@ class OverridesBackend(Protocol):
         ...
 
     def write(self, name: Name, content: bytes, *, etag: str | None, expires_at: datetime | None) -> bool:
-        """Write if the stored bytes still have this etag (None: if there are none); return whether it was
-        written.
-        """
+        """Write if the stored bytes still have this etag (None: if there are none); return whether."""
         ...
 
     def remove(self, name: Name) -> bool:

@@ -97,9 +97,7 @@ def placeholder_spans(body: str) -> list[tuple[int, int]]:
 
 
 def fill(body: str, values: Mapping[str, str]) -> str:
-    """Replace placeholders by their values in one pass: a value that contains ``${…}`` is not filled
-    again.
-    """
+    """Replace placeholders by their values in one pass: a value that contains ``${…}`` is not filled in."""
     return _PLACEHOLDER.sub(lambda match: values[match[1]] if match[1] else "${", body)
 
 

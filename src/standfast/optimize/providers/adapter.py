@@ -199,9 +199,7 @@ class ProviderAdapter(Protocol):
 
 
 def checked_provider(given: ProviderAdapter) -> ProviderAdapter:
-    """Return the provider, or raise ``ProviderError`` if it is something else, such as a function or a
-    class.
-    """
+    """Return the provider; raise ``ProviderError`` if it is something else, such as a function or a class."""
     if isinstance(given, type) or not (
         hasattr(given, "config") and callable(getattr(given, "complete", None))
     ):

@@ -124,9 +124,7 @@ class VendorProvider(ABC):
         raise self._refuses_too_many()
 
     def stream(self, request: ModelRequest, on_text: Callable[[str], object]) -> ModelReply:
-        """Send a request, hand over the answer's text piece by piece as it arrives, and return the whole
-        reply.
-        """
+        """Send a request, hand over the answer's text as it arrives, and return the whole reply."""
         return self._retried(request, lambda call: self._stream(call, on_text))
 
     def _retried(self, request: ModelRequest, send: Callable[[dict[str, Any]], Any]) -> ModelReply:
@@ -154,9 +152,7 @@ class VendorProvider(ABC):
         return call
 
     def _adapt_or_raise(self, error: Exception, request: ModelRequest) -> None:
-        """Note which parameter the server refused, so that the request can be sent again; raise any other
-        error.
-        """
+        """Note which parameter the server refused, so that the request is sent again; raise other errors."""
         if isinstance(error, self._vendor_error):
             refused = self._refused_parameter(error, request)
             if refused is None:
@@ -191,9 +187,7 @@ class VendorProvider(ABC):
 
     @abstractmethod
     def _stream(self, call: dict[str, Any], on_text: Callable[[str], object]) -> Any:
-        """Call the library, hand over the text as it arrives, and return an answer like that of
-        ``_create``.
-        """
+        """Call the library, hand over the text as it arrives, and return an answer like ``_create``'s."""
 
     @abstractmethod
     def _read(self, answer: Any, request: ModelRequest) -> ModelReply:
