@@ -15,7 +15,7 @@ from click.testing import CliRunner
 
 from standfast import Memory
 from standfast.cli import main
-from standfast.errors import CannotOpen, Corruption, ReadFailed
+from standfast.errors import CannotOpen, Corruption, StoreFailed
 from standfast.ledger import CheckpointFile, KeyFile
 from standfast.ledger.notary import Notary
 from standfast.ledger.witness import Verification
@@ -295,6 +295,6 @@ def test_a_read_error_is_not_corruption(code: int) -> None:
     error.result, error.extendedresult = code & 0xFF, code
     told = translate(error, "store.db")
 
-    assert isinstance(told, ReadFailed)
+    assert (type(told), told.code) == (StoreFailed, "read_failed")
     assert "Try again" in str(told)
     assert "restore a backup" not in str(told)

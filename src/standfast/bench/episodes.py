@@ -21,7 +21,7 @@ from typing import Annotated, Any, Final, NoReturn
 
 import msgspec
 
-from standfast.errors import BadEpisode, BadFile, InvalidValue
+from standfast.errors import BadFile, InvalidValue
 from standfast.limits import MAX_EPISODE_BYTES, MAX_EPISODE_STEPS
 from standfast.records.conversion import converted
 from standfast.records.vocabulary import Step
@@ -151,7 +151,7 @@ def load_jsonl(file: str | os.PathLike[str]) -> list[Episode]:
     """Return all episodes of a file.
 
     Raises:
-        BadEpisode: A line is not a valid episode; file, line and reason are named.
+        BadFile: A line is not a valid episode; file, line and reason are named.
         BadFile: The file can't be read, or has no episodes.
     """
     return list(iter_jsonl(file))
@@ -296,4 +296,4 @@ def _quotes(text: bytes) -> int:
 
 
 def _refuse(file: str, line: int, problem: str) -> NoReturn:
-    raise BadEpisode(file=file, line=line, problem=problem)
+    raise BadFile("bad_episode", file=file, line=line, problem=problem)

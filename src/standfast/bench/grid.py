@@ -35,7 +35,7 @@ from standfast.bench.episodes import (
 )
 from standfast.bench.sandbox import PolicyCode, is_readable
 from standfast.clock import Clock
-from standfast.errors import BadFile, InvalidValue, MissingExtra, OtherGrid
+from standfast.errors import BadFile, InvalidValue, MissingExtra
 from standfast.policies import ByteBudget, ByteModel, Track
 from standfast.policies.lockdown import Isolation
 from standfast.records.conversion import decoded
@@ -261,7 +261,7 @@ class ResultsFolder:
         """Claim the folder for a grid; ``fresh`` discards the results of another one.
 
         Raises:
-            OtherGrid: The folder holds the results of another grid.
+            BadFile: The folder holds the results of another grid.
         """
         plan = msgspec.json.format(msgspec.json.encode(grid), indent=1) + b"\n"
         file = self.path / PLAN
@@ -269,7 +269,9 @@ class ResultsFolder:
             (self.path / UNITS).mkdir(parents=True, exist_ok=True)
             if file.exists() and file.read_bytes() != plan:
                 if not fresh:
-                    raise OtherGrid(folder=str(self.path), problem=_difference(file.read_bytes(), plan))
+                    raise BadFile(
+                        "other_grid", folder=str(self.path), problem=_difference(file.read_bytes(), plan)
+                    )
                 rmtree(self.path / UNITS)
                 (self.path / UNITS).mkdir()
             with atomic_file(file) as target:

@@ -46,7 +46,7 @@ from standfast.bench.grid import (
     read_results,
 )
 from standfast.bench.sandbox import NOT_CODE, PolicyCode, best_isolation, code_files, one_line
-from standfast.errors import BadFile, NoIsolation
+from standfast.errors import BadFile, BenchError
 from standfast.policies.lockdown import Isolation
 from standfast.policies.write_policy import BUILT_IN, ENTRY_POINT_GROUP
 
@@ -233,11 +233,11 @@ def verify_submission(
     Raises:
         BadFile: The submission is incomplete, an episode file is missing, or the environment is not as
             locked.
-        NoIsolation: The kernel offers no isolation, and the code is not trusted.
+        BenchError: The kernel offers no isolation, and the code is not trusted.
     """
     isolation = best_isolation() if isolation is None else isolation
     if isolation is Isolation.NONE and not trusted:
-        raise NoIsolation
+        raise BenchError("no_isolation")
     submission = read_submission(folder)
     results = str(Path(folder) / RESULTS_FOLDER)
     plan = read_plan(results)

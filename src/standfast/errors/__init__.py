@@ -31,7 +31,6 @@
     │   ├── StoreBusy           other writers blocked the store for too long
     │   ├── ReadOnlyStore       the store is on media that can only be read
     │   ├── StoreFailed         the disk or the server failed, and nothing was changed
-    │   │   └── ReadFailed      the disk did not give what was asked for; try again
     │   └── OutcomeUnknown      it is unknown whether the commit was applied
     ├── ApprovalError           an approval was refused or could not be made
     │   └── UnusableKey         the key may not sign: it is not Ed25519, malformed, or weak
@@ -43,14 +42,10 @@
     │   ├── ReplayDiverged      the agent made a call that the recorded run never made
     │   └── RecordedFailure     the tool failed when the run was recorded, so it fails in the replay
     ├── BenchError              a write policy or the benchmark can't do what was asked
-    │   ├── BadEpisode          a line of an episode file is not a valid episode
     │   ├── BadFile             a file or folder of the benchmark is missing or has the wrong content
     │   ├── UnknownPolicy       no policy has this name, or it can't be built with these settings
-    │   ├── EndlessPolicy       a policy does not stop yielding actions that have no effect
     │   ├── PolicyFailed        a policy raised an error, or returned something that is not an action
-    │   ├── PolicyProcessFailed a policy in a process of its own failed, or gave no answer
-    │   ├── NoIsolation         the kernel can't isolate the code of a submission
-    │   └── OtherGrid           the folder holds the results of another grid
+    │   └── PolicyProcessFailed a policy in a process of its own failed, or gave no answer
     ├── ExtractionError         facts can't be found in messages
     │   └── ExtractionBudgetSpent the model may not be asked again today
     ├── RecallError             a recall could not be answered

@@ -257,15 +257,13 @@ class ReadOnlyStore(StoreError, code="read_only_store"):
 
 class StoreFailed(StoreError, code="store_failed"):
     says = "The storage failed, and nothing was changed: {problem}. Fix the cause, then try again."
-
-
-class ReadFailed(StoreFailed, code="read_failed"):
-    """The disk did not give what was asked for. That says nothing about what is stored."""
-
-    says = (
-        "The storage could not be read: {problem}. Nothing was changed, and nothing is known to be damaged."
-        " Try again; if it goes on, check the disk before you restore anything."
-    )
+    cases: ClassVar = {
+        # The disk did not give what was asked for. That says nothing about what is stored.
+        "read_failed": (
+            "The storage could not be read: {problem}. Nothing was changed, and nothing is known to be"
+            " damaged. Try again; if it goes on, check the disk before you restore anything."
+        ),
+    }
 
 
 class OutcomeUnknown(StoreError, code="outcome_unknown"):

@@ -16,7 +16,7 @@ import apsw
 import apsw.sqlite_extra
 
 from standfast.clock import Clock, seeded
-from standfast.errors import CannotOpen, Corruption, ReadFailed, StoreBusy, StoreFailed
+from standfast.errors import CannotOpen, Corruption, StoreBusy, StoreFailed
 from standfast.limits import MAX_BUSY_SECONDS
 from standfast.records.canon import utc_text
 from standfast.store.head_file import HeadFile
@@ -391,7 +391,7 @@ def translate(error: BaseException, path: str) -> BaseException:
     if isinstance(error, apsw.IOError) and getattr(error, "extendedresult", 0) == apsw.SQLITE_IOERR_DATA:
         return Corruption(what=path, problem="a page does not match its checksum")
     if isinstance(error, apsw.IOError) and getattr(error, "extendedresult", 0) in _READ_ERRORS:
-        return ReadFailed(problem=f"{type(error).__name__}: {error}")
+        return StoreFailed("read_failed", problem=f"{type(error).__name__}: {error}")
     if isinstance(error, apsw.Error | OSError):
         return StoreFailed(problem=f"{type(error).__name__}: {error}")
     return error
