@@ -295,6 +295,7 @@ def test_a_read_error_is_not_corruption(code: int) -> None:
     error.result, error.extendedresult = code & 0xFF, code
     told = translate(error, "store.db")
 
-    assert (type(told), told.code) == (StoreFailed, "read_failed")
+    assert isinstance(told, StoreFailed)
+    assert told.code == "read_failed"
     assert "Try again" in str(told)
     assert "restore a backup" not in str(told)
