@@ -173,9 +173,10 @@ def _verify_ratio() -> tuple[float, str]:
         file = apsw.Connection(str(folder / "memory.db"), vfs="cksmvfs")
 
         def hash_all() -> None:
-            for table in ("versions", "ledger"):
-                for (content,) in file.execute(f"SELECT content FROM {table} WHERE content IS NOT NULL"):
-                    hashlib.sha256(unpacked(content)).hexdigest()
+            for table, key in (("versions", "key"), ("ledger", "''")):
+                contents = f"SELECT {key}, content FROM {table} WHERE content IS NOT NULL"
+                for place, content in file.execute(contents):
+                    hashlib.sha256(unpacked(content, place)).hexdigest()
 
         hashing = _best_of_three(hash_all)
         file.close()

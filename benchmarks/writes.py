@@ -208,9 +208,10 @@ def _reads() -> list[Ratio]:
             assert list(memory.verify()) == []
             verifying.append(time.process_time() - begun)
             begun = time.process_time()
-            for table in ("versions", "ledger"):
-                for (content,) in file.execute(f"SELECT content FROM {table} WHERE content IS NOT NULL"):
-                    hashlib.sha256(unpacked(content)).hexdigest()
+            for table, key in (("versions", "key"), ("ledger", "''")):
+                contents = f"SELECT {key}, content FROM {table} WHERE content IS NOT NULL"
+                for place, content in file.execute(contents):
+                    hashlib.sha256(unpacked(content, place)).hexdigest()
             hashing.append(time.process_time() - begun)
         file.close()
         recalls = [

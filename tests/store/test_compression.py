@@ -2,6 +2,7 @@
 either.
 """
 
+import hashlib
 import zlib
 from typing import Any
 
@@ -10,7 +11,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from standfast.records.canon import canonical_bytes
+from standfast.records.canon import canonical_bytes, fingerprint_of_bytes
 from standfast.store.compression import DICTIONARY, packed, unpacked
 from standfast.store.store import Store
 from tests.store.builders import NAMESPACE, commit, expire, memory_store, merge, sqlite_store, write
@@ -41,6 +42,51 @@ def test_what_is_packed_comes_back_byte_for_byte(content: bytes) -> None:
 
     assert unpacked(stored) == content
     assert len(stored) <= len(content) + 1
+
+
+PARTS = ('"sha256:', '"hash":"', '"memory_id":"', '"memory_id":""', "m-1", "a" * 64, "0F" * 32, '"', ".", "")
+
+
+@given(st.lists(st.sampled_from(PARTS), max_size=12), st.sampled_from([LEDGER, ACTIVE, "note", "LEDGER/a//"]))
+@example(['"sha256:', "a" * 64, '"hash":"', "a" * 64, '"memory_id":"', "m-1", '"'], LEDGER)
+@example(['"sha256:', "0F" * 32, '"hash":"', "a" * 64, '"memory_id":"', "m-1", '"'], LEDGER)
+def test_what_is_packed_under_a_key_comes_back_byte_for_byte(parts: list[str], key: str) -> None:
+    content = "".join(parts).encode()
+
+    assert unpacked(packed(content, key), key) == content
+
+
+def _judged(memory_id: str) -> bytes:
+    hashes = [hashlib.sha256(part.encode()).hexdigest() for part in ("content", "evidence")]
+    checks = [{"floor": "content", "reason": f"sha256:{hashes[0]}"}]
+    evidence = {"floor_checks": checks, "hash": hashes[1]}
+    return canonical_bytes({"band": "LEDGER", "evidence": evidence, "memory_id": memory_id, "text": "Ada."})
+
+
+def test_the_hashes_of_a_record_take_their_own_bytes_and_its_id_none() -> None:
+    content = _judged("m-1")
+    stored = packed(content, LEDGER)
+
+    assert (stored[:1], unpacked(stored, LEDGER)) == (b"\x04", content)
+    assert len(packed(content)) - len(stored) > 16
+    assert packed(_judged("m-2"), LEDGER)[:1] != b"\x04", "its key has another id"
+    assert unpacked(stored, "LEDGER/shared//m-2") != content, "a row that was moved does not match"
+
+
+def test_the_fingerprint_of_a_note_is_not_stored_with_each_of_them(tmp_path: Any) -> None:
+    store = sqlite_store(tmp_path / "store.db")
+    store.commit(commit("r1", write("note", {}), write("fact", {"n": 1})))
+    file = apsw.Connection(str(tmp_path / "store.db"), vfs="cksmvfs")
+    stored = {row[0]: row[1] for row in file.execute("SELECT key, length(fingerprint) FROM versions")}
+
+    assert stored == {"note": 0, "fact": 32}
+    assert store.versions_of(1)[1].fingerprint == fingerprint_of_bytes(b"{}")
+    assert list(store.verify()) == []
+    file.execute("DROP TRIGGER versions_never_change")
+    file.execute("UPDATE versions SET fingerprint = x'' WHERE key = 'fact'")
+    file.close()
+    assert any("tests/fact" in problem for problem in store.verify())
+    store.close()
 
 
 def test_the_shape_of_a_record_takes_little_room() -> None:

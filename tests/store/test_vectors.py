@@ -3,8 +3,12 @@
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
+from standfast.clock import CountedIds, ManualClock
 from standfast.errors import Corruption
+from standfast.store.protocol import Changes, Vector
+from standfast.store.sqlite import SQLiteStorage
 from standfast.store.store import Store
 from tests.store.builders import (
     NAMESPACE,
@@ -104,6 +108,40 @@ def test_vectors_are_there_after_a_restart_and_namespaces_are_apart(opener: Open
 
     assert shown(opener(), 4) == {"a": 3, "b": 4}
     assert list(opener().vectors("others")) == []
+
+
+def test_an_embedder_of_a_commit_that_failed_is_known_to_none(tmp_path: Path) -> None:
+    clock, ids = ManualClock(), CountedIds()
+    storage = SQLiteStorage(str(tmp_path / "store.db"), clock=clock, ids=ids)
+    store = Store(storage, clock=clock, ids=ids, any_rows=True)
+    store.commit(commit("r1", write("a")))
+    with pytest.raises(KeyboardInterrupt):
+        _interrupt(storage, Vector(NAMESPACE, "a", 1, "tests/2", 1, vector("a", 1).content))
+    of_another = replace(vector("b", 3), embedder="tests/2")
+    store.commit(with_vectors("r2", write("b"), vectors=[vector("b", 2)], at=1))
+    store.commit(with_vectors("r3", merge("b", "new"), vectors=[of_another], at=2))
+
+    assert [(one.embedder, one.content[0]) for one in store.vectors(NAMESPACE)] == [
+        ("tests/1", 2),
+        ("tests/2", 3),
+    ]
+    assert list(store.verify()) == []
+    store.close()
+
+
+def _interrupt(storage: SQLiteStorage, vector: Vector) -> None:
+    with storage.transaction() as transaction:
+        transaction.append(Changes(vectors=[vector]))
+        raise KeyboardInterrupt
+
+
+def test_vectors_of_several_embedders_are_read_in_order(store: Store) -> None:
+    both = [replace(vector("a", number), embedder=f"tests/{number}") for number in (2, 1)]
+    store.commit(with_vectors("r1", write("b"), write("a"), vectors=[*both, vector("b", 3)]))
+
+    found = [(one.key, one.embedder, one.content[0]) for one in store.vectors(NAMESPACE)]
+    assert found == [("a", "tests/1", 1), ("a", "tests/2", 2), ("b", "tests/1", 3)]
+    assert store.vectors_between(NAMESPACE, 1, 1) == list(store.vectors(NAMESPACE))
 
 
 def test_a_vector_with_a_turned_bit_is_refused_and_named(tmp_path: Path) -> None:

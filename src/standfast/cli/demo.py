@@ -325,7 +325,7 @@ def tampering(tour: Tour, memory: Memory, folder: Path) -> None:
         intruder.execute("DROP TRIGGER versions_never_change")
         law = (_LAW_KEY,)
         stored = intruder.execute("SELECT content FROM versions WHERE key = ?", law).get
-        wrong = packed(unpacked(stored).replace(b"500 euros", b"900 euros"))
+        wrong = packed(unpacked(stored, _LAW_KEY).replace(b"500 euros", b"900 euros"))
         intruder.execute("UPDATE versions SET content = ? WHERE key = ?", (wrong, *law))
     with Memory.open(str(path)) as forged:
         problems = list(forged.verify())

@@ -8,6 +8,8 @@ what is stored tells its kind:
     1  the content, deflated (RFC 1951) with the dictionary below
     2  nothing: the content of the row in LEDGER of the same name and snapshot, with another band
     3  what the row in LEDGER stored, which was erased since; again with another band
+    4  a record with evidence: the hashes of its content and of its evidence, 32 bytes each, and behind them
+       the record without these two and without its memory id, which its key ends with; that as kind 0 or 1
 
 An accepted fact is in two bands, LEDGER and ACTIVE, so that kind 2 halves it. A dictionary never changes: a
 better one would be a new kind, and old rows would still be read with theirs. The store holds a copy in its
@@ -15,6 +17,7 @@ table ``dictionaries``, for readers without this package (docs/verify.md).
 """
 
 import zlib
+from binascii import hexlify, unhexlify
 from collections.abc import Sequence
 from typing import Any, Final
 
@@ -23,13 +26,17 @@ from msgspec.structs import astuple
 from standfast.errors import Corruption
 from standfast.ledger.chain import Entry
 from standfast.limits import MAX_VALUE_BYTES
+from standfast.records.canon import fingerprint_of_bytes
 from standfast.records.vocabulary import ActionType, BufferState
 from standfast.store.protocol import AppliedCommit, Buffer, Version
 
 BASE_BAND: Final = "LEDGER"
 SECOND_BAND: Final = "ACTIVE"
 REFERENCE: Final = b"\x02"
-_PLAIN, _DEFLATED, _BORROWED = b"\x00", b"\x01", b"\x03"
+_PLAIN, _DEFLATED, _BORROWED, _RECORD = b"\x00", b"\x01", b"\x03", b"\x04"
+_HASH_BYTES: Final = 32
+# What stands before the two hashes of a record, and its memory id.
+_CONTENT_HASH, _EVIDENCE_HASH, _MEMORY_ID = b'"sha256:', b'"hash":"', b'"memory_id":"'
 _BASE_START: Final = b'{"band":"%b",' % BASE_BAND.encode()
 _SECOND_START: Final = b'{"band":"%b",' % SECOND_BAND.encode()
 _BASE_PREFIX, _SECOND_PREFIX = f"{BASE_BAND}/", f"{SECOND_BAND}/"
@@ -71,8 +78,11 @@ _ready: Final = zlib.compressobj(
 )
 
 
-def packed(content: bytes) -> bytes:
-    """A content as it is stored."""
+def packed(content: bytes, key: str = "") -> bytes:
+    """A content as it is stored under a key."""
+    if key and (parts := _without_hashes(content, key)) is not None:
+        hashes, record = parts
+        return _RECORD + hashes + packed(record)
     if len(content) >= _SHORT_BYTES:
         deflate = _ready.copy()
         deflated = deflate.compress(content) + deflate.flush()
@@ -81,8 +91,8 @@ def packed(content: bytes) -> bytes:
     return _PLAIN + content
 
 
-def unpacked(stored: bytes) -> bytes:
-    """The content that was stored. Damage gives an empty content, which no fingerprint matches."""
+def unpacked(stored: bytes, key: str = "") -> bytes:
+    """The content that was stored under a key. Damage gives another one, which no fingerprint matches."""
     kind = stored[:1]
     if kind == _DEFLATED:
         inflate = zlib.decompressobj(_WINDOW_BITS, DICTIONARY)
@@ -91,12 +101,47 @@ def unpacked(stored: bytes) -> bytes:
         except zlib.error:
             return b""
         return content if inflate.eof and not inflate.unused_data else b""
+    if kind == _RECORD:
+        end = 1 + 2 * _HASH_BYTES
+        return _with_hashes(stored[1:end], unpacked(stored[end:]), key)
     if kind == _PLAIN:
         return stored[1:]
     if kind == _BORROWED:
-        content = unpacked(stored[1:])
+        content = unpacked(stored[1:], key)
         return _SECOND_START + content.removeprefix(_BASE_START) if content.startswith(_BASE_START) else b""
     return b""
+
+
+def _without_hashes(content: bytes, key: str) -> tuple[bytes, bytes] | None:
+    """The two hashes of a record, and the rest of it without its memory id; None if it is no such record.
+
+    Hexadecimal digits hardly compress, and the key has the memory id already.
+    """
+    start, _, rest = content.partition(_CONTENT_HASH)
+    middle, _, end = rest[2 * _HASH_BYTES :].partition(_EVIDENCE_HASH)
+    before, found, after = end[2 * _HASH_BYTES :].partition(b'%b%b"' % (_MEMORY_ID, _name_in(key)))
+    if not found:
+        return None
+    try:
+        hashes = unhexlify(rest[: 2 * _HASH_BYTES] + end[: 2 * _HASH_BYTES])
+    except ValueError:
+        return None
+    record = b"".join((start, _CONTENT_HASH, middle, _EVIDENCE_HASH, before, _MEMORY_ID, b'"', after))
+    return (hashes, record) if _with_hashes(hashes, record, key) == content else None
+
+
+def _with_hashes(hashes: bytes, record: bytes, key: str) -> bytes:
+    """The record that ``_without_hashes`` took apart."""
+    start, _, rest = record.partition(_CONTENT_HASH)
+    middle, _, end = rest.partition(_EVIDENCE_HASH)
+    before, _, after = end.partition(_MEMORY_ID)
+    start += _CONTENT_HASH + hexlify(hashes[:_HASH_BYTES])
+    middle += _EVIDENCE_HASH + hexlify(hashes[_HASH_BYTES:])
+    return b"".join((start, middle, before, _MEMORY_ID, _name_in(key), after))
+
+
+def _name_in(key: str) -> bytes:
+    return key.partition("//")[2].encode()
 
 
 def packed_contents(versions: Sequence[Version]) -> list[bytes | None]:
@@ -120,7 +165,7 @@ def _packed_version(version: Version, bases: dict[tuple[str, str, int], bytes | 
         base = bases.get((version.namespace, version.key[len(_SECOND_PREFIX) :], version.memory_snapshot_id))
         if base is not None and borrowed_by(base) == content:
             return REFERENCE
-    return packed(content)
+    return packed(content, version.key)
 
 
 def borrowed_by(base: bytes) -> bytes | None:
@@ -148,7 +193,7 @@ def references_to(versions: Sequence[Version]) -> list[tuple[str, str, int, byte
         if second is None or (one.namespace, second, one.memory_snapshot_id) in present:
             continue
         if one.content is not None and (borrowed := borrowed_by(one.content)) is not None:
-            found.append((one.namespace, second, one.memory_snapshot_id, packed(borrowed)))
+            found.append((one.namespace, second, one.memory_snapshot_id, packed(borrowed, second)))
     return found
 
 
@@ -158,13 +203,25 @@ _ACTIONS: Final = (ActionType.EXPIRE, ActionType.WRITE, ActionType.MERGE)
 ACTION_NUMBERS: Final = {action: number for number, action in enumerate(_ACTIONS)}
 
 
+# A note has no content but its key. The fingerprint of that is not stored with each.
+_OF_NOTES: Final = fingerprint_of_bytes(b"{}")
+
+
+def digest_of(version: Version) -> bytes | None:
+    """The fingerprint of a version as it is stored; see ``version_of``."""
+    fingerprint = version.fingerprint
+    if fingerprint is None:
+        return None
+    return b"" if fingerprint == _OF_NOTES else bytes.fromhex(fingerprint)
+
+
 def version_of(row: Any, snapshot: int, content: bytes | None) -> Version:
     """The version in a row of namespace, key, its place, action, fingerprint, content and ``erased_by``."""
     namespace, key, _, action, digest, _, erased_by = row
     if not 0 <= action < len(_ACTIONS):
         what = f"{namespace}/{key} in snapshot {snapshot}"
         raise Corruption(what=what, problem=f"{action!r} is not an action")
-    fingerprint = None if digest is None else digest.hex()
+    fingerprint = None if digest is None else digest.hex() or _OF_NOTES
     return Version(namespace, key, snapshot, _ACTIONS[action], fingerprint, content, erased_by)
 
 

@@ -22,6 +22,7 @@ from standfast.store.compression import (
     ACTION_NUMBERS,
     applied_of,
     buffer_of,
+    digest_of,
     entry_of,
     packed_contents,
     references_to,
@@ -547,13 +548,12 @@ def _versions_in_range(query: VersionQuery) -> tuple[Any, ...]:
 
 
 def _row_of_version(version: Version, content: bytes | None) -> Row:
-    namespace, key, snapshot, action, digest, _, erased_by = astuple(version)
-    fingerprint = None if digest is None else bytes.fromhex(digest)
-    return namespace, key, snapshot, ACTION_NUMBERS[action], fingerprint, content, erased_by
+    namespace, key, snapshot, action, _, _, erased_by = astuple(version)
+    return namespace, key, snapshot, ACTION_NUMBERS[action], digest_of(version), content, erased_by
 
 
 def _version(row: Row) -> Version:
-    return version_of(row, row[2], None if row[5] is None else unpacked(row[5]))
+    return version_of(row, row[2], None if row[5] is None else unpacked(row[5], row[1]))
 
 
 def _row_of_take_over(erasure: Erasure) -> Row | None:

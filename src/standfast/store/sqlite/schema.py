@@ -8,6 +8,7 @@ from operator import itemgetter
 from typing import Any, Final
 
 import apsw
+from msgspec.structs import astuple
 
 from standfast.ledger.chain import Branch
 from standfast.limits import MAX_COMMIT_WRITES
@@ -17,6 +18,7 @@ from standfast.store.compression import (
     DICTIONARY,
     REFERENCE,
     borrowed_by,
+    digest_of,
     packed_contents,
     second_key,
     unpacked,
@@ -56,7 +58,7 @@ MIGRATIONS: Final = (
         erased_by INTEGER REFERENCES commits (memory_snapshot_id),
         CHECK ((action = 0) = (fingerprint IS NULL))
     ) STRICT;
-    CREATE UNIQUE INDEX versions_by_place ON versions (namespace, key, id);
+    CREATE INDEX versions_by_place ON versions (namespace, key);
     CREATE TABLE buffers (
         commit_id TEXT PRIMARY KEY,
         run_id TEXT NOT NULL,
@@ -104,17 +106,16 @@ MIGRATIONS: Final = (
     BEGIN SELECT RAISE(ABORT, 'append-only'); END;
     CREATE TRIGGER versions_never_shrink BEFORE DELETE ON versions
     BEGIN SELECT RAISE(ABORT, 'append-only'); END;
+    CREATE TABLE embedders (number INTEGER PRIMARY KEY, identity TEXT NOT NULL) STRICT;
     CREATE TABLE vectors (
-        namespace TEXT NOT NULL,
-        key TEXT NOT NULL,
-        memory_snapshot_id INTEGER NOT NULL REFERENCES commits (memory_snapshot_id),
-        embedder TEXT NOT NULL,
+        version INTEGER NOT NULL REFERENCES versions (id),
+        embedder INTEGER NOT NULL REFERENCES embedders (number),
         since INTEGER NOT NULL REFERENCES commits (memory_snapshot_id),
         content BLOB NOT NULL,
-        ended INTEGER
-    ) STRICT;
-    CREATE UNIQUE INDEX vectors_by_place ON vectors (namespace, key, memory_snapshot_id, embedder);
-    CREATE INDEX vectors_by_since ON vectors (since);
+        ended INTEGER,
+        PRIMARY KEY (version, embedder)
+    ) STRICT, WITHOUT ROWID;
+    CREATE INDEX vectors_added_later ON vectors (since) WHERE since <> version >> 16;
     CREATE TABLE temporary (
         kind TEXT NOT NULL,
         row_id TEXT NOT NULL,
@@ -134,7 +135,7 @@ MIGRATIONS: Final = (
         last INTEGER NOT NULL,
         rows INTEGER NOT NULL,
         size_bytes INTEGER NOT NULL
-    ) STRICT;
+    ) STRICT, WITHOUT ROWID;
     CREATE INDEX segments_by_place ON segments (namespace, band, first, segment_id);
     CREATE TABLE segment_parts (
         segment_id TEXT NOT NULL REFERENCES segments (segment_id) ON DELETE CASCADE,
@@ -142,7 +143,9 @@ MIGRATIONS: Final = (
         content BLOB NOT NULL
     ) STRICT;
     CREATE UNIQUE INDEX segment_parts_by_name ON segment_parts (segment_id, name);
-    CREATE TABLE segment_erasures (namespace TEXT PRIMARY KEY, memory_snapshot_id INTEGER NOT NULL) STRICT;
+    CREATE TABLE segment_erasures (
+        namespace TEXT PRIMARY KEY, memory_snapshot_id INTEGER NOT NULL
+    ) STRICT, WITHOUT ROWID;
     """,
 )
 
@@ -161,7 +164,8 @@ _VERSION: Final = (
     " ELSE content END, erased_by"
 )
 _VERSION_WITHOUT_CONTENT: Final = "namespace, key, id, action, fingerprint, NULL, erased_by"
-_VECTOR: Final = ", ".join(Vector.__struct_fields__)
+# A vector names its version by id, and its embedder by number.
+_VECTOR: Final = "namespace, key, version >> 16, identity, since, vectors.content, ended"
 
 INSERT_ENTRY: Final = "INSERT INTO ledger (seq, content, hash) VALUES (?, ?, ?)"
 INSERT_APPLIED: Final = f"INSERT INTO commits ({_APPLIED}) VALUES (?, ?, ?, ?, ?, ?, ?)"
@@ -186,12 +190,17 @@ REFER: Final = (
     " content = ?"
 )
 LAST_NUMBER: Final = "SELECT max(id) FROM versions WHERE id BETWEEN ? AND ?"
-INSERT_VECTOR: Final = f"INSERT INTO vectors ({_VECTOR}) VALUES (?, ?, ?, ?, ?, ?, ?)"
-END_VECTORS: Final = (
-    "UPDATE vectors SET ended = ?3 WHERE namespace = ?1 AND key = ?2 AND memory_snapshot_id < ?3 AND ended IS"
-    " NULL"
+EMBEDDER_NUMBER: Final = "SELECT number FROM embedders WHERE identity = ?"
+ADD_EMBEDDER: Final = "INSERT INTO embedders (identity) VALUES (?)"
+INSERT_VECTOR: Final = (
+    "INSERT INTO vectors SELECT id, ?, ?, ?, ? FROM versions"
+    " WHERE namespace = ? AND key = ? AND id BETWEEN ? AND ?"
 )
-ERASE_VECTORS: Final = "DELETE FROM vectors WHERE namespace = ?1 AND key = ?2 AND memory_snapshot_id <= ?4"
+_OLDER_VERSIONS: Final = "(SELECT id FROM versions WHERE namespace = ?1 AND key = ?2 AND id >> 16 < {end})"
+END_VECTORS: Final = (
+    f"UPDATE vectors SET ended = ?3 WHERE version IN {_OLDER_VERSIONS.format(end='?3')} AND ended IS NULL"
+)
+ERASE_VECTORS: Final = f"DELETE FROM vectors WHERE version IN {_OLDER_VERSIONS.format(end='?4 + 1')}"
 PUT_BUFFER: Final = f"REPLACE INTO buffers ({_BUFFER}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
 PUT_BRANCH: Final = f"REPLACE INTO branches ({', '.join(Branch.__struct_fields__)}) VALUES (?, ?, ?, ?, ?)"
 DROP_BUFFER: Final = "DELETE FROM buffers WHERE commit_id = ?"
@@ -274,7 +283,7 @@ def versions_of_snapshot(connection: apsw.Connection, snapshot: int) -> list[Ver
     rows: list[Any] = connection.execute(_OF_SNAPSHOT, ids_of(snapshot)).fetchall()
     # Nearly always they were written in this order.
     rows.sort(key=itemgetter(0, 1))
-    contents = [None if row[5] in (None, REFERENCE) else unpacked(row[5]) for row in rows]
+    contents = [None if row[5] in (None, REFERENCE) else unpacked(row[5], row[1]) for row in rows]
     bases = {(row[0], second_key(row[1])): content for row, content in zip(rows, contents, strict=True)}
     for place, row in enumerate(rows):
         if row[5] == REFERENCE and (base := bases.get((row[0], row[1]))) is not None:
@@ -310,16 +319,35 @@ def versions_in_range(query: VersionQuery) -> tuple[str, list[str | int]]:
 def vectors_in_range(query: VectorQuery) -> tuple[str, list[str | int]]:
     """The statement and the parameters of a query for vectors."""
     condition, parameters = query.as_sql("?")
-    order = "ORDER BY namespace, key, memory_snapshot_id, embedder LIMIT ?"
-    return f"SELECT {_VECTOR} FROM vectors WHERE {condition} {order}", [
-        *parameters,
-        -1 if query.limit is None else query.limit,
-    ]
+    for column, expression in (("memory_snapshot_id", "version >> 16"), ("embedder", "identity")):
+        condition = condition.replace(column, expression)
+    tables = "versions CROSS JOIN vectors ON version = id"
+    if query.since is not None:
+        # Nearly all vectors came with their versions, and are found by their ids.
+        last = query.since if query.until is None else query.until
+        tables = (
+            "(SELECT * FROM vectors WHERE version BETWEEN ? AND ? AND since = version >> 16 UNION ALL"
+            " SELECT * FROM vectors WHERE since BETWEEN ? AND ? AND since <> version >> 16) AS vectors"
+            " CROSS JOIN versions ON id = version"
+        )
+        bounds = (ids_of(query.since)[0], ids_of(last)[1], query.since, last)
+        parameters = [*bounds, *parameters]
+    sql = (
+        f"SELECT {_VECTOR} FROM {tables} CROSS JOIN embedders ON number = embedder WHERE {condition}"
+        " ORDER BY namespace, key, id, identity LIMIT ?"
+    )
+    return sql, [*parameters, -1 if query.limit is None else query.limit]
+
+
+def row_of_vector(vector: Vector, embedder: int) -> tuple[Any, ...]:
+    """The parameters that insert a vector of the embedder with a number."""
+    namespace, key, snapshot, _, since, content, ended = astuple(vector)
+    return embedder, since, content, ended, namespace, key, *ids_of(snapshot)
 
 
 def version_of(row: Any) -> Version:
     """The version in a row of its columns."""
-    return _version_with(row, None if row[5] is None else unpacked(row[5]))
+    return _version_with(row, None if row[5] is None else unpacked(row[5], row[1]))
 
 
 def _version_with(row: Any, content: bytes | None) -> Version:
@@ -334,13 +362,12 @@ def rows_of_versions(versions: Sequence[Version], next_ids: dict[int, int]) -> I
     for version, content in zip(versions, packed_contents(versions), strict=True):
         number = next_ids[version.memory_snapshot_id]
         next_ids[version.memory_snapshot_id] = number + 1
-        digest = version.fingerprint
         yield (
             number,
             version.namespace,
             version.key,
             ACTION_NUMBERS[version.action],
-            None if digest is None else bytes.fromhex(digest),
+            digest_of(version),
             content,
             version.erased_by,
         )

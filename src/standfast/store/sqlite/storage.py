@@ -84,6 +84,8 @@ class SQLiteStorage:
         self._vouched: tuple[int, Tip] | None = None
         """The state of the file, and the acknowledged end, that were last held against each other."""
         self._known_ends: tuple[int, _Ends] | None = None
+        self.embedders: dict[str, int] = {}
+        """The numbers of embedders; of a transaction that fails, they are forgotten."""
         self._in_doubt = False
         self._may_be_behind = restored
         self._is_read_only = is_read_only(path)
@@ -94,6 +96,7 @@ class SQLiteStorage:
 
     def _open(self) -> None:
         self._known_ends = None
+        self.embedders.clear()
         with translated(self._path):
             if self._is_read_only:
                 check_unchanging(self._path, self.clock, int(self._ids.new_id(), 16))
@@ -222,6 +225,7 @@ class SQLiteStorage:
             raise OutcomeUnknown(problem=str(error)) from None
 
     def _roll_back(self) -> None:
+        self.embedders.clear()
         try:
             if self._writer.in_transaction:
                 self._writer.execute("ROLLBACK")
@@ -458,7 +462,12 @@ class SQLiteTransaction:
             self._insert(schema.INSERT_VERSION, list(schema.rows_of_versions(changes.versions, next_ids)))
             for namespace, key, snapshot, content in references_to(changes.versions):
                 self._connection.execute(schema.REFER, (namespace, key, *schema.ids_of(snapshot), content))
-        self._insert(schema.INSERT_VECTOR, list(map(astuple, changes.vectors)))
+        numbers = {one: self._embedder(one) for one in sorted({one.embedder for one in changes.vectors})}
+        many(
+            schema.INSERT_VECTOR,
+            lambda one: schema.row_of_vector(one, numbers[one.embedder]),
+            changes.vectors,
+        )
         many(schema.END_VECTORS, astuple, changes.vector_ends)
         for erasure in changes.erasures:
             self._erase(erasure)
@@ -476,6 +485,17 @@ class SQLiteTransaction:
             changes.entries[-1].tip if changes.entries else before.tip,
             before.has_buffers or bool(changes.buffers),
         )
+
+    def _embedder(self, identity: str) -> int:
+        """The number of an embedder, which it gets with its first vector."""
+        known = self._storage.embedders
+        if identity not in known:
+            found: int | None = self._connection.execute(schema.EMBEDDER_NUMBER, (identity,)).get
+            if found is None:
+                self._connection.execute(schema.ADD_EMBEDDER, (identity,))
+                found = self._connection.last_insert_rowid()
+            known[identity] = found
+        return known[identity]
 
     def _insert(self, sql: str, rows: Sequence[tuple[Any, ...]]) -> None:
         """Insert rows: a few of them, as those of one fact, in one statement."""
