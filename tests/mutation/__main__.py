@@ -15,15 +15,24 @@ import argparse
 import sys
 import tomllib
 from collections import Counter
-from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
-from functools import partial
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final
 
 from standfast.clock import seeded
 from tests.mutation.mutants import Mutant, mutants_of, signatures_in
-from tests.mutation.trial import SOURCE, Outcome, measure, path_of, read_baseline, try_mutant
+from tests.mutation.trial import (
+    BASELINE_TIMEOUT_SECONDS,
+    SOURCE,
+    Baseline,
+    Outcome,
+    measure,
+    path_of,
+    preload,
+    read_baseline,
+    try_mutant,
+    try_mutants,
+)
 
 HERE: Final = Path(__file__).parent
 MEASURED: Final = HERE.parents[1] / ".mutants.json"
@@ -103,6 +112,12 @@ def main() -> int:
         "--only", action="append", help="test the mutants whose name contains this text; may be repeated"
     )
     parser.add_argument("--keep", action="store_true", help="use what the last run measured")
+    parser.add_argument(
+        "--measure", action="append", help="use what the last run measured, but measure this test file again"
+    )
+    parser.add_argument(
+        "--seconds", type=float, default=BASELINE_TIMEOUT_SECONDS, help="of tests that a mutant meets"
+    )
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--list", action="store_true", help="print the modules and count their mutants")
     options = parser.parse_args()
@@ -114,23 +129,47 @@ def main() -> int:
             print(f"equivalent.txt lists what is no mutant: {name}", flush=True)
     chosen = chosen_mutants(mutants, options)
     differing = [mutant for mutant in chosen if mutant.name not in known]
-    if differing and not (options.keep and MEASURED.exists()):
+    if options.measure and MEASURED.exists():
+        _measure_again(options.measure)
+    elif differing and not (options.keep and MEASURED.exists()):
         measure(core_modules(), _configured()["tests"], MEASURED)
-    survived = _tried(differing, options.jobs) if differing else []
+    survived = _tried(differing, options.jobs, options.seconds) if differing else []
     _print_table(mutants, chosen, known, survived)
     return 1 if survived else 0
 
 
-def _tried(mutants: Sequence[Mutant], jobs: int) -> list[Mutant]:
+def _measure_again(tests: Sequence[str]) -> None:
+    earlier, report = read_baseline(MEASURED), MEASURED.with_suffix(".new")
+    measure(core_modules(), tests, report)
+    MEASURED.write_text(earlier.with_tests(read_baseline(report)).as_json(), encoding="utf-8")
+    report.unlink()
+
+
+def _tried(mutants: Sequence[Mutant], jobs: int, most_seconds: float) -> list[Mutant]:
     """The mutants that survive, printed as soon as they are known."""
     survived = []
-    with ThreadPoolExecutor(jobs) as pool:
-        outcomes = pool.map(partial(try_mutant, baseline=read_baseline(MEASURED)), mutants)
-        for mutant, outcome in zip(mutants, outcomes, strict=True):
-            if outcome is Outcome.PASSED:
-                survived.append(mutant)
-                print(f"survived, line {mutant.line_number}: {mutant.name}", flush=True)
+    for mutant, outcome in _outcomes(mutants, read_baseline(MEASURED), jobs, most_seconds):
+        if outcome is Outcome.FAILED:
+            continue
+        if outcome is not Outcome.HUNG:
+            survived.append(mutant)
+        print(f"{outcome.value}, line {mutant.line_number}: {mutant.name}", flush=True)
     return survived
+
+
+def _outcomes(
+    mutants: Sequence[Mutant], baseline: Baseline, jobs: int, most_seconds: float
+) -> Iterator[tuple[Mutant, Outcome]]:
+    later = []
+    for mutant, outcome in try_mutants(mutants, baseline, jobs=jobs, most_seconds=most_seconds):
+        if outcome is Outcome.NOT_TRIED:
+            later.append(mutant)
+        else:
+            yield mutant, outcome
+    if later:
+        preload(baseline)
+    for mutant in later:
+        yield mutant, try_mutant(mutant, baseline, most_seconds)
 
 
 def _print_table(

@@ -84,12 +84,17 @@ class Mutant:
         return f"{self.module} | {self.function} | {self.operator} | {self.line}{which}"
 
     @property
-    def source(self) -> str:
-        """The changed copy."""
+    def tree(self) -> ast.Module:
+        """The changed copy, parsed; its other lines have the numbers that they had."""
         tree = ast.parse(self.original)
         _, (_, _, apply) = _changes(tree, self.signatures)[self.position]
         apply()
-        return ast.unparse(ast.fix_missing_locations(tree))
+        return ast.fix_missing_locations(tree)
+
+    @property
+    def source(self) -> str:
+        """The changed copy."""
+        return ast.unparse(self.tree)
 
 
 def mutants_of(module: str, source: str, signatures: Signatures | None = None) -> Iterator[Mutant]:

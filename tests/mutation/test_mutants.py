@@ -1,10 +1,21 @@
 """The changes that ``make mutants`` makes, and the modules that it changes."""
 
+from pathlib import Path
+
 import pytest
 
 from tests.mutation.__main__ import core_modules, equivalent_mutants
 from tests.mutation.mutants import mutants_of
-from tests.mutation.trial import Baseline, marked, path_of
+from tests.mutation.trial import (
+    Baseline,
+    Outcome,
+    marked,
+    measure,
+    path_of,
+    read_baseline,
+    try_mutant,
+    try_mutants,
+)
 
 SOURCE = '''
 LIMIT = 3
@@ -112,6 +123,44 @@ def test_a_mutant_meets_the_tests_that_reach_its_block_quickest_first() -> None:
 
     assert Baseline(seconds, reached).reaching(mutant) == ["quick", "slow"]
     assert Baseline(seconds, {"example:other": ["elsewhere"]}).reaching(mutant) == ["elsewhere"]
+
+
+def test_a_mutant_meets_as_many_of_the_quickest_tests_as_fit_into_a_time() -> None:
+    mutant = next(mutants_of("example", SOURCE))
+    baseline = Baseline({"a": 1.0, "b": 2.0, "c": 3.0}, {f"example:{mutant.place}": ["c", "b", "a"]})
+
+    assert [baseline.reaching(mutant, seconds) for seconds in (0.5, 3, 5.9, 6)] == [
+        [],
+        ["a", "b"],
+        ["a", "b"],
+        ["a", "b", "c"],
+    ]
+
+
+def test_files_of_tests_that_are_measured_again_replace_what_was_measured() -> None:
+    before = Baseline({"x.py::old": 1.0, "y.py::kept": 2.0}, {"m:f#0": ["x.py::old", "y.py::kept"]}, ["json"])
+    after = Baseline({"x.py::new": 3.0}, {"m:f#0": ["x.py::new"], "m:f#1": []}, ["abc"])
+    joined = before.with_tests(after)
+
+    assert joined.seconds == {"y.py::kept": 2.0, "x.py::new": 3.0}
+    assert joined.tests_of_place == {"m:f#0": ["y.py::kept", "x.py::new"], "m:f#1": []}
+    assert joined.loaded == ["abc", "json"]
+
+
+@pytest.mark.slow
+def test_changes_of_a_function_are_noticed_by_the_tests_that_reach_it(
+    tmp_path: Path,
+) -> None:
+    measure(["records.scopes"], ["tests/test_scopes.py"], tmp_path / "measured")
+    source = path_of("records.scopes").read_text(encoding="utf-8")
+    tried = [mutant for mutant in mutants_of("records.scopes", source) if mutant.function == "is_within"]
+    baseline = read_baseline(tmp_path / "measured")
+    outcomes = {
+        mutant.name: outcome for mutant, outcome in try_mutants(tried, baseline, jobs=2, most_seconds=9)
+    }
+
+    assert set(outcomes.values()) == {Outcome.FAILED}
+    assert try_mutant(tried[0], baseline, 9) is Outcome.FAILED
 
 
 def test_equivalent_mutants_are_of_core_modules() -> None:

@@ -4,35 +4,46 @@ All tests run unchanged once. That shows how long each takes and which blocks of
 a mark is put at the start of every block. A mutant then meets the tests that reach its block, quickest first,
 and its trial ends with the first failure. What runs only while modules are imported meets all tests of its
 module.
+
+Most trials are forks of one process that has loaded every test: the fork gives the changed function its new
+code. A change of what runs while a module is imported takes a process that loads the module anew.
 """
 
 import ast
 import contextlib
 import enum
+import gc
 import importlib
 import importlib.abc
 import importlib.machinery
 import importlib.util
 import json
 import os
+import resource
 import signal
 import sys
 import time
-from collections.abc import Callable, Generator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections import defaultdict
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
 from functools import partial
+from itertools import accumulate
 from pathlib import Path
-from types import CodeType, ModuleType
+from types import CodeType, FunctionType, ModuleType
 from typing import Final
 
 import hypothesis  # noqa: F401  # Takes most of a second to load; the children inherit it.
 import pytest
+from _pytest.main import pytest_runtestloop as run_items
 
 from tests.mutation.mutants import Mutant, blocks_of
 
 SOURCE: Final = Path(__file__).parents[2] / "src" / "standfast"
 BASELINE_TIMEOUT_SECONDS: Final = 7_200
-SHORTEST_TIMEOUT_SECONDS: Final = 60
+SHORTEST_TIMEOUT_SECONDS: Final = 10
+"""Of processor time: how busy the machine is must not decide whether a mutant hangs."""
+WAITING_FACTOR: Final = 20
+"""Tests that only wait hang after so much more time by the clock."""
 FIRST_TESTS: Final = 24
 """Most mutants fail one of so many tests; only the others are worth loading every test file."""
 LOADED_EARLY: Final = "ignore::pytest.PytestAssertRewriteWarning"
@@ -46,6 +57,10 @@ class Outcome(enum.Enum):
     PASSED = "passed"
     FAILED = "failed"
     HUNG = "hung"
+    NOT_REACHED = "not reached"
+    """No test reaches it."""
+    NOT_TRIED = "not tried"
+    """It changes what runs while its module is imported."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,8 +74,8 @@ class Baseline:
     loaded: list[str] = field(default_factory=list)
     """Modules of libraries that the tests load."""
 
-    def reaching(self, mutant: Mutant) -> list[str]:
-        """The tests that reach a mutant, quickest first.
+    def reaching(self, mutant: Mutant, most_seconds: float = BASELINE_TIMEOUT_SECONDS) -> list[str]:
+        """The tests that reach a mutant, quickest first, as many as take so long together.
 
         Tests over PostgreSQL also run over SQLite, so they are only of use to PostgreSQL's own modules.
         """
@@ -73,7 +88,29 @@ class Baseline:
         chosen = {
             test for test in of_place if test in self.seconds and (is_postgres or "postgres" not in test)
         }
-        return sorted(chosen, key=lambda test: (self.seconds[test], test))
+        ordered = sorted(chosen, key=lambda test: (self.seconds[test], test))
+        totals = accumulate(self.seconds[test] for test in ordered)
+        return [test for test, total in zip(ordered, totals, strict=True) if total <= most_seconds]
+
+    def as_json(self) -> str:
+        """Its fields, as JSON."""
+        return json.dumps(asdict(self))
+
+    def with_tests(self, other: "Baseline") -> "Baseline":
+        """Return it with the files of tests that another one measured later."""
+        files = {test.partition("::")[0] for test in other.seconds}
+
+        def kept(tests: Sequence[str]) -> list[str]:
+            return [test for test in tests if test.partition("::")[0] not in files]
+
+        return Baseline(
+            {**{test: self.seconds[test] for test in kept(list(self.seconds))}, **other.seconds},
+            {
+                place: kept(self.tests_of_place.get(place, [])) + reached
+                for place, reached in other.tests_of_place.items()
+            },
+            sorted({*self.loaded, *other.loaded}),
+        )
 
 
 class _Loader(importlib.machinery.SourceFileLoader):
@@ -190,34 +227,39 @@ def measure(modules: Sequence[str], tests: Sequence[str], report: Path) -> None:
             for mark in reached:
                 tests_of_place.setdefault(places[mark], []).append(test)
         # A block that nothing reaches is written too: its mutants meet no test.
-        shown = {
-            "seconds": watch.seconds,
-            "tests_of_place": {place: tests_of_place.get(place, []) for place in places},
-            "loaded": sorted(name for name in sys.modules if name.partition(".")[0] not in _OURS),
-        }
-        report.write_text(json.dumps(shown), encoding="utf-8")
+        shown = Baseline(
+            watch.seconds,
+            {place: tests_of_place.get(place, []) for place in places},
+            sorted(name for name in sys.modules if name.partition(".")[0] not in _OURS),
+        )
+        report.write_text(shown.as_json(), encoding="utf-8")
         return True
 
     _in_child(run, BASELINE_TIMEOUT_SECONDS)
 
 
 def read_baseline(report: Path) -> Baseline:
-    """Read what ``measure`` wrote, and load what the tests will load, so that the trials need not."""
-    baseline = Baseline(**json.loads(report.read_text(encoding="utf-8")))
+    """Read what ``measure`` wrote."""
+    return Baseline(**json.loads(report.read_text(encoding="utf-8")))
+
+
+def preload(baseline: Baseline) -> None:
+    """Load what the tests will load, so that the trials need not."""
     for name in baseline.loaded:
         with contextlib.suppress(Exception):
             importlib.import_module(name)
-    return baseline
 
 
-def try_mutant(mutant: Mutant, baseline: Baseline) -> Outcome:
-    """Run the tests against a mutant: PASSED means that it survived."""
-    tests = baseline.reaching(mutant)
+def try_mutant(mutant: Mutant, baseline: Baseline, most_seconds: float) -> Outcome:
+    """Run the tests against a mutant, with its module loaded anew: PASSED means that it survived."""
+    tests = baseline.reaching(mutant, most_seconds)
+    if not tests:
+        return Outcome.NOT_REACHED
     for some in (tests[:FIRST_TESTS], tests[FIRST_TESTS:]):
         seconds = sum(baseline.seconds[test] for test in some)
         if some:
             files = list(dict.fromkeys(test.partition("::")[0] for test in some))
-            finder = _Finder({mutant.module: ast.parse(mutant.source)})
+            finder = _Finder({mutant.module: mutant.tree})
             run = partial(_run, finder, ["-x", *files], _InOrder(some))
             outcome = _in_child(run, SHORTEST_TIMEOUT_SECONDS + 6 * seconds)
             if outcome is not Outcome.PASSED:
@@ -225,33 +267,168 @@ def try_mutant(mutant: Mutant, baseline: Baseline) -> Outcome:
     return Outcome.PASSED
 
 
-def _run(finder: _Finder, arguments: Sequence[str], plugin: object) -> bool:
+def try_mutants(
+    mutants: Sequence[Mutant], baseline: Baseline, *, jobs: int, most_seconds: float
+) -> Iterator[tuple[Mutant, Outcome]]:
+    """Try each mutant in a fork of a process that has loaded the tests; yield each as soon as it is known."""
+    reading, writing = os.pipe()
+    trials = _Trials(mutants, baseline, jobs, most_seconds, writing)
+    files = sorted({test.partition("::")[0] for mutant in mutants for test in trials.tests_of(mutant)})
+    left = dict(enumerate(mutants))
+    child = _fork(partial(_run, None, ["-x", *files], trials)) if files else None
+    os.close(writing)
+    with os.fdopen(reading) as lines:
+        for line in lines:
+            number, outcome = line.split(" ", 1)
+            yield left.pop(int(number)), Outcome(outcome.strip())
+    if child is not None:
+        os.waitpid(child, 0)
+    for mutant in left.values():
+        yield mutant, Outcome.NOT_TRIED if trials.tests_of(mutant) else Outcome.NOT_REACHED
+
+
+class _Trials:
+    """Tries mutants in place of running the tests that were collected."""
+
+    def __init__(
+        self, mutants: Sequence[Mutant], baseline: Baseline, jobs: int, most_seconds: float, report: int
+    ) -> None:
+        self._mutants, self._baseline, self._jobs, self._report = mutants, baseline, jobs, report
+        self._most_seconds = most_seconds
+        self._running: dict[int, tuple[int, float]] = {}
+        """The number of the mutant that each process tries, and when it must have ended."""
+
+    def tests_of(self, mutant: Mutant) -> list[str]:
+        """The tests that it meets."""
+        return self._baseline.reaching(mutant, self._most_seconds)
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtestloop(self, session: pytest.Session) -> bool:
+        """Called by pytest when it has collected the tests."""
+        items = {item.nodeid: item for item in session.items}
+        functions = _functions_by_code()
+        for number, mutant in enumerate(self._mutants):
+            tests = [test for test in self.tests_of(mutant) if test in items]
+            if not tests:
+                continue
+            while len(self._running) >= self._jobs:
+                self._wait()
+            seconds = SHORTEST_TIMEOUT_SECONDS + 6 * sum(self._baseline.seconds[test] for test in tests)
+            session.items = [items[test] for test in tests]
+            child = _fork(partial(_run_changed, mutant, functions, session), int(seconds))
+            self._running[child] = number, time.monotonic() + WAITING_FACTOR * seconds
+        while self._running:
+            self._wait()
+        return True
+
+    def _wait(self) -> None:
+        """Note which processes have ended."""
+        time.sleep(0.01)
+        for child, (number, deadline) in list(self._running.items()):
+            if (outcome := _outcome_of(child, deadline)) is not None:
+                del self._running[child]
+                os.write(self._report, f"{number} {outcome.value}\n".encode())
+
+
+class _NotChanged(Exception):  # Nothing went wrong.
+    """No function that is loaded has the changed code."""
+
+
+def _functions_by_code() -> dict[tuple[str, str, int], list[FunctionType]]:
+    """All functions that are loaded, by file, name and line."""
+    found: dict[tuple[str, str, int], list[FunctionType]] = defaultdict(list)
+    gc.unfreeze()
+    for one in gc.get_objects():
+        if type(one) is FunctionType:
+            found[_place_of(one.__code__)].append(one)
+    gc.freeze()
+    return found
+
+
+def _place_of(code: CodeType) -> tuple[str, str, int]:
+    return code.co_filename, code.co_qualname, code.co_firstlineno
+
+
+def _codes_in(code: CodeType) -> Iterator[CodeType]:
+    yield code
+    for one in code.co_consts:
+        if isinstance(one, CodeType):
+            yield from _codes_in(one)
+
+
+def _run_changed(
+    mutant: Mutant, functions: Mapping[tuple[str, str, int], Sequence[FunctionType]], session: pytest.Session
+) -> bool:
+    """Change the functions of a mutant in this process, and run the session's tests."""
+    is_changed = False
+    for code in _codes_in(compile(mutant.tree, str(path_of(mutant.module)), "exec")):
+        for function in functions.get(_place_of(code), ()):
+            if function.__code__ != code:
+                if len(function.__code__.co_freevars) != len(code.co_freevars):
+                    raise _NotChanged
+                function.__code__ = code
+                is_changed = True
+    if not is_changed:
+        raise _NotChanged
+    try:
+        run_items(session)
+    except session.Failed:
+        return False
+    finally:
+        session._setupstate.teardown_exact(None)
+    return session.testsfailed == 0
+
+
+def _run(finder: _Finder | None, arguments: Sequence[str], plugin: object) -> bool:
     for name in [name for name in sys.modules if name.partition(".")[0] == "standfast" or name == "tests"]:
         del sys.modules[name]
-    sys.meta_path.insert(0, finder)
+    if finder is not None:
+        sys.meta_path.insert(0, finder)
     options = ["-q", "-p", "no:cacheprovider", "-p", "no:xdist", "-W", LOADED_EARLY, *arguments]
     # No test is left if the tests have changed since they were measured.
     return pytest.main(options, plugins=[plugin]) in (pytest.ExitCode.OK, pytest.ExitCode.NO_TESTS_COLLECTED)
 
 
 def _in_child(run: Callable[[], bool], timeout_seconds: float) -> Outcome:
+    child, deadline = _fork(run, int(timeout_seconds)), time.monotonic() + WAITING_FACTOR * timeout_seconds
+    while (outcome := _outcome_of(child, deadline)) is None:
+        time.sleep(0.02)
+    return outcome
+
+
+def _fork(run: Callable[[], bool], most_seconds: int | None = None) -> int:
+    """Run something in a child without output that may take so much processor time; return its id."""
     child = os.fork()
     if child == 0:
-        code = 1
+        outcome = Outcome.FAILED
         try:
             os.setpgid(0, 0)
+            if most_seconds is not None:
+                resource.setrlimit(resource.RLIMIT_CPU, (most_seconds, most_seconds))
             silence = os.open(os.devnull, os.O_WRONLY)
             os.dup2(silence, 1)
             os.dup2(silence, 2)
-            code = 0 if run() else 1
+            outcome = Outcome.PASSED if run() else Outcome.FAILED
+        except _NotChanged:
+            outcome = Outcome.NOT_TRIED
         finally:
-            os._exit(code)
-    deadline = time.monotonic() + timeout_seconds
-    while time.monotonic() < deadline:
-        ended, status = os.waitpid(child, os.WNOHANG)
-        if ended:
-            return Outcome.PASSED if status == 0 else Outcome.FAILED
-        time.sleep(0.02)
+            os._exit(_EXIT_CODES.index(outcome))
+    return child
+
+
+_EXIT_CODES: Final = (Outcome.PASSED, Outcome.FAILED, Outcome.NOT_TRIED)
+
+
+def _outcome_of(child: int, deadline: float) -> Outcome | None:
+    """How a child ended; None if it still runs and may."""
+    ended, status = os.waitpid(child, os.WNOHANG)
+    if ended:
+        code = os.waitstatus_to_exitcode(status)
+        if code in (-signal.SIGXCPU, -signal.SIGKILL):
+            return Outcome.HUNG
+        return _EXIT_CODES[code] if 0 <= code < len(_EXIT_CODES) else Outcome.FAILED
+    if time.monotonic() < deadline:
+        return None
     os.killpg(child, signal.SIGKILL)
     os.waitpid(child, 0)
     return Outcome.HUNG

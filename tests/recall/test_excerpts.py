@@ -67,3 +67,87 @@ def test_without_a_word_of_the_question_the_passage_in_focus_is_shown() -> None:
 
     assert "Lyon" in excerpt(text, 30, "home", focus="Lyon is where she lives now.")
     assert "Lyon" not in excerpt(text, 30, "home")
+
+
+FIVE = "Alpha one two. Bravo three four. Charlie five six. Delta seven eight. Echo nine ten."
+
+
+def words_counted(text: str) -> int:
+    return len(text.split())
+
+
+def excerpt_by_words(limit: int, *words: str, text: str = FIVE, fills: bool = False) -> str:
+    weights = {term: 10 for word in words for term in ENGLISH.terms_of([word])}
+    return excerpt_of(text, weights, ENGLISH, words_counted, limit, fills=fills)
+
+
+@pytest.mark.parametrize(
+    ("limit", "words", "shown"),
+    [
+        (15, ("charlie",), FIVE),
+        # Each sentence costs its tokens and a mark; two marks are set aside.
+        (5, ("charlie",), "…Charlie five six.…"),
+        (6, ("charlie",), "… Charlie five six. …"),
+        (9, ("charlie",), "… Charlie five six. …"),
+        # The neighbour behind comes before the one in front, and both behind other matches.
+        (10, ("charlie",), "… Charlie five six. Delta seven eight. …"),
+        (14, ("charlie",), "… Bravo three four. Charlie five six. Delta seven eight. …"),
+        (10, ("alpha", "echo"), "Alpha one two. … Echo nine ten."),
+        (14, ("alpha", "echo"), "Alpha one two. Bravo three four. … Echo nine ten."),
+        # The end has no neighbour behind it, and the start none in front.
+        (10, ("echo",), "… Delta seven eight. Echo nine ten."),
+        (14, ("echo",), "… Delta seven eight. Echo nine ten."),
+        (14, ("alpha",), "Alpha one two. Bravo three four. …"),
+        # Without a match the first sentence is the best.
+        (6, (), "Alpha one two. …"),
+        (10, (), "Alpha one two. Bravo three four. …"),
+    ],
+)
+def test_sentences_are_chosen_while_they_and_their_marks_fit(
+    limit: int, words: tuple[str, ...], shown: str
+) -> None:
+    assert excerpt_by_words(limit, *words) == shown
+
+
+def test_sentences_that_do_not_match_fill_the_room_from_the_first_on_if_asked() -> None:
+    assert excerpt_by_words(14, "echo", fills=True) == "Alpha one two. … Delta seven eight. Echo nine ten."
+    assert excerpt_by_words(14, "alpha", fills=True) == "Alpha one two. Bravo three four. Charlie five six. …"
+
+
+def test_a_best_sentence_that_does_not_fit_is_cut_where_others_would_only_fill() -> None:
+    text = "Refunds take one two three four five six days. Bravo three."
+
+    assert excerpt_by_words(7, "refunds", text=text) == "… Bravo three."
+    assert excerpt_by_words(7, "refunds", text=text, fills=True) == "Refunds take one two three four…"
+
+
+def test_the_passage_in_focus_gives_way_to_a_sentence_that_matches() -> None:
+    weights = dict.fromkeys(ENGLISH.terms_of(["echo"]), 10)
+    shown = [
+        excerpt_of(FIVE, terms, ENGLISH, words_counted, 6, focus="Bravo three four. Charlie five six.")
+        for terms in ({}, weights)
+    ]
+
+    assert shown == ["… Bravo three four. …", "… Echo nine ten."]
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("a b c d e f refund g h i j k l m n", "…e f refund g h…"),
+        ("refund a b c d e f g h i j k l m n", "refund a b c…"),
+        ("a b refund c d e f g h i j k l m n", "a b refund c…"),
+        ("a b c d e f g h i j k l refund m", "…k l refund m"),
+        ("And so on and on. a b refund c d e f g h i j k l m n", "…a b refund c…"),
+    ],
+)
+def test_a_cut_sentence_begins_before_its_first_match_and_is_shortened_until_it_fits(
+    text: str, shown: str
+) -> None:
+    weights = dict.fromkeys(ENGLISH.terms_of(["refund"]), 1)
+
+    assert excerpt_of(text, weights, ENGLISH, words_counted, 5) == shown
+
+
+def test_a_limit_that_not_even_a_mark_fits_into_shows_nothing() -> None:
+    assert excerpt_of("Alpha one two.", {}, ENGLISH, lambda _: 9, 3) == ""
