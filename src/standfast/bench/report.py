@@ -6,7 +6,6 @@ interval.
 """
 
 import csv
-import html
 import io
 import re
 import textwrap
@@ -43,6 +42,7 @@ from standfast.bench.leaderboard import (
 )
 from standfast.bench.statistics import Mean, PolicyComparison, mean_of
 from standfast.errors import BadFile, MissingExtra
+from standfast.html_pages import page_from
 
 # The palette of Okabe and Ito, which colour-blind readers can tell apart. Dashes and marks differ too, for
 # print in black.
@@ -301,38 +301,6 @@ def _sampled(times: Sequence[int], values: Sequence[float], grid: Sequence[float
     return found
 
 
-STYLE: Final = """
-body { font: 15px/1.5 system-ui, sans-serif; color: #1a1a1a; max-width: 72rem; margin: 2rem auto; padding: 0 1rem; }
-h1 { font-size: 1.5rem } h2 { font-size: 1.15rem; margin-top: 2rem } h3 { font-size: 1rem; margin-bottom: .3rem }
-table { border-collapse: collapse; font-variant-numeric: tabular-nums } img { max-width: 100%; height: auto }
-th, td { padding: .3rem .7rem; border-bottom: 1px solid #ddd; text-align: right } th { vertical-align: bottom } td { white-space: nowrap }
-th:nth-child(-n+3), td:nth-child(-n+3) { text-align: left } tbody tr:hover { background: #f5f5f5 }
-code { background: #f3f3f3; padding: .1rem .3rem } .note { color: #555 } nav a { margin-right: 1.2rem }
-.wide { overflow-x: auto } .words th, .words td { text-align: left; vertical-align: top; white-space: normal } figure { margin: 0 }
-@media print { body { margin: 0; max-width: none; font-size: 11px } nav { display: none } h2, h3 { break-after: avoid }
-table, figure, img { break-inside: avoid } th, td { padding: .15rem .4rem } }
-"""  # noqa: E501  # A style sheet.
-CAN_TELL: Final = (
-    (
-        "which of two policies keeps more critical steps of these episodes, and how sure that is",
-        "how they compare on sources unlike these; look at the tables by source",
-    ),
-    (
-        "how far a policy is from the exact WRITE-only optimum",
-        (
-            "whether every label is right: a rule made them; 'standfast bench labels' says how far it agrees"
-            " with a hand"
-        ),
-    ),
-    (
-        "that a difference is not by chance, if histories are independent",
-        "anything beyond the histories that took part; with one history, nothing about others",
-    ),
-    (
-        "what an entrant does with what its track shows",
-        "whether its author tuned it on these episodes",
-    ),
-)
 PLAIN: Final = "plain"
 
 
@@ -445,47 +413,18 @@ def _page(
     pictures: dict[str, bytes],
     budget: int,
 ) -> str:
-    agreement = regret = ""
-    if plan.condition == PLAIN:
-        regret = (
-            " Regret is against the exact WRITE-only optimum; &ldquo;of best&rdquo; is the utility as a share"
-            " of it, which can pass 1 where merging beats writing."
-        )
-    if plan.condition == "answers":
-        said = "; ".join(f"{name} {mean}" for name, mean in answer_correlations(rows, budget).items())
-        agreement = f'<p class="note">Rank correlation with answers over policies: {html.escape(said)}.</p>\n'
-    images = "".join(
-        f'<h2 id="{name}">{_title(name)}</h2>\n<figure><img alt="{_title(name)}"'
-        f' src="data:image/svg+xml;base64,{b64encode(picture).decode()}"></figure>\n'
-        for name, picture in pictures.items()
-    )
-    boards = {by: _boards(by, some) for by, some in tables.items()}
-    files = "".join(
-        f"<tr><td>{html.escape(file.name)}</td><td><code>{file.sha256[:16]}</code></td></tr>\n"
-        for file in plan.files
-    )
-    limits = "".join(
-        f"<tr><td>{html.escape(can)}</td><td>{html.escape(cannot)}</td></tr>\n" for can, cannot in CAN_TELL
-    )
-    links = {"leaderboard_all": "Leaderboard", **{name: _title(name) for name in pictures}}
-    links |= {f"leaderboard_{by}": f"By {by}" for by in boards if by != POOLED}
-    links |= {"limits": "What this can tell", "episodes": "Episodes"}
-    navigation = "".join(f'<a href="#{place}">{html.escape(title)}</a>' for place, title in links.items())
-    return (
-        '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
-        '<meta name="viewport" content="width=device-width"><title>Write policies</title>'
-        f"<style>{STYLE}</style></head><body>\n<h1>Write policies under byte budgets</h1>\n"
-        f'<p class="note">{html.escape(_facts(plan, rows))}</p>\n<nav>{navigation}</nav>\n'
-        '<p class="note">Means over histories with 95 % intervals. A place is a range: two policies'
-        " are only in an order "
-        "if they differ significantly (sign-flip test of the mean difference, Holm's correction, 5 %);"
-        " pairs.csv has all "
-        f"comparisons.{regret}</p>\n"
-        f"{agreement}{boards.pop(POOLED)}{images}{''.join(boards.values())}"
-        '<h2 id="limits">What this can tell, and what not</h2>\n<table class="words"><thead><tr><th>it can'
-        " tell</th>"
-        f"<th>it can't tell</th></tr></thead><tbody>\n{limits}</tbody></table>\n"
-        f'<h2 id="episodes">Episodes</h2>\n<table><tbody>\n{files}</tbody></table>\n</body></html>\n'
+    agreement = answer_correlations(rows, budget) if plan.condition == "answers" else {}
+    return page_from(
+        "standfast.bench",
+        "standalone_report.html",
+        extra="bench",
+        filters={"title_of": _title},
+        plan=plan,
+        facts=_facts(plan, rows),
+        agreement="; ".join(f"{name} {mean}" for name, mean in agreement.items()),
+        pooled=tables[POOLED],
+        grouped={by: some for by, some in tables.items() if by != POOLED},
+        pictures={name: b64encode(picture).decode() for name, picture in pictures.items()},
     )
 
 
@@ -501,32 +440,3 @@ def _facts(plan: Grid, rows: Sequence[ResultRow]) -> str:
 
 def _title(name: str) -> str:
     return name.replace("_", " ").capitalize().replace(" kb", " KB")
-
-
-def _boards(by: str, tables: Sequence[ResultTable]) -> str:
-    """Return the leaderboards of one grouping.
-
-    A single group is the leaderboard of all, which is not repeated.
-    """
-    title = "Leaderboard" if by == POOLED else f"Leaderboard by {by}"
-    head = f'<h2 id="leaderboard_{by}">{title}</h2>\n'
-    if by != POOLED and len(tables) == 1:
-        group = html.escape(tables[0].title.partition(":")[0])
-        return (
-            f'{head}<p class="note">All episodes are of one {by}: {group}. See the leaderboard above.</p>\n'
-        )
-    return head + "".join(map(_table, tables))
-
-
-def _table(table: ResultTable) -> str:
-    head = "".join(f"<th>{html.escape(name.replace('_', ' '))}</th>" for name in table.headings)
-    body = "".join(
-        "<tr>" + "".join(f"<td>{html.escape(cell)}</td>" for cell in line) + "</tr>\n" for line in table.lines
-    )
-    note = "".join(f'<p class="note">{html.escape(one)}</p>\n' for one in table.notes)
-    if len(table.lines) > 1 and len({line[0] for line in table.lines}) == 1:
-        note += '<p class="note">No two policies differ significantly here, so every place is open.</p>\n'
-    return (
-        f"<h3>{html.escape(table.title)}</h3>\n{note}<div"
-        f' class="wide"><table><thead><tr>{head}</tr></thead><tbody>\n{body}</tbody></table></div>\n'
-    )

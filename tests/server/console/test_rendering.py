@@ -6,11 +6,12 @@ from pathlib import Path
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from standfast.html_pages import word_pieces
 from standfast.memory import Memory
 from standfast.records.vocabulary import Band
 from standfast.server.console.charts import HEIGHT, WIDTH, line_chart, nice
 from standfast.server.console.namespace_stats import StatsCache, What
-from standfast.server.console.rendering import bytes_text, link, render, timestamp_text, visible, word_pieces
+from standfast.server.console.rendering import bytes_text, link, render, timestamp_text, visible
 
 TEMPLATES = Path(__file__).parents[3] / "src" / "standfast" / "server" / "console" / "templates"
 few = settings(max_examples=60)

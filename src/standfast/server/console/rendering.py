@@ -3,7 +3,6 @@
 Everything is escaped, and no template turns that off.
 """
 
-import difflib
 import hashlib
 import json
 import re
@@ -26,7 +25,7 @@ from standfast.govern.evidence import (
     HUMAN_DECISION_FLOOR,
     HUMAN_SEAL_FLOOR,
 )
-from standfast.limits import MAX_COMPARED_WORDS
+from standfast.html_pages import word_pieces
 from standfast.memory import Memory
 from standfast.records.conversion import converted
 from standfast.records.rows import SYSTEM_NAMESPACE
@@ -88,7 +87,6 @@ _INVISIBLE: Final = re.compile(
 )
 _NO_FLOORS: Final = (CONTENT_FLOOR, HUMAN_SEAL_FLOOR, HUMAN_ACCEPT_FLOOR, HUMAN_DECISION_FLOOR)
 _MADE_ID: Final = re.compile("[ms]-[0-9a-f]{16,}(-[0-9]+)?")
-_WORDS: Final = re.compile(r"\s+|\w+|[^\w\s]")
 MAX_LISTED_NAMESPACES: Final = 200
 _Query = TypeVar("_Query", bound=Value)
 
@@ -237,27 +235,6 @@ def floors_passed(evidence: Evidence) -> str:
     floors = [check for check in evidence.floor_checks if check.floor not in _NO_FLOORS]
     passed = sum(check.passed for check in floors)
     return f"{passed} of {len(floors)} floor{'' if len(floors) == 1 else 's'} passed"
-
-
-def word_pieces(before: str, after: str) -> list[tuple[str, str]]:
-    """The difference of two texts: pieces that are "same", "removed" or "added".
-
-    Long texts are compared by lines, very long ones as a whole.
-    """
-    old, new = _WORDS.findall(before), _WORDS.findall(after)
-    if len(old) + len(new) > MAX_COMPARED_WORDS:
-        old, new = before.splitlines(keepends=True), after.splitlines(keepends=True)
-    if len(old) + len(new) > MAX_COMPARED_WORDS:
-        old, new = [before], [after]
-    pieces = list[tuple[str, str]]()
-    matcher = difflib.SequenceMatcher(None, old, new, autojunk=False)
-    for what, old_from, old_to, new_from, new_to in matcher.get_opcodes():
-        removed, added = "".join(old[old_from:old_to]), "".join(new[new_from:new_to])
-        if what == "equal":
-            pieces.append(("same", removed))
-            continue
-        pieces += [(kind, text) for kind, text in (("removed", removed), ("added", added)) if text]
-    return pieces
 
 
 def listed(text: str) -> list[str]:
