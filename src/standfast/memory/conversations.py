@@ -16,6 +16,7 @@ from standfast.errors import InvalidValue, MessageConflict
 from standfast.govern.admission import JudgedRecord, admit
 from standfast.govern.judge.judge import Claim, JudgingContext
 from standfast.govern.judge.secrecy import redacted, require_no_secret
+from standfast.govern.judge.text_reading import TextReading
 from standfast.govern.refusals import RefusalLookup
 from standfast.limits import (
     MAX_MESSAGE_POSITION,
@@ -364,10 +365,15 @@ class Conversations:
         now: datetime,
     ) -> dict[int, list[JudgedRecord]]:
         """Judge the passages of messages. Rejected content is looked up for all of them at once."""
-        services = self._services
+        services, read_fields = self._services, dict[str, TextReading]()
         claims = {
             position: [
-                Claim(record=record, is_message=True, given_tags=request.asked.tags)
+                Claim(
+                    record=record,
+                    is_message=True,
+                    given_tags=request.asked.tags,
+                    read_fields=read_fields,
+                )
                 for record in self._records(request, position, message, utc_text(now), run.memory_snapshot_id)
             ]
             for position, message in new

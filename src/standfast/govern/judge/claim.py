@@ -94,6 +94,8 @@ class Claim:
     is_message: bool = False
     given_tags: tuple[str, ...] = ()
     """The tags as they were given. Those of the record are in lower case, which hides forms of keys."""
+    read_fields: dict[str, TextReading] | None = None
+    """What the claims of one call share, so that a field that many of them have is read once."""
 
     @property
     def tags(self) -> tuple[str, ...]:
@@ -112,7 +114,13 @@ class Claim:
         A floor that guards against something looks at all of them one by one, so that what it finds in one
         does not depend on another.
         """
-        return (self.reading, *map(_field_reading, self._other_fields))
+        known = self.read_fields
+        if known is None:
+            return (self.reading, *map(_field_reading, self._other_fields))
+        for one in self._other_fields:
+            if one not in known:
+                known[one] = _field_reading(one)
+        return (self.reading, *map(known.__getitem__, self._other_fields))
 
     @property
     def whole(self) -> str:
@@ -136,7 +144,9 @@ class Claim:
         if record.metadata:
             lines += _lines(record.metadata)
         if record.source and not _is_own_word(record.source):
-            lines += _lines(record.source)
+            # A message is its own source, by its session, which is read already, and its number.
+            own = f"id: {record.session}#{record.position}" if record.session else ""
+            lines += [line for line in _lines(record.source) if line != own]
         if record.refs:
             lines += _lines(record.refs)
         return tuple(lines)

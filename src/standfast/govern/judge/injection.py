@@ -100,13 +100,18 @@ class InjectionFloor:
         return min(findings, key=lambda finding: finding.score)
 
     def _check_field(self, field: TextReading, ignored: str) -> Finding:
-        worst = _combine([sign for sign in _signs_in(field) if sign.kind != ignored])
+        worst = _combine([sign for sign in field.once(_signs_in) if sign.kind != ignored])
         if worst.score >= self.threshold:
-            for inside in disguised_texts(field):
-                found = _combine(list(_signs_in(inside)))
-                if found.score < worst.score:
-                    worst = Finding(found.score, f"in disguise, {found.reason}")
+            found = field.once(_finding_in_disguise)
+            worst = found if found.score < worst.score else worst
         return worst
+
+
+def _finding_in_disguise(field: TextReading) -> Finding:
+    """The worst that is found in the other texts that a text holds."""
+    found = [_combine(_signs_in(inside)) for inside in disguised_texts(field)]
+    worst = min(found, key=lambda finding: finding.score, default=CLEAN)
+    return worst if worst is CLEAN else Finding(worst.score, f"in disguise, {worst.reason}")
 
 
 # What each kind of sign asks of the model, as people would say it.
@@ -196,10 +201,8 @@ def _overlap(one: Sign, other: Sign) -> bool:
     return 0 <= one.start < other.end and other.start < one.end
 
 
-def _signs_in(reading: TextReading) -> Iterator[Sign]:
-    for kind, weight in find_markup(reading):
-        yield Sign(kind, weight)
-    yield from _find_orders(reading)
+def _signs_in(reading: TextReading) -> list[Sign]:
+    return [*(Sign(kind, weight) for kind, weight in find_markup(reading)), *_find_orders(reading)]
 
 
 def _find_orders(reading: TextReading) -> Iterator[Sign]:
