@@ -7,6 +7,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from standfast.cli import main
+from tests.govern import openssh
 
 
 @pytest.fixture(autouse=True)
@@ -58,3 +59,22 @@ def test_all_are_settled_but_for_what_only_a_person_may_end() -> None:
     assert refused.exit_code == 1
     assert "not settled" in refused.output
     assert call("conflicts", "settle", "--reason", "tidy").exit_code == 2
+
+
+def test_what_is_proposed_is_accepted_by_a_signature(tmp_path: Path) -> None:
+    told()
+    key = openssh.key_file(tmp_path, openssh.private_key("alice"))
+    signer = f'alice@example.com namespaces="standfast-seal" {openssh.public_key("alice").text}\n'
+    (tmp_path / "allowed_signers").write_text(signer)
+    (tmp_path / "standfast.toml").write_text('store = "a.db"\nsigners = "allowed_signers"\n')
+    place = ("--scope", "user/ada")
+    proposed = call("conflicts", "settle", "--all", "--propose", "--reason", "newest holds", *place)
+    waits = call("conflicts", "list", *place)
+    (named,) = json.loads(call("approvals", "list", "--json").output)["proposals"]
+    accepted = call("approvals", "accept", named["proposal_id"], "--key", str(key), "--yes")
+
+    assert "waits for a person" in proposed.output
+    assert "1 conflict" in waits.output
+    assert accepted.exit_code == 0, accepted.output
+    assert "0 conflicts" in call("conflicts", "list", *place).output
+    assert "Munich" not in call("profile", *place).output

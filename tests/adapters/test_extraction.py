@@ -13,7 +13,7 @@ from standfast.adapters.extraction import Extractor
 from standfast.clock import ManualClock
 from standfast.errors import InvalidValue, NotAuthorised
 from standfast.govern.judge.model_floor import AnswerFolder
-from standfast.memory import Memory
+from standfast.memory import AddedMessages, Memory
 from standfast.memory.extraction import ExtractedFact, KnownFact
 from standfast.memory.messages import SessionMessage
 from standfast.optimize.errors import ProviderRefused
@@ -365,3 +365,54 @@ def test_a_real_small_model_is_asked_and_whatever_it_says_is_judged_or_reported(
     assert added.added == 3
     assert added.facts_problem is not None or all(one.verdict for one in added.facts)
     assert list(memory.verify()) == []
+
+
+def extracted(memory: Memory, *facts: object) -> AddedMessages:
+    asked = ScriptedProvider(lambda _: json.dumps({"facts": facts}))
+    return memory.add(CHAT, scope="user/ada", session="s", extract=Extractor(asked))
+
+
+def test_a_fact_that_cannot_be_read_does_not_lose_the_others(memory: Memory) -> None:
+    broken = ["no object", {"text": 7}, {"action": "delete", "text": "x", "messages": [0]}]
+    long = {"text": "Ada " * 20_000, "messages": [0]}
+    loose = {"text": "Ada lives in Cork.", "subject": "home\naddress", "messages": ["0"], "sure": True}
+    added = extracted(memory, *broken, long, loose)
+
+    assert added.facts_problem is None
+    assert [one.verdict for one in added.facts] == [Verdict.SEAL]
+    assert list(facts_of(memory)) == ["home address"]
+
+
+def test_an_answer_without_a_readable_fact_is_refused(memory: Memory) -> None:
+    assert extracted(memory, "no object", 7).facts_code == "invalid_value"
+
+
+@pytest.mark.parametrize(
+    "day", ["2026-02-30", "0000-01-01", "1405-03-11", "5786-09-16", "2026-5-1", "٢٠٢٦-٠٥-٠١"]
+)
+def test_what_is_no_day_of_our_calendar_is_no_date(memory: Memory, day: str) -> None:
+    extracted(
+        memory,
+        {**FACTS[0], "date": day},
+        {**FACTS[1], "date": "2026-05-01"},
+    )
+    found = facts_of(memory)
+
+    assert found["address"].metadata == {}
+    assert found["preference/language"].metadata == {"date": "2026-05-01"}
+
+
+def test_two_values_of_a_subject_say_nothing_of_a_trusted_user(memory: Memory) -> None:
+    hobbies = [
+        {"text": f"Ada plays {game}.", "subject": "hobby", "messages": [0]} for game in ("go", "chess")
+    ]
+
+    assert [one.reasons for one in extracted(memory, *hobbies).facts] == [(), ()]
+
+
+@pytest.mark.parametrize("written", ["k1", "K1", "[k1]"])
+def test_a_known_fact_may_be_named_as_it_was_shown(memory: Memory, written: str) -> None:
+    memory.remember("Ada lives in Bonn.", scope="user/ada", subject="address")
+    extracted(memory, {**FACTS[0], "action": "replace", "replaces": written})
+
+    assert [one.text for one in facts_of(memory).values()] == ["Ada lives in Cork."]

@@ -55,6 +55,25 @@ def test_what_returns_is_current_and_only_what_was_between_is_marked(memory: Mem
     assert marked == {"I live in Oslo.": False, "I moved to Bergen.": True, "I moved back to Oslo.": False}
 
 
+def test_what_returns_in_the_very_same_words_is_said_anew(memory: Memory) -> None:
+    first, _, last = told(memory, "I live in Oslo.", "I moved to Bergen.", "I live in Oslo.")
+    again = memory.remember("I live in Oslo.", scope=ADA, time="2026-04-03T10:00:00Z")
+    marked = [(item.memory_id, bool(item.said_later)) for item in asked(memory, "Where do I live?").items]
+
+    assert last != first
+    assert again.known == last, "said twice in a row, it is known"
+    assert marked[0] == (last, False)
+    assert memory.profile(ADA).items[0].memory_id == last
+
+
+def test_what_is_told_out_of_order_replaces_nothing_that_was_said_later(memory: Memory) -> None:
+    source = {"kind": "user", "id": "ada"}
+    memory.remember("I moved to Lisbon.", scope=ADA, time="2026-03-03T10:00:00Z", source=source)
+    before = memory.remember("I live in Munich.", scope=ADA, time="2026-01-03T10:00:00Z", source=source)
+
+    assert before.earlier == ()
+
+
 def test_a_statement_of_another_scope_or_another_person_marks_nothing(memory: Memory) -> None:
     told(memory, "I live in Oslo.", "My sister lives in Rome.")
     told(memory, "I live in Turin.", scope="user/bob")
@@ -149,7 +168,9 @@ def test_the_answer_names_what_it_may_replace_and_what_is_like_it(memory: Memory
     (home,) = told(memory, "I live in Munich.")
     (standup,) = told(memory, "The standup of the red team is at 9:30 in the hall.")
     told(memory, "I live in Munich.", scope="user/bob")
-    moved = memory.remember("I moved to Lisbon.", scope=ADA, source={"kind": "user", "id": "ada"})
+    moved = memory.remember(
+        "I moved to Lisbon.", scope=ADA, source={"kind": "user", "id": "ada"}, time="2026-02-03T10:00:00Z"
+    )
     other = memory.remember("The standup of the blue team is at 9:30 in the hall.", scope=ADA)
     plain = memory.remember("It rains in the hills.", scope=ADA)
 
@@ -160,14 +181,19 @@ def test_the_answer_names_what_it_may_replace_and_what_is_like_it(memory: Memory
     assert "similar" not in moved.as_json()
 
     replaced = memory.remember(
-        "I moved to Faro.", scope=ADA, source={"kind": "user", "id": "ada"}, supersedes=moved.earlier
+        "I moved to Faro.",
+        scope=ADA,
+        source={"kind": "user", "id": "ada"},
+        supersedes=moved.earlier,
+        time="2026-03-03T10:00:00Z",
     )
     assert replaced.earlier == (moved.memory_id,), "what it replaces is named already"
 
 
 def test_a_message_that_is_added_names_what_it_may_replace(memory: Memory) -> None:
     (home,) = told(memory, "I live in Munich.")
-    added = memory.add([{"role": "user", "content": "I moved to Lisbon!"}], scope=ADA, session="s")
+    message = {"role": "user", "content": "I moved to Lisbon!", "time": "2026-02-03T10:00:00Z"}
+    added = memory.add([message], scope=ADA, session="s")
 
     assert added.messages[0].earlier == (home,)
 

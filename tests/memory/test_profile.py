@@ -5,8 +5,8 @@ import pytest
 from standfast.clock import ManualClock
 from standfast.errors import InvalidValue, NoSuchSnapshot, NotAuthorised
 from standfast.govern.approvals.approvals import Decision
-from standfast.memory import Conflict, Memory, Profile
-from tests.memory.conftest import SIGNERS, decision
+from standfast.memory import Conflict, Memory, Profile, Run
+from tests.memory.conftest import SECRET, SIGNERS, decision
 from tests.store.builders import memory_store
 
 ADA = "user/ada"
@@ -254,3 +254,89 @@ def test_what_is_said_to_replace_a_trusted_users_word_is_a_conflict(memory: Memo
     conflict = the_conflict(memory)
 
     assert {entry.memory_id for entry in conflict.entries} == {own.memory_id, said.memory_id}
+
+
+@pytest.mark.parametrize("keeps", ["old", "both", "neither"])
+def test_what_somebody_else_settled_meanwhile_is_no_conflict_any_more(memory: Memory, keeps: str) -> None:
+    """Two people look at one conflict. The second is told so, and what the first kept is still there."""
+    old, new = told(memory, "I live in Munich.", "I moved to Lisbon.")
+    conflict = the_conflict(memory)
+    second = Memory(memory.store)
+    listed = second.current.conflicts(scope=ADA)
+    keep = {"old": old}.get(keeps, keeps)
+    # The second person's list is of before; what they do with it comes after.
+    second.current.conflicts = lambda **_: listed  # type: ignore[method-assign]
+    memory.settle(conflict.conflict_id, keep, reason="asked", by="kim", role="human", scope=ADA)
+    with pytest.raises(InvalidValue, match="no conflict"):
+        second.current.settle(conflict.conflict_id, new, reason="newer", by="lee", role="human", scope=ADA)
+
+    shown = memory.recall("Where do I live?", scope=ADA).text
+    assert {"old": "Munich", "both": "Lisbon", "neither": "withdrawn"}[keeps] in shown
+
+
+def test_two_people_who_settle_at_once_do_not_end_both_sides() -> None:
+    """Both began before either was done: the later one finds what it keeps ended, and is refused."""
+    with Memory.open(":memory:") as memory:
+        old, new = told(memory, "I live in Munich.", "I moved to Lisbon.")
+        conflict = the_conflict(memory)
+        open_run = memory.current._open_run
+        before_second = [True]
+
+        def opened(*named: object) -> Run:
+            run = open_run(*named)
+            if before_second.pop() if before_second else False:
+                memory.settle(conflict.conflict_id, old, reason="asked", by="kim", role="human", scope=ADA)
+            return run
+
+        memory.current._open_run = opened
+        with pytest.raises(InvalidValue, match="no conflict"):
+            memory.settle(conflict.conflict_id, new, reason="newer", by="lee", role="human", scope=ADA)
+
+        assert texts(memory.profile(ADA)) == ["I live in Munich."]
+
+
+def test_a_settlement_that_is_rejected_ends_nothing_and_says_why(memory: Memory) -> None:
+    _, new = told(memory, "I live in Munich.", "I moved to Lisbon.")
+    conflict = the_conflict(memory)
+    settled = memory.settle(
+        conflict.conflict_id, new, reason=f"her key is {SECRET}", by="kim", role="human", scope=ADA
+    )
+
+    assert (settled.ended, "secret" in settled.problem) == ((), True)
+    assert the_conflict(memory) == conflict
+
+
+def test_conflicts_that_share_a_record_are_settled_together(memory: Memory) -> None:
+    told(memory, "I live in Munich. My favourite colour is red.", "I moved to Lisbon.")
+    told(memory, "My favourite colour is green.", first_month=5)
+    settled = memory.settle_all(reason="newest holds", by="kim", role="human", scope=ADA)
+
+    assert [one.problem for one in settled] == [""]
+    assert memory.conflicts(scope=ADA) == []
+
+
+def test_the_same_settlement_is_proposed_once(memory: Memory) -> None:
+    old, new = told(memory, "I live in Munich.", "I moved to Lisbon.")
+    conflict = the_conflict(memory)
+    made = [
+        memory.settle(conflict.conflict_id, keep, reason=reason, by="a model", scope=ADA, propose=True)
+        for keep, reason in ((new, "newer"), (new, "newer still"), ("both", "newer"), (old, "older"))
+    ]
+    named = [one.remembered.proposal_id for one in made if one.remembered is not None]
+
+    assert named[0] == named[1]
+    assert len(set(named)) == len(list(memory.approvals.waiting())) == 3
+
+
+def test_a_profile_of_then_says_that_something_was_erased_since(memory: Memory) -> None:
+    told(memory, "I live in Munich.", "My favourite colour is red.")
+    then, before = memory.store.head(), memory.profile(ADA)
+    memory.remember("Bo lives in Rome.", scope="user/bo", subject="home")
+    memory.forget("home", scope="user/bo", reason="asked")
+    untouched = memory.profile(ADA, at=then)
+    memory.forget(before.items[0].memory_id, scope=ADA, reason="asked")
+    after = memory.profile(ADA, at=then)
+
+    assert untouched == before
+    assert after.erased_since is not None
+    assert before.compare(after) == "erased"

@@ -82,6 +82,27 @@ def test_the_client_has_the_verbs_of_memory(client: Client) -> None:
     }
 
 
+def test_a_settlement_is_proposed_and_accepted_over_http(client: Client, served: Served) -> None:
+    (served.folder / "allowed_signers").write_text(
+        f'alice@example.com namespaces="standfast-seal" {openssh.public_key("alice").text}\n',
+        encoding="utf-8",
+    )
+    user = {"kind": "user", "id": "ada"}
+    client.remember("I live in Munich.", scope="user/ada", source=user, time="2026-01-05")
+    client.remember("I moved to Lisbon.", scope="user/ada", source=user, time="2026-03-02")
+    (proposed,) = client.settle_all(reason="moved", scope="user/ada", propose=True)
+    before = len(client.conflicts(scope="*"))
+    assert proposed.remembered is not None
+    shown = client.approvals.find(proposed.remembered.proposal_id or "")
+    accept = next(one for one in shown.to_sign if one.decision == "accept")
+    signature = sign(openssh.private_key("alice"), accept.text.encode(), "standfast-seal")
+    client.approvals.decide(accept.statement, signature)
+
+    assert before == 1
+    assert client.conflicts(scope="*") == []
+    assert "Munich" not in client.recall("Where do I live?", scope="user/ada").text
+
+
 def test_what_is_current_is_told_and_settled_over_http(client: Client) -> None:
     user = {"kind": "user", "id": "ada"}
     munich = client.remember("I live in Munich.", scope="user/ada", source=user, time="2026-01-05")

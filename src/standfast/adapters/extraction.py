@@ -14,19 +14,20 @@ are known. No message with a secret is sent. Answers are kept by content: what i
 
 import re
 from collections.abc import Collection, Mapping, MutableMapping, Sequence
+from datetime import date
 from typing import Any, Final, Literal
+from unicodedata import normalize
 
 import msgspec
 
 from standfast.errors import InvalidValue
-from standfast.limits import MAX_EXTRACTED_FACTS, MAX_NAME_CHARS
+from standfast.limits import MAX_EXTRACTED_FACTS, MAX_NAME_CHARS, MAX_TEXT_CHARS
 from standfast.memory.extraction import ExtractedFact, KnownFact
 from standfast.memory.messages import SessionMessage
 from standfast.optimize.providers.adapter import ModelRequest, ProviderAdapter
 from standfast.records.canon import fingerprint
-from standfast.records.conversion import decoded
+from standfast.records.conversion import converted, decoded
 from standfast.records.scopes import SHARED
-from standfast.records.vocabulary import Value
 
 EXTRACTION_PROMPT: Final = (
     "You find facts in a conversation that are worth remembering for later conversations: preferences,"
@@ -69,11 +70,13 @@ _SCHEMA: Final[dict[str, Any]] = {
     "required": ["facts"],
     "additionalProperties": False,
 }
-_DAY: Final = re.compile(r"[0-9]{4}-(0[1-9]|1[0-2])-(0[1-9]|[12][0-9]|3[01])")
+_DAY: Final = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
+_YEARS: Final = range(1583, 2400)
+"""Other years are mostly of another calendar, such as 1405 or 5786."""
 
 
-class _Answered(Value, frozen=True, kw_only=True):
-    """A fact as a model writes it. What it left out has the plainest meaning."""
+class _Answered(msgspec.Struct, frozen=True, kw_only=True):
+    """A fact as a model writes it. What it left out has the plainest meaning, and what it added has none."""
 
     text: str = ""
     action: Literal["add", "replace", "nothing"] = "add"
@@ -83,8 +86,8 @@ class _Answered(Value, frozen=True, kw_only=True):
     date: str | None = None
 
 
-class _Answer(Value, frozen=True, kw_only=True):
-    facts: tuple[_Answered, ...]
+class _Answer(msgspec.Struct, frozen=True, kw_only=True):
+    facts: tuple[Any, ...]
 
 
 class Extractor:
@@ -148,26 +151,37 @@ class Extractor:
                 ModelRequest.of(prompt, system=self._prompt), output_schema=_SCHEMA
             )
             answer = self._provider.complete(request).text
-            _read(answer)
-            self._answers[key] = answer
+        answered = _read(answer)
+        self._answers.setdefault(key, answer)
         shown = {one.position for one in messages}
-        facts = (_fact(one, shown, numbered) for one in _read(answer).facts)
+        facts = (_fact(one, shown, numbered) for one in answered)
         return [one for one in facts if one is not None][:MAX_EXTRACTED_FACTS]
 
 
 def _fact(one: _Answered, shown: Collection[int], numbered: Mapping[str, KnownFact]) -> ExtractedFact | None:
     """A fact of an answer; None for what says nothing new or cites nothing."""
     cites = tuple(sorted({*shown}.intersection(one.messages)))
-    if one.action == "nothing" or not one.text.strip() or not cites:
+    if one.action == "nothing" or not one.text.strip() or len(one.text) > MAX_TEXT_CHARS or not cites:
         return None
-    replaced = numbered.get(one.replaces or "") if one.action == "replace" else None
+    named = (one.replaces or "").strip(" []").casefold()
+    replaced = numbered.get(named) if one.action == "replace" else None
+    # Line breaks are spaces; with another control character it is no name.
+    subject = normalize("NFC", " ".join((one.subject or "").split()))[:MAX_NAME_CHARS].strip()
     return ExtractedFact(
         text=one.text,
-        subject=(one.subject or "").strip()[:MAX_NAME_CHARS] or None,
+        subject=subject if subject.isprintable() and subject else None,
         cites=cites,
         replaces=() if replaced is None else (replaced.memory_id,),
-        date=one.date if one.date and _DAY.fullmatch(one.date) else None,
+        date=one.date if one.date is not None and _is_day(one.date) else None,
     )
+
+
+def _is_day(written: str) -> bool:
+    """Whether it is a day of our calendar as YYYY-MM-DD."""
+    try:
+        return _DAY.fullmatch(written) is not None and date.fromisoformat(written).year in _YEARS
+    except ValueError:
+        return False
 
 
 def _between(title: str, lines: Sequence[str]) -> str:
@@ -184,11 +198,21 @@ def _known_line(number: str, known: KnownFact) -> str:
     return f"[{number}] {f'({details}) ' if details else ''}{known.text}"
 
 
-def _read(answer: str) -> _Answer:
-    """The facts in an answer, which may stand in a fence of Markdown."""
+def _read(answer: str) -> list[_Answered]:
+    """The facts in an answer, which may stand in a fence of Markdown. One that can't be read does not lose
+    the others.
+    """
     start, end = answer.find("{"), answer.rfind("}")
+    read, problem = list[_Answered](), ""
     try:
-        return decoded(answer[start : end + 1], _Answer)
+        for one in decoded(answer[start : end + 1], _Answer).facts:
+            try:
+                read.append(converted(one, _Answered, strict=False))
+            except msgspec.ValidationError as error:
+                problem = str(error)
     except msgspec.DecodeError as error:
-        problem = f"it is no JSON object with a list of facts: {error}"
-        raise InvalidValue(what="the model's answer", problem=problem) from None
+        problem = str(error)
+    if problem and not read:
+        problem = f"it is no JSON object with a list of facts: {problem}"
+        raise InvalidValue(what="the model's answer", problem=problem)
+    return read

@@ -70,6 +70,7 @@ def list_conflicts(*, scope: str, target: MemoryTarget) -> None:
 @click.option("--as-human", is_flag=True, help="You decide as a person, not as an agent.")
 @click.option("--by", default=getpass.getuser, show_default="your user name", help="Who settles it.")
 @click.option("--rehearse", is_flag=True, help="Change nothing, and say what would be done.")
+@click.option("--propose", is_flag=True, help="End nothing yet: a person accepts or rejects the proposal.")
 @listed_scope_option
 @memory_options
 def settle_conflict(
@@ -81,6 +82,7 @@ def settle_conflict(
     as_human: bool,
     by: str,
     rehearse: bool,
+    propose: bool,
     scope: str,
     target: MemoryTarget,
 ) -> None:
@@ -95,11 +97,20 @@ def settle_conflict(
         if conflict_id is not None and keep is not None:
             done = [
                 memory.settle(
-                    conflict_id, keep, reason=reason, by=by, role=role, scope=scope, rehearse=rehearse
+                    conflict_id,
+                    keep,
+                    reason=reason,
+                    by=by,
+                    role=role,
+                    scope=scope,
+                    rehearse=rehearse,
+                    propose=propose,
                 )
             ]
         else:
-            done = memory.settle_all(reason=reason, by=by, role=role, scope=scope, rehearse=rehearse)
+            done = memory.settle_all(
+                reason=reason, by=by, role=role, scope=scope, rehearse=rehearse, propose=propose
+            )
     if target.as_json:
         print_json({"settled": [one.as_json() for one in done]})
     else:
@@ -113,6 +124,8 @@ def _print(done: Sequence[Settlement], *, rehearse: bool) -> None:
         if one.problem:
             click.echo(f"{one.conflict_id}: not settled: {one.problem}")
         else:
-            verb = "would end" if rehearse else "ended"
-            click.echo(f"{one.conflict_id}: keeps {one.keep}; {verb} {', '.join(one.ended)}")
+            proposal = one.remembered.proposal_id if one.remembered is not None else None
+            waits = f"; proposal {proposal[:12]} waits for a person" if proposal else ""
+            verb = "would end" if rehearse or proposal else "ended"
+            click.echo(f"{one.conflict_id}: keeps {one.keep}; {verb} {', '.join(one.ended)}{waits}")
     click.echo(counted(len(done), "conflict"))

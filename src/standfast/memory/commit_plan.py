@@ -31,7 +31,7 @@ from standfast.memory.recall_notes import Recipient
 from standfast.memory.run_dependencies import RunServices
 from standfast.records.canon import canonical_bytes
 from standfast.records.rows import APPEND_ONLY, RowKind
-from standfast.records.scopes import prefix_of, said_key
+from standfast.records.scopes import prefix_of, said_key, scoped_key
 from standfast.records.vocabulary import (
     ActionType,
     Band,
@@ -397,6 +397,12 @@ class JudgedCommit:
             (services.namespace, said_key(one.record.scope, one.reading))
             for one in (judged if is_single_call else ())
             if one.record.subject is None and one.known is None and one.is_accepted and one.reading
+        )
+        # What is known and ends others, because it holds and they do not, must not have ended meanwhile.
+        self._untouched += tuple(
+            (services.namespace, scoped_key(Band.LEDGER, one.record.scope, one.known))
+            for one in judged
+            if one.known is not None and one.superseded
         )
         self._judged = judged
         self._forgotten = forgotten

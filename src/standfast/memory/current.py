@@ -12,8 +12,11 @@ from typing import Any, Final, NamedTuple
 from msgspec.structs import replace
 
 from standfast.errors import InvalidValue, NotAuthorised
+from standfast.govern.approvals.queue import ApprovalQueue
 from standfast.govern.authority import Role
-from standfast.limits import DEFAULT_RECALL_TOKENS, MAX_NAME_CHARS
+from standfast.limits import DEFAULT_RECALL_TOKENS, MAX_NAME_CHARS, MAX_SINGLE_CALL_ATTEMPTS
+from standfast.memory.retries import RetryLines
+from standfast.memory.run import Run
 from standfast.memory.snapshot_view import SnapshotReader
 from standfast.recall.analysis import IndexedRecord, decode_record, sentences_of
 from standfast.recall.filters import UNREVIEWED_VERDICTS, validity_at
@@ -33,11 +36,12 @@ from standfast.recall.tokens import EstimatedCounter, TokenCounter
 from standfast.records.canon import fingerprint
 from standfast.records.filters import LAW, trust_of
 from standfast.records.origins import Origin, disputed_in
-from standfast.records.requests import RECALLED_BANDS
-from standfast.records.scopes import ALL_SCOPES, SHARED, checked_scope, listed_scope, prefix_of
+from standfast.records.requests import RECALLED_BANDS, RememberRequest
+from standfast.records.scopes import ALL_SCOPES, SHARED, checked_scope, listed_scope, prefix_of, scoped_key
 from standfast.records.statements import NO, PlainStatement, differs, statements_of
 from standfast.records.timestamps import MISSING, time_of
 from standfast.records.vocabulary import Band, Remembered, Value
+from standfast.store.stored_records import erased_since
 
 PROFILE_VERSION: Final = "profile-v1"
 _WHOLE_CHARS: Final = 200
@@ -162,11 +166,12 @@ class CurrentFacts:
     """What is current in the scopes of one namespace. ``memory.current`` is it.
 
     Args:
-        remember: ``Memory.remember``.
+        open_run: Opens a writing run by workflow, agent, run id and the most that it may be trusted.
+        lines: Who tries again first.
     """
 
-    def __init__(self, reader: SnapshotReader, remember: Callable[..., Remembered]) -> None:
-        self._reader, self._remember = reader, remember
+    def __init__(self, reader: SnapshotReader, open_run: Callable[..., Run], lines: RetryLines) -> None:
+        self._reader, self._open_run, self._lines = reader, open_run, lines
 
     # Profile.
 
@@ -205,7 +210,10 @@ class CurrentFacts:
             counter=counter.name,
             others=len(rows) - len(chosen) - len(left_out),
         )
-        return _fitted(profile, chosen, left_out, counter)
+        fitted = _fitted(profile, chosen, left_out, counter)
+        store, namespace = self._reader.store, self._reader.namespace
+        erased = erased_since(store, namespace, RECALLED_BANDS, snapshot, head=store.head(), scopes=(scope,))
+        return fitted if erased is None else fitted.with_erased(erased)
 
     def _rows(self, scope: str, at: int) -> Iterator[_Row]:
         """The records that a snapshot shows in a scope with all below it; law hides what it replaces."""
@@ -323,9 +331,8 @@ class CurrentFacts:
         """
         conflict = next((one for one in self.conflicts(scope=scope) if one.conflict_id == conflict_id), None)
         if conflict is None:
-            problem = f"there is no conflict {conflict_id!r:.40} now; list them again with conflicts"
-            raise InvalidValue(what="conflict_id", problem=problem)
-        return self._settled(
+            raise _no_conflict(conflict_id)
+        settlement = self._settled(
             conflict,
             keep,
             reason=reason,
@@ -335,6 +342,9 @@ class CurrentFacts:
             propose=propose,
             max_origin=max_origin,
         )
+        if settlement is None:
+            raise _no_conflict(conflict_id)
+        return settlement
 
     def settle_all(
         self,
@@ -359,28 +369,23 @@ class CurrentFacts:
         for conflict in self.conflicts(scope=scope):
             kept = conflict.entries[0]
             try:
-                done.append(
-                    self._settled(
-                        conflict,
-                        kept.memory_id,
-                        reason=reason,
-                        by=by,
-                        role=role,
-                        rehearse=rehearse,
-                        propose=propose,
-                        max_origin=max_origin,
-                    )
+                settlement = self._settled(
+                    conflict,
+                    kept.memory_id,
+                    reason=reason,
+                    by=by,
+                    role=role,
+                    rehearse=rehearse,
+                    propose=propose,
+                    max_origin=max_origin,
                 )
+                # None if it was settled with another one, or by somebody else.
+                done += [] if settlement is None else [settlement]
             except NotAuthorised as error:
                 named = conflict.conflict_id
-                ended = tuple(one.memory_id for one in conflict.entries[1:])
                 done.append(
                     Settlement(
-                        conflict_id=named,
-                        keep=kept.memory_id,
-                        ended=ended,
-                        text=kept.text,
-                        problem=str(error),
+                        conflict_id=named, keep=kept.memory_id, ended=(), text=kept.text, problem=str(error)
                     )
                 )
         return done
@@ -396,7 +401,8 @@ class CurrentFacts:
         rehearse: bool,
         propose: bool,
         max_origin: Origin | str,
-    ) -> Settlement:
+    ) -> Settlement | None:
+        """Settle a conflict; None if not all of its sides are there any more."""
         if not (isinstance(reason, str) and reason.strip()):
             raise InvalidValue(what="reason", problem="it must say why, in a few words")
         ids = [one.memory_id for one in conflict.entries]
@@ -424,18 +430,67 @@ class CurrentFacts:
         )
         if rehearse:
             return settlement
-        remembered = self._remember(
+        request = RememberRequest.of(
             settlement.text,
             scope=conflict.scope,
             supersedes=settlement.ended,
             source={"kind": "user" if is_person else "agent", "id": by},
             role=role,
             hold=f"{by} proposes: {reason}"[:MAX_NAME_CHARS] if propose else None,
-            max_origin=max_origin,
             metadata={"settled": conflict.conflict_id, "settled_by": by, "settled_because": reason[:500]},
             **fields,
         )
-        return replace(settlement, remembered=remembered)
+
+        def attempt() -> Remembered | None:
+            if propose and (earlier := self._proposed(request)) is not None:
+                return earlier
+            with self._open_run("memory", None, None, max_origin) as run:
+                if not self._is_held(conflict, at=run.identity.memory_snapshot_id):
+                    return None
+                answer = run.remember_request(request)
+            (committed,) = run.answers or [answer]
+            return replace(committed, receipt=run.receipt)
+
+        line = f"settle {conflict.conflict_id}"
+        remembered = self._lines.retry(attempt, key=line, attempts=MAX_SINGLE_CALL_ATTEMPTS)
+        if remembered is None:
+            return None
+        if remembered.accepted or remembered.needs_review:
+            return replace(settlement, remembered=remembered)
+        return replace(settlement, ended=(), remembered=remembered, problem=remembered.reason)
+
+    def _proposed(self, request: RememberRequest) -> Remembered | None:
+        """The same settlement if it waits for a person already, whoever proposed it."""
+        queue = ApprovalQueue(self._reader.store, self._reader.namespace, clock=self._reader.store.clock)
+        for waiting in queue.waiting():
+            record, settled = waiting.record, (waiting.record.metadata or {}).get("settled")
+            is_same = record.text == request.text and set(record.supersedes) == set(request.supersedes)
+            if is_same and settled == request.metadata["settled"]:
+                assert record.verdict is not None, "what waits was judged"
+                named = waiting.proposal.proposal_id
+                return Remembered(
+                    memory_id=record.memory_id,
+                    verdict=record.verdict,
+                    bands=(record.band,),
+                    reasons=(f"it is proposed already, as {named}",),
+                    proposal_id=named,
+                )
+        return None
+
+    def _is_held(self, conflict: Conflict, *, at: int) -> bool:
+        """Whether a snapshot shows all sides of a conflict."""
+        store, namespace = self._reader.store, self._reader.namespace
+        return all(
+            store.read(
+                namespace, [scoped_key(band, conflict.scope, one.memory_id) for band in RECALLED_BANDS], at=at
+            )
+            for one in conflict.entries
+        )
+
+
+def _no_conflict(conflict_id: str) -> InvalidValue:
+    problem = f"there is no conflict {conflict_id!r:.40} now; list them again with conflicts"
+    return InvalidValue(what="conflict_id", problem=problem)
 
 
 def _newest_by_matter(rows: Iterable[_Row]) -> dict[tuple[str, str], tuple[_Row, str]]:
@@ -564,7 +619,7 @@ def _settling_fields(conflict: Conflict, keep: str) -> dict[str, Any]:
     newest, oldest = conflict.entries[0], conflict.entries[-1]
     if keep == NEITHER:
         texts = " and ".join(f'"{one.text}"' for one in conflict.entries)
-        return {"text": f"It is not known any more what holds: {texts} were both withdrawn."}
+        return {"text": f"It is not known any more what holds: {texts} were withdrawn."}
     if keep == BOTH:
         until = (newest.ts_utc or "")[:10]
         text = f"{oldest.text} (This held until {until}.)"

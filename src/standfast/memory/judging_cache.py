@@ -207,7 +207,7 @@ class RunJudgingContext:
         subject = claim.record.subject
         if subject is not None and (own := self._ledger_key(subject)) not in self._looked_up:
             self._looked_up.add(own)
-            if (current := self._current_of(subject)) is not None:
+            if (current := self.current(subject)) is not None:
                 self._add_known(current)
         # Nearly every text is new, and nearly no scope has refusals.
         present, self._presence = self._presence, None
@@ -237,7 +237,7 @@ class RunJudgingContext:
 
     def repinned(self, memory_id: str, pin: bool) -> Record | None:
         """A record of the scope with a pin or without one, to be judged again; None if it is so already."""
-        record = self._current_of(memory_id)
+        record = self.current(memory_id)
         if record is None or bool(record.pinned) is pin:
             return None
         return replace(record, pinned=pin or None, verdict=None, evidence=None)
@@ -255,17 +255,17 @@ class RunJudgingContext:
         if subject is None or record.several:
             return record
         if record.origin is Origin.TRUSTED:
-            before = self._current_of(subject) if keeps_pin else None
+            before = self.current(subject) if keeps_pin else None
             if before is not None and before.pinned and before.key not in forgotten:
                 record = replace(record, pinned=True)
             beside = [one for one in self._ordinary_beside(subject) if one not in record.supersedes]
             ended = (*record.supersedes, *beside)[:MAX_SUPERSEDED]
             return replace(record, supersedes=ended) if beside else record
-        current = None if record.origin is Origin.UNTRUSTED else self._current_of(subject)
+        current = None if record.origin is Origin.UNTRUSTED else self.current(subject)
         is_forgotten = current is not None and current.key in forgotten
         return with_own_id(record, None if is_forgotten else current)
 
-    def _current_of(self, memory_id: str) -> Record | None:
+    def current(self, memory_id: str) -> Record | None:
         """The accepted record with an id, which is its subject if it has one, as of the snapshot and of what
         the run accepted since.
         """
@@ -404,7 +404,11 @@ class Superseded(NamedTuple):
 
     def reasons(self, record: Record) -> tuple[str, ...]:
         """What the answer says about each that the record did not end, its own subject included."""
-        is_beside = record.origin is Origin.ORDINARY and record.subject not in (None, record.memory_id)
+        is_beside = (
+            record.origin is Origin.ORDINARY
+            and not record.several
+            and record.subject not in (None, record.memory_id)
+        )
         kept = dict.fromkeys([*self.disputed, *([record.subject] if is_beside else [])])
         return tuple(
             f"kept next to {one!r:.80}, which a trusted user said: only the user can replace it"

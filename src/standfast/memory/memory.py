@@ -167,10 +167,10 @@ class Memory(IncidentVerbs):
         self.ledger = MemoryLedger(store, notary, warn=self._warn)
         self.governance = MemoryGovernance(store, namespace, self.band_budgets)
         self.approvals = self.governance.approvals
-        self.current = CurrentFacts(self.reader, self.remember)
         self.incidents = MemoryIncidents(self._services, recall_log, require_writable=self._require_writable)
         self._eraser = Eraser(self._services)
         self.retry_lines = RetryLines(store.clock)
+        self.current = CurrentFacts(self.reader, self._writing_run, self.retry_lines)
         self._single_calls = SingleCalls(self._services, self._eraser, self.retry_lines)
         self._conversations = Conversations(self._services, self.retry_lines)
         self.extractions = Extractions(self._services, self.session, self._writing_run, extractor)

@@ -18,6 +18,7 @@ from standfast.records.filters import trust_of
 from standfast.records.origins import Origin
 from standfast.records.requests import RECALLED_BANDS
 from standfast.records.statements import differs
+from standfast.records.timestamps import time_of
 from standfast.records.vocabulary import Record
 
 MAX_RELATED: Final = 5
@@ -50,6 +51,29 @@ def related_records(reader: SnapshotReader, record: Record, *, at: int) -> Relat
     return reader.index.retry(lambda: _related_to(reader, record, at))
 
 
+def was_contradicted(reader: SnapshotReader, record: Record, known: Record, *, at: int) -> bool:
+    """Whether something else was said after a known record about what a new one repeats: then the value has
+    returned, and is said anew.
+    """
+    if record.origin is Origin.UNTRUSTED or known.ts_utc is None or record.ts_utc is None:
+        return False
+    said = {one.matter: one.value for one in known.statements}
+    if not said:
+        return False
+    terms = [matter_term(one) for one in known.statements]
+    since, until = time_of(known.ts_utc), time_of(record.ts_utc)
+
+    def differs_since() -> bool:
+        view = reader.index.view(RECALLED_BANDS, at=at, scopes=(record.scope,))
+        return any(
+            since < found.time <= until
+            and any(differs(said[one.matter], one.value) for one in found.statements if one.matter in said)
+            for found in _records_with(view, record, terms)
+        )
+
+    return reader.index.retry(differs_since)
+
+
 def _related_to(reader: SnapshotReader, record: Record, at: int) -> Related:
     words = words_of(record.text)
     is_short = len(words) <= MAX_COMPARED_WORDS
@@ -58,7 +82,8 @@ def _related_to(reader: SnapshotReader, record: Record, at: int) -> Related:
     earlier = [
         found.memory_id
         for found in _records_with(view, record, [matter_term(one) for one in record.statements])
-        if any(differs(said[one.matter], one.value) for one in found.statements if one.matter in said)
+        if (record.ts_utc is None or found.time <= time_of(record.ts_utc))
+        and any(differs(said[one.matter], one.value) for one in found.statements if one.matter in said)
     ]
     gist = frozenset(view.index.index.analyzer.gist_of(words))
     similar = [

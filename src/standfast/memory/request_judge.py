@@ -23,14 +23,14 @@ from standfast.memory.judging_cache import (
     Superseded,
     superseded_by,
 )
-from standfast.memory.related import related_records
+from standfast.memory.related import related_records, was_contradicted
 from standfast.memory.run_dependencies import RunServices
 from standfast.memory.run_step import Recalled
 from standfast.records.canon import fingerprint, utc_text
 from standfast.records.origins import Origin, origin_of
 from standfast.records.requests import RememberRequest
 from standfast.records.scopes import name_in, scope_in, scoped_key
-from standfast.records.vocabulary import Band, Remembered, RunIdentity, Verdict
+from standfast.records.vocabulary import Band, Record, Remembered, RunIdentity, Verdict
 
 
 class JudgedRequest(NamedTuple):
@@ -204,13 +204,21 @@ class RequestJudge:
                 return dataclasses.replace(judged, is_new_version=is_new_version), claim
             if not self._is_doomed(known, place):
                 repinned = None if request.pin is None else context.repinned(known, request.pin)
-                if repinned is None:
+                if repinned is None and not self._has_returned(claim.record, known):
                     return judged, claim
-                if claim.record.origin.rank < repinned.origin.rank:
+                if repinned is not None and claim.record.origin.rank < repinned.origin.rank:
                     problem = "only a person or an operator can take a pin off; name them as its source"
                     raise InvalidValue(what="pin", problem=problem)
-                claim, is_new_version = Claim(record=repinned, role=request.role), True
+                if repinned is not None:
+                    claim, is_new_version = Claim(record=repinned, role=request.role), True
             gone.add(known)
+
+    def _has_returned(self, record: Record, known: str) -> bool:
+        """Whether a record says again what is known, after something else was said about it."""
+        before = self._context(record.scope).current(known)
+        return before is not None and was_contradicted(
+            self._services.reader, record, before, at=self.snapshot
+        )
 
     def _is_doomed(self, memory_id: str, scope: str) -> bool:
         """Whether a record will be erased, because that was asked for before the snapshot."""

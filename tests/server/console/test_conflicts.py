@@ -5,7 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.server.console.conftest import BrowserClient, browser_client, words_of
+from standfast.govern.approvals.sshsig import sign
+from tests.govern import openssh
+from tests.server.console.conftest import BrowserClient, browser_client, elements_of, words_of
 from tests.server.console.sample_server import SampleServer, sample_server
 
 ADA = "user/ada"
@@ -33,7 +35,7 @@ def test_both_sides_are_shown_with_their_sources(client: BrowserClient) -> None:
 
 @pytest.mark.parametrize(
     ("keep", "left"),
-    [("older", "Ada lives in Bergen."), ("newer", "Ada lives in Cork."), ("neither", "were both withdrawn")],
+    [("older", "Ada lives in Bergen."), ("newer", "Ada lives in Cork."), ("neither", "were withdrawn")],
 )
 def test_a_conflict_is_settled_by_what_a_person_keeps(
     server: SampleServer, client: BrowserClient, keep: str, left: str
@@ -81,3 +83,22 @@ def test_only_operators_settle(server: SampleServer) -> None:
             assert "Keep this" not in page
             assert answer.status_code == 403
     assert len(server.gateway.home.conflicts(scope=ADA)) == 1
+
+
+def test_a_proposed_settlement_is_accepted_on_its_page(server: SampleServer, client: BrowserClient) -> None:
+    memory = server.gateway.home
+    (proposed,) = memory.settle_all(reason="the newest holds", by="a model", scope=ADA, propose=True)
+    assert proposed.remembered is not None
+    named = proposed.remembered.proposal_id
+    page = client.get(f"/console/proposal?id={named}")
+    statements = [str(one["value"]) for _, one in elements_of(page) if one.get("name") == "statement"]
+    accept = next(one for one in statements if '"decision":"accept"' in one)
+    signature = sign(openssh.private_key("alice"), accept.encode(), "standfast-seal")
+    waiting = memory.conflicts(scope=ADA)
+    answer = client.post("/console/proposal", id=named, statement=accept, signature=signature)
+
+    assert "the newest holds" in words_of(page)
+    assert [one.conflict_id for one in waiting] == [proposed.conflict_id]
+    assert answer.status_code == 303
+    assert memory.conflicts(scope=ADA) == []
+    assert "Ada lives in Bergen." not in memory.profile(ADA).text
