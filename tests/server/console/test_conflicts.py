@@ -89,7 +89,7 @@ def test_a_proposed_settlement_is_accepted_on_its_page(server: SampleServer, cli
     memory = server.gateway.home
     (proposed,) = memory.settle_all(reason="the newest holds", by="a model", scope=ADA, propose=True)
     assert proposed.remembered is not None
-    named = proposed.remembered.proposal_id
+    named = proposed.remembered.proposal_id or ""
     page = client.get(f"/console/proposal?id={named}")
     statements = [str(one["value"]) for _, one in elements_of(page) if one.get("name") == "statement"]
     accept = next(one for one in statements if '"decision":"accept"' in one)
