@@ -10,10 +10,19 @@ import unicodedata2
 from hypothesis import given
 from hypothesis import strategies as st
 
+from standfast.errors import InvalidValue
 from standfast.recall.request import MemoryControllerInput, Scoring, normal_text, terms_of_query
 from standfast.records import canon
 from standfast.records.canon import fingerprint_of_bytes, lowered
-from standfast.records.timestamps import MISSING, exact_time, normal_timestamp, recency, time_of
+from standfast.records.timestamps import (
+    MISSING,
+    exact_time,
+    instant_text,
+    instant_with_offset,
+    normal_timestamp,
+    recency,
+    time_of,
+)
 from standfast.records.vocabulary import Budget
 from tests.recall import plain_reader
 from tests.recall.stores import STAMPS
@@ -155,3 +164,42 @@ def test_times_with_seconds_offsets_and_impossible_parts() -> None:
 @pytest.mark.usefixtures("any_time_zone")
 def test_an_offset_has_hours_and_perhaps_minutes_within_a_day(text: str, normal: str) -> None:
     assert normal_timestamp(text) == normal
+
+
+@pytest.mark.parametrize(
+    ("given", "stored"),
+    [
+        ("2026-11-16", "2026-11-16T00:00:00.000000Z"),
+        ("2026-11-16T09:30Z", "2026-11-16T09:30:00.000000Z"),
+        ("2026-11-16 09:30:05Z", "2026-11-16T09:30:05.000000Z"),
+        ("2026-11-16t09:30:05z", "2026-11-16T09:30:05.000000Z"),
+        ("2026-11-16T09:30:05.1234567899-00:00", "2026-11-16T09:30:05.123456Z"),
+        ("2026-11-16T09:30:05+23:59", "2026-11-15T09:31:05.000000Z"),
+        ("2016-12-31T23:59:60.5Z", "2017-01-01T00:00:00.000000Z"),
+        ("9999-12-31T23:59:60Z", "9999-12-31T23:59:59.000000Z"),
+        ("9999-12-31T23:59:59-05:00", "9999-12-31T23:59:59.999999Z"),
+        ("0001-01-01T00:00:00+05:00", "0001-01-01T00:00:00.000000Z"),
+    ],
+)
+def test_every_instant_of_rfc_3339_is_taken(given: str, stored: str) -> None:
+    assert instant_text(given, what="time") == stored
+    assert time_of(instant_with_offset(given, what="time")) == time_of(stored)
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        *("0000-01-01", "2026-02-30", "2026-11-16T24:00:00Z", "2026-11-16T09:60Z", "2026-11-16T09:30:61Z"),
+        *(
+            "2026-11-16T09:30:05",
+            "2026-11-16T09:30:05+24:00",
+            "2026-11-16T09:30:05.Z",
+            "2026-W47-1",
+            "now",
+            "",
+        ),
+    ],
+)
+def test_what_is_no_instant_is_refused(given: str) -> None:
+    with pytest.raises(InvalidValue, match="ISO 8601"):
+        instant_text(given, what="time")

@@ -1,5 +1,7 @@
 """Incidents over HTTP: the server keeps a recall log, an operator acts, and no key sees more than it may."""
 
+from typing import Any
+
 import anyio
 import pytest
 from mcp.client.client import Client as McpClient
@@ -79,6 +81,31 @@ def test_a_key_of_one_scope_investigates_nothing_of_another(harness: Harness, ht
     assert "ada" in found.text
     assert "bob" not in found.text
     assert "bob" in whole.text
+
+
+def test_a_foreign_scope_is_refused_by_an_investigation(harness: Harness, http: TestClient) -> None:
+    """An empty graph would say that nothing is there."""
+    operator = harness.headers("operator")
+    for name in ("ada", "bob"):
+        said = {"text": "The zorro is blue.", "subject": "zorro", "scope": f"user/{name}", "source": CRM}
+        http.post(f"{IN}/remember", json=said, headers=operator)
+    keyring = harness.gateway.keyring
+    _, token = keyring.create(name="ada-key", role="auditor", namespaces=["default"], scopes=["user/ada"])
+    own = {"Authorization": f"Bearer {token}"}
+    asked: list[dict[str, Any]] = [
+        {"source": CRM},
+        {"memory_id": "zorro"},
+        {"scope": "user", "since": "2026-01-01"},
+    ]
+
+    foreign = [
+        http.post(f"{IN}/investigate", json={"scope": "user/bob", **one}, headers=own) for one in asked
+    ]
+    in_own = http.post(f"{IN}/investigate", json=asked[1], headers=own)
+
+    assert [one.status_code for one in foreign] == [403] * 3
+    assert "the key is for user/ada" in foreign[0].json()["detail"]
+    assert [node["scope"] for node in in_own.json()["nodes"] if node["kind"] == "record"] == ["user/ada"]
 
 
 def test_the_longest_request_key_names_an_act_to_release(harness: Harness, http: TestClient) -> None:

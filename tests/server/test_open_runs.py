@@ -4,7 +4,7 @@ import asyncio
 import json
 import shutil
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, ClassVar, cast
@@ -17,7 +17,7 @@ from standfast.client.remote_run import RemoteRun, _RemoteCalls
 from standfast.client.transport import ApiCalls
 from standfast.clock import ManualClock, RandomIds
 from standfast.errors import InvalidValue, NotFound, RequestReused, RunOver
-from standfast.limits import RUN_IDLE_SECONDS
+from standfast.limits import MAX_BODY_BYTES, RUN_IDLE_SECONDS
 from standfast.memory import Memory, Run
 from standfast.records.requests import RecallRequest, RememberRequest
 from standfast.records.vocabulary import Band, VisibilityMode
@@ -270,7 +270,8 @@ def _work(run: Run | RemoteRun) -> None:
     run.output({"type": "text", "sections": []})
 
 
-def test_a_trace_made_over_http_equals_one_made_in_the_library(tmp_path: Path) -> None:
+def _same_traces(tmp_path: Path, work: Callable[[Run | RemoteRun], None]) -> None:
+    """The same work in the library and over HTTP, on copies of one store, makes the same trace."""
     served, copied = tmp_path / "served", tmp_path / "copied"
     served.mkdir()
     with Memory.open(str(served / "standfast.db")) as memory:
@@ -284,12 +285,12 @@ def test_a_trace_made_over_http_equals_one_made_in_the_library(tmp_path: Path) -
         Memory.open(str(copied / "standfast.db")) as memory,
         memory.run(workflow="shop", mode="buffered_write", model=MODEL, agent="bot") as local,
     ):
-        _work(local)
+        work(local)
     server.start()
     try:
         with Client(server.address, key=server.key) as client:
             with client.run(workflow="shop", mode="buffered_write", model=MODEL) as remote:
-                _work(remote)
+                work(remote)
             made = client.traces().get(remote.run_id)
     finally:
         server.process.stop()
@@ -297,6 +298,110 @@ def test_a_trace_made_over_http_equals_one_made_in_the_library(tmp_path: Path) -
 
     assert not made.metadata.gaps
     assert compare(local.trace, made).is_equivalent, compare(local.trace, made)
+    assert SECRET not in json.dumps(made.as_json())
+
+
+def test_a_trace_made_over_http_equals_one_made_in_the_library(tmp_path: Path) -> None:
+    _same_traces(tmp_path, _work)
+
+
+def _large_work(run: Run | RemoteRun) -> None:
+    """Results and arguments that are too large for a request, and effects that are null."""
+    quiet = ToolProfile(tool_name="quiet", tool_profile_version="1", side_effect_fields=("*",))
+    saved = ToolProfile(
+        tool_name="saved",
+        tool_profile_version="1",
+        normalized_args_fields=("name",),
+        side_effect_fields=("size",),
+    )
+
+    @run.tool(profile=quiet, effects=lambda _: None)
+    def change(name: str) -> str:
+        return name
+
+    @run.tool(profile=saved)
+    def save(name: str, data: str) -> dict[str, object]:
+        return {"size": len(data), "data": data, "password": SECRET}
+
+    @run.tool()
+    def fetch(name: str, size: int) -> str:
+        return f"{name} {SECRET} " + "a " * (size // 2)
+
+    with run.event(role="agent", interceptor="loop", decision_type="answer"):
+        change("x")
+        for size in (100_000, 1_100_000):
+            assert save(f"file of {size}", "x " * (size // 2))["size"] == size
+            assert len(fetch("page", size)) > size
+    run.output({"type": "text", "sections": []})
+
+
+def test_large_results_and_null_effects_make_the_same_trace_over_http(tmp_path: Path) -> None:
+    _same_traces(tmp_path, _large_work)
+
+
+def test_large_results_and_null_effects_are_recorded_as_in_the_library(tmp_path: Path) -> None:
+    remote, entries = _recorded_run()
+    _large_work(remote)
+    with Memory.open(str(tmp_path / "standfast.db")) as memory:
+        traces = []
+        for work in (_large_work, lambda run: [run.record(entry) for entry in entries]):
+            with memory.run(workflow="shop", mode="buffered_write", model=MODEL) as run:
+                work(run)
+            traces.append(run.trace)
+    assert traces[0] is not None
+    assert traces[1] is not None
+
+    assert compare(traces[0], traces[1]).is_equivalent, compare(traces[0], traces[1])
+    assert not traces[1].metadata.gaps
+    assert all(len(json.dumps(entry.as_json())) < MAX_BODY_BYTES for entry in entries)
+    assert sum(one.tool is not None and one.tool.result_fingerprint is not None for one in entries) == 2
+
+
+def test_a_run_goes_on_when_its_trace_is_full(
+    gateways: list[Gateway], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("standfast.server.http.open_runs.MAX_TRACE_RESULT_BYTES", 3_000)
+    monkeypatch.setattr("standfast.server.http.open_runs.MAX_TRACE_BYTES", 9_000)
+    first, second = map(OpenRuns, gateways)
+    run_id = first.open(*PLACE, OPEN, None).run_id
+
+    def call(server: OpenRuns, args: str, result: str) -> int:
+        tool = {"profile": ToolProfile.whole("t").as_json(), "args": {"a": args}, "result": result}
+        return server.record(*PLACE, run_id, TraceEntry.from_json({"tool": tool})).recorded
+
+    first.record(*PLACE, run_id, TraceEntry.from_json({"begin": {"role": "agent", "interceptor": "loop"}}))
+    recorded = [
+        call(first, "a", "r" * 2_000),
+        call(second, "b", "r" * 2_000),
+        call(first, "a" * 5_000, "r"),
+        call(second, "a" * 5_000, "r"),
+        call(first, "a", "r"),
+    ]
+    second.record(*PLACE, run_id, TraceEntry.from_json({"end": {"decision_type": "answer"}}))
+    first.remember(*PLACE, run_id, fact("It rains."))
+    second.commit(*PLACE, run_id)
+    trace = TraceFolder(tmp_path / "traces", ids=gateways[1].store.ids).get(run_id)
+    calls = [one for one in trace.events[0].tool_calls if one.tool_name == "t"]
+
+    assert recorded == [2, 3, 4, 5, 5]
+    assert [one.result_omitted for one in calls] == [None, "size", "size"]
+    assert calls[0].tool_result_fingerprint == calls[1].tool_result_fingerprint
+    assert "trace_full" in {gap.code for gap in trace.metadata.gaps}
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"result_fingerprint": "0" * 64, "result": 1},
+        {"result_fingerprint": "0" * 64, "error": "KeyError"},
+        {"result_fingerprint": "0" * 64, "side_effects": None},
+        {"result_fingerprint": "no digest"},
+        {"side_effects_fingerprint": "0" * 64},
+    ],
+)
+def test_a_fingerprint_stands_for_a_result_and_nothing_else(wrong: dict[str, Any]) -> None:
+    with pytest.raises(InvalidValue):
+        TraceEntry.from_json({"tool": {"profile": ToolProfile.whole("t").as_json(), **wrong}})
 
 
 def test_any_server_carries_on_what_was_recorded(gateways: list[Gateway], tmp_path: Path) -> None:

@@ -4,16 +4,19 @@ Each writing call of a run has an idempotency key, so that any server of the sto
 """
 
 import asyncio
+import json
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from types import TracebackType
-from typing import Any, ParamSpec, Self, TypeVar, Unpack
+from typing import Any, Final, ParamSpec, Self, TypeVar, Unpack
 
 from standfast.client.bodies import recall_body
 from standfast.client.transport import ApiCalls
 from standfast.clock import IdSource
-from standfast.errors import StandfastError, TraceError
+from standfast.errors import StandfastError, TooLarge, TraceError
+from standfast.govern.judge.secrecy import redacted_json
+from standfast.limits import MAX_BODY_BYTES, MAX_TRACE_BYTES
 from standfast.records.canon import canonical_bytes, parse
 from standfast.records.requests import (
     RecallFields,
@@ -24,11 +27,13 @@ from standfast.records.requests import (
 )
 from standfast.records.vocabulary import Receipt, Value
 from standfast.server.operations import schemas
-from standfast.traces.artifact import ToolProfile
+from standfast.traces.artifact import ToolProfile, selected
 from standfast.traces.entries import EventBegin, EventEnd, GapEntry, ToolEntry, TraceEntry, recorded_tool
 from standfast.traces.recording import shortened
 from standfast.traces.shapes import Shape
 
+MAX_CALL_BYTES: Final = MAX_BODY_BYTES * 3 // 4
+"""The most that a request says of a tool call: its values grow where secrets are replaced by their kind."""
 _P = ParamSpec("_P")
 _R = TypeVar("_R")
 
@@ -226,8 +231,7 @@ class _RemoteCalls:
         effects: Callable[[Any], object] | None = None,
     ) -> Any:
         """Make a call and record it. Its result is returned, and its error raised, unchanged."""
-        # The tool may change its arguments.
-        given = _taken(args)
+        given = _taken(profile, args)
         try:
             result = call()
         except Exception as error:
@@ -245,7 +249,7 @@ class _RemoteCalls:
         effects: Callable[[Any], object] | None = None,
     ) -> Any:
         """Await a call and record it."""
-        given = _taken(args)
+        given = _taken(profile, args)
         try:
             result = await call()
         except Exception as error:
@@ -265,16 +269,17 @@ class _RemoteCalls:
         effects: Callable[[Any], object] | None,
     ) -> None:
         def entry() -> ToolEntry:
-            seen = result if effects is None else effects(result)
-            return ToolEntry.returned(
-                profile, args(), _plain(result), _plain(seen) if profile.has_side_effects else None
+            seen = (
+                {} if effects is None or not profile.has_side_effects else {"side_effects": effects(result)}
             )
+            plain = {name: _plain(one) for name, one in {"result": result, **seen}.items()}
+            return ToolEntry(profile=profile, args=args(), **plain)
 
         self._send(entry)
 
     def _send(self, entry: Callable[[], ToolEntry]) -> None:
         try:
-            made = TraceEntry(tool=entry())
+            made = TraceEntry(tool=_sendable(entry()))
         except Exception as error:  # noqa: BLE001  # Recording must not break the run; it becomes a gap.
             gap = GapEntry(code="unrecordable_call", problem=shortened(str(error)))
             made = TraceEntry(gap=gap)
@@ -283,16 +288,30 @@ class _RemoteCalls:
 
 def _plain(value: object) -> Any:
     """A value as JSON, in the form in which it is compared."""
-    return parse(canonical_bytes(value.as_json() if isinstance(value, Value) else value))
+    plain = value.as_json() if isinstance(value, Value) else value
+    return parse(canonical_bytes(plain, limit_bytes=MAX_TRACE_BYTES), limit_bytes=MAX_TRACE_BYTES)
 
 
-def _taken(args: object) -> Callable[[], Any]:
-    """Gives the arguments as they are now, as JSON; or raises, if they are none, when they are recorded.
+def _sendable(call: ToolEntry) -> ToolEntry:
+    """The call, with fingerprints instead of what it returned if a request would be too large otherwise."""
+    if _size_bytes(call) > MAX_CALL_BYTES:
+        call = call.fingerprinted(redacted_json)
+        if (size_bytes := _size_bytes(call)) > MAX_CALL_BYTES:
+            raise TooLarge(path="args", size_bytes=size_bytes, limit_bytes=MAX_CALL_BYTES)
+    return call
 
-    A call is made whatever can be recorded of it.
+
+def _size_bytes(call: ToolEntry) -> int:
+    return len(json.dumps(call.as_json()))
+
+
+def _taken(profile: ToolProfile, args: object) -> Callable[[], Any]:
+    """Gives the compared arguments as they are now, as JSON: the tool may change them.
+
+    If they are none, it raises when they are recorded: a call is made whatever can be recorded of it.
     """
     try:
-        plain = _plain(args)
+        plain = _plain(selected(profile.normalized_args_fields, args))
     except Exception as error:  # noqa: BLE001  # Whatever it is, it becomes a gap.
         problem = error
 

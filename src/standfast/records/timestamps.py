@@ -29,6 +29,7 @@ POINT: Final = 1_000_000
 
 _MICROSECOND: Final = timedelta(microseconds=1)
 _EPOCH: Final = datetime(1, 1, 1, tzinfo=UTC)
+_LAST: Final = datetime.max.replace(tzinfo=UTC)
 DAY_MICROSECONDS: Final = 86_400_000_000
 _MINUTE_MICROSECONDS: Final = 60_000_000
 _TIMESTAMP: Final = re.compile(
@@ -39,8 +40,10 @@ _TIMESTAMP: Final = re.compile(
 _DECIMAL: Final = Context(prec=40)
 _DATE: Final = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
 _INSTANT: Final = re.compile(
-    r"[0-9]{4}-[0-9]{2}-[0-9]{2}[T ][0-9]{2}:[0-9]{2}(:[0-9]{2}([.][0-9]{1,6})?)?(Z|[+-][0-9]{2}:[0-9]{2})"
+    r"([0-9]{4}-[0-9]{2}-[0-9]{2})[Tt ]([0-9]{2}:[0-9]{2})(?::([0-9]{2})(?:[.]([0-9]+))?)?"
+    r"(Z|z|[+-][0-9]{2}:[0-9]{2})"
 )
+_LEAP_SECOND: Final = "60"
 
 
 _SECONDS: Final = {f":{second:02}": second * POINT for second in range(60)}
@@ -137,8 +140,8 @@ def instant_with_offset(instant: object, *, what: str) -> str:
     Takes what ``instant_text`` takes.
     """
     text = instant_text(instant, what=what)
-    given = instant if isinstance(instant, datetime) else datetime.fromisoformat(str(instant))
-    minutes = 0 if given.tzinfo is None else (given.utcoffset() or timedelta()) // timedelta(minutes=1)
+    given = instant if isinstance(instant, datetime) else _read_instant(str(instant))
+    minutes = 0 if given is None else (given.utcoffset() or timedelta()) // timedelta(minutes=1)
     try:
         local = datetime.fromisoformat(text).astimezone(timezone(timedelta(minutes=minutes)))
     except OverflowError:
@@ -155,18 +158,45 @@ def offset_of(text: str) -> int | None:
 def instant_text(instant: object, *, what: str) -> str:
     """A moment as records store it.
 
-    Takes an aware datetime, or ISO 8601 text with a time zone, or a date, which means its start in UTC.
+    Takes an aware datetime, or an instant of RFC 3339, or a date, which means its start in UTC. Seconds may
+    be left out, and a space may stand for the T. Digits beyond microseconds are cut off, and a leap second is
+    the first of the next minute. An instant before the first or after the last that can be stored is that
+    one.
     """
     try:
-        if isinstance(instant, datetime):
-            return utc_text(instant)
-        if isinstance(instant, str) and _DATE.fullmatch(instant):
-            return utc_text(datetime.fromisoformat(instant).replace(tzinfo=UTC))
-        if isinstance(instant, str) and _INSTANT.fullmatch(instant):
-            return utc_text(datetime.fromisoformat(instant))
+        given = _read_instant(instant) if isinstance(instant, str) else instant
+        if isinstance(given, datetime):
+            return utc_text(_within_range(given))
     except (ValueError, StandfastError):
         pass
     problem = (
         f"it must be an ISO 8601 instant such as '2026-11-16T09:30:00Z', or a date, not {shown(instant)}"
     )
     raise InvalidValue(what=what, problem=problem)
+
+
+def _read_instant(text: str) -> datetime | None:
+    """The instant of a text, with its offset, or None if it has not the form of one."""
+    if _DATE.fullmatch(text):
+        return datetime.fromisoformat(text).replace(tzinfo=UTC)
+    found = _INSTANT.fullmatch(text)
+    if found is None:
+        return None
+    day, clock, seconds, fraction, zone = found.groups()
+    is_leap = seconds == _LEAP_SECOND
+    digits = (fraction or "0")[:6].ljust(6, "0")
+    read = datetime.fromisoformat(
+        f"{day}T{clock}:{'59' if is_leap else seconds or '00'}.{'0' * 6 if is_leap else digits}{zone.upper()}"
+    )
+    try:
+        return read + timedelta(seconds=is_leap)
+    except OverflowError:
+        return read
+
+
+def _within_range(moment: datetime) -> datetime:
+    """A moment whose time in UTC can be written."""
+    try:
+        return moment.astimezone(UTC) if moment.tzinfo is not None else moment
+    except OverflowError:
+        return _LAST if moment.year > 1 else _EPOCH

@@ -10,11 +10,14 @@ from functools import wraps
 from typing import Any, ParamSpec, Protocol, Self, TypeVar
 
 import msgspec
+import orjson
 
+from standfast.limits import MAX_TRACE_BYTES
+from standfast.records.canon import canonical_bytes, fingerprint_of_bytes
 from standfast.records.requests import Name
 from standfast.records.vocabulary import Value
-from standfast.traces.artifact import ToolProfile
-from standfast.traces.recording import error_name, shortened
+from standfast.traces.artifact import Digest, ToolProfile, selected
+from standfast.traces.recording import Redact, error_name, shortened
 
 _P = ParamSpec("_P")
 _R = TypeVar("_R")
@@ -51,7 +54,10 @@ class ToolEntry(Value, frozen=True, kw_only=True):
         profile: Which fields of the tool's calls are compared.
         args: Its arguments, by name.
         result: What it returned.
-        side_effects: What it changed, for a profile that compares side effects.
+        side_effects: What it changed, for a profile that compares side effects; by default the result.
+        result_fingerprint: Instead of a result that is too large to be kept: the SHA-256 of the canonical
+            JSON of its compared fields.
+        side_effects_fingerprint: The same of the side effects, if the profile compares some.
         error: The type of the error that it raised.
         message: The text of the error.
     """
@@ -59,19 +65,57 @@ class ToolEntry(Value, frozen=True, kw_only=True):
     profile: ToolProfile
     args: Any = None
     result: Any = None
-    side_effects: Any = None
+    side_effects: Any = msgspec.UNSET
+    result_fingerprint: Digest | None = None
+    side_effects_fingerprint: Digest | None = None
     error: Name | None = None
     message: str = ""
 
-    @classmethod
-    def returned(cls, profile: ToolProfile, args: object, result: object, side_effects: object) -> Self:
-        """The entry of a call that returned."""
-        return cls(profile=profile, args=args, result=result, side_effects=side_effects)
+    def __post_init__(self) -> None:
+        is_fingerprinted = self.result_fingerprint is not None
+        has_value = self.result is not None or self.side_effects is not msgspec.UNSET
+        self._require(
+            not is_fingerprinted or (self.error is None and not has_value),
+            "give a result or its fingerprint, not both",
+        )
+        has_effects = self.side_effects_fingerprint is not None
+        self._require(
+            has_effects == (is_fingerprinted and self.profile.has_side_effects),
+            "side_effects_fingerprint goes with result_fingerprint, if the profile compares side effects",
+        )
+
+    @property
+    def effects(self) -> Any:
+        """What the call changed: the result, unless it says something else."""
+        return self.result if self.side_effects is msgspec.UNSET else self.side_effects
+
+    def fingerprinted(self, redact: Redact) -> Self:
+        """The same call with fingerprints instead of what it returned and changed."""
+        if self.error is not None or self.result_fingerprint is not None:
+            return self
+        profile = self.profile
+        return msgspec.structs.replace(
+            self,
+            result=None,
+            side_effects=msgspec.UNSET,
+            result_fingerprint=_digest(profile.tool_result_fields, redact(self.result)),
+            side_effects_fingerprint=(
+                _digest(profile.side_effect_fields, redact(self.effects))
+                if profile.has_side_effects
+                else None
+            ),
+        )
 
     @classmethod
     def raised(cls, profile: ToolProfile, args: object, error: BaseException) -> Self:
         """The entry of a call that failed."""
         return cls(profile=profile, args=args, error=error_name(error), message=shortened(str(error)))
+
+
+def _digest(fields: tuple[str, ...], value: object) -> str:
+    # From the canonical form, as a trace that keeps the result has it.
+    whole = orjson.loads(canonical_bytes(value, limit_bytes=MAX_TRACE_BYTES))
+    return fingerprint_of_bytes(canonical_bytes(selected(fields, whole), limit_bytes=MAX_TRACE_BYTES))
 
 
 class GapEntry(Value, frozen=True, kw_only=True):

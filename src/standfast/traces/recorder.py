@@ -222,11 +222,14 @@ class Recorder:
 
     def _record_call(self, call: ToolEntry) -> None:
         begun = self._begin_call(call.profile, call.args)
-        if call.error is None:
-            effects = call.result if call.side_effects is None else call.side_effects
-            self._end_call(begun, call.result, lambda: effects)
-        elif begun is not None:
+        if call.error is None and call.result_fingerprint is None:
+            self._end_call(begun, call.result, lambda: call.effects)
+        elif begun is not None and call.error is not None:
             self._close_call(begun, begun.failed(call.error, shortened(call.message)))
+        elif begun is not None and call.result_fingerprint is not None:
+            entry = begun.ended("returned", call.result_fingerprint, call.side_effects_fingerprint)
+            entry["result_omitted"] = "size" if call.profile.keeps_result else "profile"
+            self._close_call(begun, entry)
 
     def tool_call(
         self, *, profile: ToolProfile, args: object, result: object, side_effects: object = None

@@ -16,7 +16,11 @@ JSON_VALUE: Final = "JsonValue"
 """The schema of any JSON whose numbers are exact."""
 _NAME: Final = {"minLength": 1, "maxLength": MAX_NAME_CHARS, "pattern": r"^[^\x00-\x1f\x7f-\xa0]+$"}
 _PRINTABLE: Final = {"not": {"pattern": r"[\x00-\x1f\x7f-\xa0]"}}
-_TIME: Final = {"anyOf": [{"type": "string", "format": one} for one in ("date", "date-time")]}
+_TIME: Final = {
+    "anyOf": [{"type": "string", "format": one} for one in ("date", "date-time")],
+    "not": {"pattern": "^0000"},
+}
+"""An instant or a date. Both formats know a year 0, and calendars do not."""
 _NAMED: Final = frozenset(
     {"subject", "memory_id", "session", "speaker", "user", "workflow", "controller", "tag", "source_kind"}
     | {"subject_prefix", "supersedes", "name", "namespaces", "hold"}
@@ -69,6 +73,28 @@ _INVESTIGATED: Final = ("memory_id", "package_hash", "run_id", "source")
 _ONE_PLACE: Final[dict[str, Any]] = {
     "not": {"required": ["scope", "scopes"], "properties": {"scope": _GIVEN, "scopes": _GIVEN}}
 }
+_DIGESTS: Final = ("result_fingerprint", "side_effects_fingerprint")
+_NOT_KEPT: Final = {"result": _NULL, "error": _NULL, "side_effects": {"not": {}}}
+_EFFECTS: Final = {"required": ["side_effect_fields"], "properties": {"side_effect_fields": {"minItems": 1}}}
+_TOOL_ENTRY: Final = {
+    "oneOf": [
+        {"properties": dict.fromkeys(_DIGESTS, _NULL)},
+        {
+            "required": ["result_fingerprint"],
+            "properties": {
+                **_NOT_KEPT,
+                "result_fingerprint": _GIVEN,
+                "side_effects_fingerprint": _NULL,
+                "profile": {"not": _EFFECTS},
+            },
+        },
+        {
+            "required": [*_DIGESTS],
+            "properties": {**_NOT_KEPT, **dict.fromkeys(_DIGESTS, _GIVEN), "profile": _EFFECTS},
+        },
+    ]
+}
+"""A tool call is told with what it returned, or with fingerprints of that."""
 _HAS_MEMORY: Final = r"(^|[^$])\$\{memory\}"
 _RULES: Final[dict[str, list[dict[str, Any]]]] = {
     "RememberRequest": [
@@ -100,6 +126,7 @@ _RULES: Final[dict[str, list[dict[str, Any]]]] = {
             ]
         }
     ],
+    "ToolEntry": [_TOOL_ENTRY],
     "TraceEntry": [
         _one_of("begin", "end", "tool", "offered", "guardrail", "output", "model_revision", "gap")
     ],

@@ -32,6 +32,8 @@ from standfast.limits import (
     MAX_RUN_ITEMS,
     MAX_RUN_RECALLED_BYTES,
     MAX_RUNS_HELD,
+    MAX_TRACE_BYTES,
+    MAX_TRACE_RESULT_BYTES,
     RUN_IDLE_SECONDS,
 )
 from standfast.memory import Memory, Run
@@ -44,10 +46,13 @@ from standfast.server.http.run_journal import JournaledCall, RunHead, RunJournal
 from standfast.server.operations import memory_operations, schemas
 from standfast.server.operations.gateway import Gateway
 from standfast.traces.artifact import ModelConfig
-from standfast.traces.entries import TraceEntry
+from standfast.traces.entries import GapEntry, TraceEntry
 
 _T = TypeVar("_T")
 _GONE: Final = "such open run; it may have expired, so open it again"
+_TRACE_FULL: Final = TraceEntry(
+    gap=GapEntry(code="trace_full", problem=f"more than {MAX_TRACE_BYTES} bytes were recorded")
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,13 +92,19 @@ class _OpenRun:
         """How many calls of these kinds it has."""
         return sum(step.verb in verbs for step in self.run.steps or ())
 
-    def require_room(self, verb: str, size_bytes: int) -> None:
-        """Raise ``InvalidValue`` if the run is full."""
+    def held_bytes(self, *verbs: str) -> int:
+        """The size of its calls of these kinds."""
+        return sum(call.size_bytes for call in self.calls if call.step.verb in verbs)
+
+    def require_open(self) -> None:
+        """Raise ``RunOver`` if the run is being committed."""
         if self.head.is_sealed:
             raise RunOver(run_id=self.head.identity.run_id)
-        size_bytes += sum(
-            call.size_bytes for call in self.calls if (call.step.verb == RECALL) == (verb == RECALL)
-        )
+
+    def require_room(self, verb: str, size_bytes: int) -> None:
+        """Raise ``InvalidValue`` if the run is full."""
+        self.require_open()
+        size_bytes += self.held_bytes(*((RECALL,) if verb == RECALL else (REMEMBER, FORGET)))
         limit_bytes = MAX_RUN_RECALLED_BYTES if verb == RECALL else MAX_RUN_BYTES
         is_item = verb in (REMEMBER, FORGET)
         if size_bytes > limit_bytes or (is_item and self.count(REMEMBER, FORGET) >= MAX_RUN_ITEMS):
@@ -102,6 +113,24 @@ class _OpenRun:
                 f"{MAX_RUN_RECALLED_BYTES} bytes; commit it and open another"
             )
             raise InvalidValue(what="run", problem=problem)
+
+    @property
+    def is_trace_full(self) -> bool:
+        """Whether the trace has said that no more of the run is recorded."""
+        return any(
+            step.verb == RECORD and step.asked == _TRACE_FULL.as_json() for step in self.run.steps or ()
+        )
+
+    def fitted(self, entry: TraceEntry) -> TraceEntry:
+        """An entry as there is room for it: whole, without the result of its tool, or as a gap.
+
+        A run never fails because of what is recorded of it.
+        """
+        held_bytes, own_bytes = self.held_bytes(RECORD), len(msgspec.json.encode(entry))
+        if entry.tool is not None and held_bytes + own_bytes > MAX_TRACE_RESULT_BYTES:
+            entry = TraceEntry(tool=entry.tool.fingerprinted(redacted_json))
+            own_bytes = len(msgspec.json.encode(entry))
+        return entry if held_bytes + own_bytes <= MAX_TRACE_BYTES else _TRACE_FULL
 
     def response(self) -> schemas.RunResponse:
         identity = self.run.identity
@@ -237,15 +266,15 @@ class OpenRuns:
     ) -> schemas.RunResponse:
         """Add an entry to the run's trace: an event, a tool call, a guardrail, the output."""
         memory = self._gateway.authorize(caller, Permission.OPEN_RUN, namespace)
-        size_bytes = len(msgspec.json.encode(body))
 
         def work(opened: _OpenRun) -> schemas.RunResponse:
-            opened.require_room(RECORD, size_bytes)
-            opened.run.record(body)
+            opened.require_open()
+            if not opened.is_trace_full:
+                opened.run.record(opened.fitted(body))
             return opened.response()
 
         row_id = row_id_of(caller.key_id, namespace, run_id)
-        request = _Request(request_key, [RECORD, redacted_json(body.as_json())], size_bytes)
+        request = _Request(request_key, [RECORD, redacted_json(body.as_json())], 0)
         return self._call(row_id, memory, request, work, lambda opened, _: opened.response())
 
     def commit(self, caller: Caller, namespace: str, run_id: str) -> schemas.CommitResponse:
@@ -363,10 +392,11 @@ class OpenRuns:
         if request is None:
             size_bytes = sum(len(excerpt.encode()) for _, _, excerpt in step.recalled)
             return JournaledCall(call_id=self._ids.new_id(), step=step, size_bytes=size_bytes)
+        is_recorded = step.verb == RECORD
         return JournaledCall(
             call_id=self._ids.new_id(),
             step=step,
-            size_bytes=request.size_bytes,
+            size_bytes=len(msgspec.json.encode(step.asked)) if is_recorded else request.size_bytes,
             request_key=request.key,
             request="" if request.key is None else request.fingerprint,
         )

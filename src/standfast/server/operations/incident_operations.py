@@ -2,6 +2,7 @@
 
 from typing import Annotated
 
+import msgspec
 from msgspec import Meta
 
 from standfast.limits import MAX_NAME_CHARS, MAX_PAGE_ITEMS
@@ -19,6 +20,7 @@ from standfast.records.requests import Name, Scope
 from standfast.records.scopes import ALL_SCOPES
 from standfast.records.vocabulary import Value
 from standfast.server.access.permissions import Caller, KeyRole, Permission
+from standfast.server.access.scope_limits import own_scope
 from standfast.server.operations.gateway import Gateway
 
 
@@ -62,9 +64,13 @@ class QuarantinesPage(Value, frozen=True, kw_only=True):
 def investigate(gateway: Gateway, caller: Caller, namespace: str, body: InvestigateRequest) -> Investigation:
     """Find the causes and the reach of a record, a package, a run, a source or a scope.
 
-    What the key may not see is neither shown nor followed.
+    What the key may not see is neither shown nor followed. A scope that it is not for is refused.
     """
     memory = gateway.authorize(caller, Permission.INVESTIGATE, namespace)
+    names_scope = body.scope not in (None, ALL_SCOPES)
+    if names_scope or (caller.scopes and body.memory_id is not None):
+        own = own_scope(caller, Permission.INVESTIGATE, body.scope if names_scope else None)
+        body = msgspec.structs.replace(body, scope=own)
     return memory.incidents.answer(
         body, sees=caller.covers_scope, shows_quarantined=caller.role is not KeyRole.AGENT
     )
