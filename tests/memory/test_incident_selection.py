@@ -1,14 +1,15 @@
 """What a quarantine, a revert or an investigation names: by agent, source, scope, time and run."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from standfast.clock import CountedIds, ManualClock
 from standfast.errors import NotFound
 from standfast.memory import Memory, NodeKind, Side
+from standfast.records.canon import utc_text
 from standfast.records.scopes import ALL_SCOPES
-from standfast.records.timestamps import utc_text
 
 CRM = {"kind": "doc", "id": "crm"}
 WIKI = {"kind": "doc", "id": "wiki"}
@@ -66,7 +67,7 @@ ALL = {"1-crm", "1-wiki", "2-crm", "2-wiki", "3-crm", "3-wiki"}
     ],
 )
 def test_a_quarantine_hides_what_its_fields_name_together(
-    memory: Memory, clock: ManualClock, asked: dict[str, object], hidden: set[str]
+    memory: Memory, clock: ManualClock, asked: dict[str, Any], hidden: set[str]
 ) -> None:
     began = clock.now().timestamp() - 3 * DAY_SECONDS
     for name in ("since", "until"):
@@ -113,7 +114,7 @@ def test_what_is_in_quarantine_is_listed_with_its_scope_band_text_and_acts(memor
     ],
 )
 def test_a_revert_undoes_what_its_fields_name_since_a_snapshot(
-    memory: Memory, asked: dict[str, object], hidden: set[str]
+    memory: Memory, asked: dict[str, Any], hidden: set[str]
 ) -> None:
     memory.revert(since_snapshot=2, **asked, reason="incident 4")
 

@@ -162,7 +162,8 @@ def _outcomes(
 ) -> Iterator[tuple[Mutant, Outcome]]:
     later = []
     for mutant, outcome in try_mutants(mutants, baseline, jobs=jobs, most_seconds=most_seconds):
-        if outcome is Outcome.NOT_TRIED:
+        is_perhaps_unchanged = outcome is Outcome.PASSED and baseline.runs_at_import(mutant)
+        if outcome is Outcome.NOT_TRIED or is_perhaps_unchanged:
             later.append(mutant)
         else:
             yield mutant, outcome

@@ -73,6 +73,12 @@ class Baseline:
     """The tests that reach each block, by ``module:place``."""
     loaded: list[str] = field(default_factory=list)
     """Modules of libraries that the tests load."""
+    at_import: list[str] = field(default_factory=list)
+    """The blocks that run while modules are imported, by ``module:place``."""
+
+    def runs_at_import(self, mutant: Mutant) -> bool:
+        """Whether its block runs while modules are imported."""
+        return not mutant.place or f"{mutant.module}:{mutant.place}" in self.at_import
 
     def reaching(self, mutant: Mutant, most_seconds: float = BASELINE_TIMEOUT_SECONDS) -> list[str]:
         """The tests that reach a mutant, quickest first, as many as take so long together.
@@ -80,7 +86,7 @@ class Baseline:
         Tests over PostgreSQL also run over SQLite, so they are only of use to PostgreSQL's own modules.
         """
         of_place = self.tests_of_place.get(f"{mutant.module}:{mutant.place}")
-        if of_place is None:
+        if of_place is None or self.runs_at_import(mutant):
             start = f"{mutant.module}:"
             of_module = (tests for place, tests in self.tests_of_place.items() if place.startswith(start))
             of_place = [test for tests in of_module for test in tests]
@@ -110,6 +116,7 @@ class Baseline:
                 for place, reached in other.tests_of_place.items()
             },
             sorted({*self.loaded, *other.loaded}),
+            sorted({*self.at_import, *other.at_import}),
         )
 
 
@@ -194,10 +201,13 @@ class _Stopwatch:
         self.reached: dict[str, list[int]] = {}
         self._marks = marks
         self._failed: set[str] = set()
+        self.at_import: list[int] = []
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_protocol(self, item: pytest.Item) -> Generator[None, object, object]:
         """Called by pytest around each test."""
+        if not self.seconds:
+            self.at_import = [at for at, mark in enumerate(self._marks) if mark]
         self._marks[:] = bytes(len(self._marks))
         started = time.monotonic()
         try:
@@ -231,6 +241,7 @@ def measure(modules: Sequence[str], tests: Sequence[str], report: Path) -> None:
             watch.seconds,
             {place: tests_of_place.get(place, []) for place in places},
             sorted(name for name in sys.modules if name.partition(".")[0] not in _OURS),
+            [places[mark] for mark in watch.at_import],
         )
         report.write_text(shown.as_json(), encoding="utf-8")
         return True

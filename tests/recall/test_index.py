@@ -14,10 +14,12 @@ from hypothesis import strategies as st
 from standfast import Memory
 from standfast.errors import StoreFailed
 from standfast.recall.analysis import analyzer_of
+from standfast.recall.arrays import SizedCache
 from standfast.recall.index import store_index
 from standfast.recall.index import upkeep as upkeep_module
 from standfast.recall.index.segment import Segment, expanded
-from standfast.recall.index.upkeep import IndexUpkeep, SegmentRange, problems_of_index
+from standfast.recall.index.upkeep import IndexUpkeep, SegmentRange, problems_of_index, uncovered
+from standfast.store.protocol import SegmentHead
 from standfast.store.store import open_store
 from tests.recall.histories import (
     apply_writes,
@@ -291,3 +293,34 @@ def test_closing_a_memory_stores_what_is_left_of_a_bulk(monkeypatch: pytest.Monk
         memory.close()
 
         assert sum(one.rows for one in memory.store.segments.heads()) == rows
+
+
+def test_what_segments_leave_open_is_what_lies_between_before_and_behind_them() -> None:
+    def left_open(*covered: tuple[int, int]) -> list[tuple[int, int]]:
+        heads = [SegmentHead("s", "n", "ACTIVE", "a", first, last, 1, 1) for first, last in covered]
+        return [(one.after, one.until) for one in uncovered(heads, 9)]
+
+    assert left_open() == [(0, 9)]
+    assert left_open((1, 9)) == []
+    assert left_open((1, 4), (5, 9)) == []
+    assert left_open((2, 4), (6, 8)) == [(0, 1), (4, 5), (8, 9)]
+    assert left_open((1, 8), (2, 3)) == [(8, 9)]
+
+
+def test_a_cache_keeps_what_was_used_last_within_its_size() -> None:
+    cache = SizedCache[str, int](10)
+    for name, size in (("a", 4), ("b", 4)):
+        cache.put(name, ord(name), size)
+    cache.put("b", 0, 99)
+    assert cache.get("a") == ord("a")
+    cache.put("c", ord("c"), 2)
+    assert [cache.get(name) for name in "abc"] == [ord("a"), ord("b"), ord("c")]
+
+    cache.get("a")
+    cache.put("d", ord("d"), 1)
+
+    assert [cache.get(name) for name in "abcd"] == [ord("a"), None, ord("c"), ord("d")]
+    cache.put("e", ord("e"), 3)
+    assert [cache.get(name) for name in "acde"] == [ord("a"), ord("c"), ord("d"), ord("e")]
+    cache.put("f", ord("f"), 11)
+    assert [cache.get(name) for name in "acdef"] == [None] * 5
