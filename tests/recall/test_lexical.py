@@ -8,7 +8,6 @@ from collections.abc import Iterator
 from importlib import import_module
 
 import msgspec
-import numpy as np
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
@@ -25,12 +24,10 @@ from standfast.recall.lexical import (
     BEST_SCORE,
     FIELD_SIXTHS,
     LexicalController,
-    _bm25,
     lexical_scores,
     log2_fixed,
-    shares_of_best,
 )
-from standfast.recall.ranking import SNAPSHOT_BITS, LexicalQuery
+from standfast.recall.ranking import LexicalQuery
 from tests.recall.lexical_vectors import FILE, package_of
 
 SOURCE = {"kind": "doc", "id": "handbook#4"}
@@ -614,31 +611,3 @@ def test_a_name_that_only_the_other_side_says_lifts_a_record_among_thousands() -
 
     assert ids(answer([*crowd, *calls, best], "parcels VAT of Ada", max_items=3))[:2] == ["c0", "b"]
     assert "b" not in ids(answer([*crowd, *calls[:1], best], "parcels VAT of Ada", max_items=3))
-
-
-@pytest.mark.parametrize("norm", [0, 1, 10_240, 1 << 52])
-@pytest.mark.parametrize("idf", [1, 5_000, 1 << 30])
-def test_the_fast_and_the_exact_way_to_divide_give_whole_numbers_of_the_formula(idf: int, norm: int) -> None:
-    sixths = [0, 1, 5, 6, 60]
-    given = np.array(sixths, dtype=np.int32), np.full(len(sixths), norm, dtype=np.float64)
-
-    assert _bm25(idf, *given).tolist() == [
-        idf * 22 * count * 1024 // max(1, 10_240 * count + norm) for count in sixths
-    ]
-
-
-def test_scores_are_shares_of_the_best_that_words_can_give_or_of_the_best_of_all() -> None:
-    points = [BEST_SCORE * 2, BEST_SCORE, 0]
-
-    assert shares_of_best([one << SNAPSHOT_BITS for one in points]) == [1.0, 0.5, 0.0]
-    assert shares_of_best([(BEST_SCORE // 2 << SNAPSHOT_BITS) + 7]) == [0.5]
-    assert shares_of_best([]) == []
-
-
-def test_words_are_the_same_if_they_have_one_stem() -> None:
-    plain = analyzer_of("none")
-
-    assert ENGLISH.is_same_word("refund", "refunds")
-    assert not ENGLISH.is_same_word("refund", "parcel")
-    assert plain.is_same_word("refund", "refund")
-    assert not plain.is_same_word("refund", "refunds")
