@@ -15,18 +15,21 @@ from standfast.errors import InvalidValue, NotCanonical, StandfastError, TooLarg
 from standfast.govern.evidence import (
     ChainReading,
     _require_json,
+    accepted_record,
     build_chain,
     build_evidence,
     build_judged_chain,
     compute_evidence_hash,
     content_check,
     content_fingerprint,
+    decided_record,
     evidence_text,
     has_failed_hard_floor,
     is_bound,
     logged_record,
     read_chain,
     read_instant,
+    sealed_record,
 )
 from standfast.govern.policy import MemoryWritePolicy
 from standfast.limits import MAX_EVIDENCE_BYTES
@@ -573,3 +576,41 @@ def test_evidence_without_a_time_is_unsound_though_its_hash_is_right(timestamp: 
     timeless = Evidence(floor_checks=tuple(CHECKS), verdict=Verdict.SEAL, timestamp=timestamp, hash=digest)
 
     assert read_chain(timeless).validation.valid is False
+
+
+def test_what_a_human_decided_is_a_check_of_its_own_behind_those_of_the_judge() -> None:
+    now = datetime(2026, 11, 18, tzinfo=UTC)
+    checks = [FloorCheck(floor="truth", score=0.5, passed=True, reason="so it seems")]
+    judged = Record(
+        memory_id="law", text="Refunds take 14 days.", evidence=build_evidence(checks, Verdict.HOLD, now)
+    )
+    by = {"principal": "alice@example.com", "proposal_id": "p1"}
+    at = "2026-11-18T00:00:00.000000Z"
+    kept, rejected = (
+        decided_record(judged, **by, is_rejected=is_rejected, now=now) for is_rejected in (False, True)
+    )
+    made = [
+        (sealed_record(judged, **by, now=now), Band.VAULT, Verdict.SEAL, "sealed", True),
+        (accepted_record(judged, **by, now=now), Band.LEDGER, Verdict.SABAR, "accepted", True),
+        (decided_record(judged, **by, is_rejected=False, now=now), Band.LEDGER, Verdict.HOLD, "sealed", True),
+        (
+            decided_record(judged, **by, is_rejected=True, now=now),
+            Band.LEDGER,
+            Verdict.HOLD,
+            "rejected",
+            False,
+        ),
+    ]
+
+    for record, band, verdict, word, passed in made:
+        assert (record.band, record.verdict) == (band, verdict)
+        assert record.evidence is not None
+        assert not read_chain(record.evidence).problems
+        last = record.evidence.floor_checks[-1]
+        assert (last.passed, last.score) == (passed, float(passed))
+        assert last.reason == f"alice@example.com {word} p1 at {at}"
+    assert [len(one[0].evidence.floor_checks) for one in made if one[0].evidence] == [2, 2, 2, 2]
+    assert made[0][0].evidence is not None
+    assert made[0][0].evidence.floor_checks[0] == checks[0]
+    assert kept.text == judged.text
+    assert "14 days" not in rejected.text

@@ -207,6 +207,16 @@ def test_too_many_keys_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
         Signers.parse(LISTED)
 
 
+def test_as_many_keys_as_the_limit_are_taken(monkeypatch: pytest.MonkeyPatch) -> None:
+    listed = Signers.parse(LISTED)
+    monkeypatch.setattr(signers_module, "MAX_LIST_KEYS", len(listed.allowed))
+
+    assert Signers.parse(LISTED) == listed
+    monkeypatch.setattr(signers_module, "MAX_LIST_KEYS", len(listed.allowed) - 1)
+    with pytest.raises(InvalidValue):
+        Signers(allowed=listed.allowed)
+
+
 def test_a_list_that_was_not_parsed_must_be_in_order_too() -> None:
     listed = Signers.parse(LISTED)
 

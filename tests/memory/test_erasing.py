@@ -140,6 +140,8 @@ def test_one_record_goes_with_what_stands_about_it(memory: Memory) -> None:
     done = memory.forget(memory_id="language", scope=ADA, reason="asked for")
 
     assert (plan.records, plan.rows) == (1, done.rows)
+    gone = memory.forget(memory_id="language", scope=ADA, rehearse=True)
+    assert (gone.records, gone.rows) == (0, 0)
     assert list(memory.approvals.waiting()) == []
     assert [one for one in _all_contents(memory) if b"prefers" in one] == []
     assert list(memory.verify()) == []

@@ -48,6 +48,7 @@ def test_a_profile_has_what_is_pinned_then_the_current_value_of_each_matter_newe
         "I moved to Lisbon.",
     ]
     assert [(one.memory_id, one.reason) for one in profile.left_out] == [(old, f"said later: {new}")]
+    assert [item.rank for item in profile.items] == [1, 2, 3, 4]
     assert profile.others == 1
     assert "2025-05-03" in profile.text
 

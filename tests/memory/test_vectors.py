@@ -331,3 +331,13 @@ def test_settings_name_the_embedder(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 def test_what_is_no_embedder_is_refused_with_what_it_lacks() -> None:
     with pytest.raises(InvalidValue, match=r"has no name, version, dimensions, .*embed; give a name"):
         Memory.open(":memory:", embedder=5)  # type: ignore[arg-type]  # A mistake.
+
+
+def test_filling_in_an_empty_memory_notes_that_it_is_done_once() -> None:
+    memory = Memory(memory_store(), embedder=StaticEmbedder())
+    status = memory.vectors.fill(by="op")
+    head = memory.store.head()
+
+    assert (status.records, status.missing) == (0, 0)
+    memory.vectors.fill(by="op")
+    assert memory.store.head() == head
