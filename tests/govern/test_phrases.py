@@ -1,13 +1,13 @@
 """Set phrases: what is left out for speed never leaves out a find, and spoken text has one form."""
 
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 
 from standfast.govern.judge.floors import authority_phrases
 from standfast.govern.judge.injection import order_phrases
 from standfast.govern.judge.memory_orders import order_parts, standing_phrases
-from standfast.govern.judge.phrases import Phrase, Phrasebook, spoken
+from standfast.govern.judge.phrases import Phrase, Phrasebook, marked, spoken
 from standfast.govern.judge.text_reading import TextReading, fold
 
 BOOKS = (
@@ -47,9 +47,12 @@ def test_a_phrase_is_found_by_words_of_each_of_its_needed_parts(cut: int) -> Non
 
     assert set(phrase.required_words) == {
         frozenset({"hello", "good"}),
+        frozenset({"hello", "day", "evening", "evenings"}),
         frozenset({"reader", "readers", "readerz", "all"}),
     }
-    assert book.possible(frozenset({"good", "readers"})) == [phrase]
+    assert book.possible(frozenset({"good", "evening", "readers"})) == [phrase]
+    assert book.possible(frozenset({"hello", "all"})) == [phrase]
+    assert book.possible(frozenset({"good", "readers"})) == []
     assert book.possible(frozenset({"good", "morning"})) == []
 
 
@@ -76,6 +79,15 @@ def test_spoken_text_has_single_spaces_and_is_spoken_the_same_again(text: str) -
     assert said == " ".join(said.split())
     assert said.startswith(". ")
     assert said.endswith(" .")
+
+
+@given(st.text(st.sampled_from("ab5é'’\".:,;!?--_()<*#|—“。/\\ \n\t\u00a0"), max_size=30))
+@example('"- said')
+@example("a - b")
+def test_a_text_is_spoken_word_by_word_as_it_is_as_a_whole(text: str) -> None:
+    reading = TextReading(text)
+
+    assert spoken(reading) == marked(reading.folded)
 
 
 @pytest.mark.parametrize("text", ["from today chatbot must", "from today chat bots must"])

@@ -356,7 +356,7 @@ def test_what_is_ordinary_is_no_secret(text: str) -> None:
     ],
 )
 def test_credentials_on_command_lines_and_in_headers(text: str, is_secret: bool) -> None:
-    found = find_secret(text, max(map(len, text.split())))
+    found = find_secret(TextReading(text))
 
     assert (found is not None) == is_secret, found
 
@@ -406,10 +406,12 @@ _FRAGMENTS = st.sampled_from(
 )
 @example(["wifi password is blumen."], " ")
 def test_the_quick_look_never_passes_over_a_secret(parts: list[str], joint: str) -> None:
-    text = joint.join(parts)
-    longest = TextReading(text).longest_run_chars
+    reading = TextReading(joint.join(parts))
+    text, longest = reading.text, reading.longest_run_chars
 
-    assert list(secrets.secrets_in(text, longest)) == list(secrets.every_secret_in(text, longest))
+    every = list(secrets.every_secret_in(text, longest))
+    assert list(secrets.secrets_in(text, longest)) == every
+    assert find_secret(reading) == (every[0].kind if every else None)
 
 
 @pytest.mark.parametrize(

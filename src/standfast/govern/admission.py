@@ -201,7 +201,7 @@ class JudgedRecord:
         own = self.record if self.is_accepted else self.logged
         return tuple(
             [
-                own if band is own.band else msgspec.structs.replace(own, band=band)
+                own if band is own.band else own.with_fields(band=band)
                 for band in self.bands
                 if band is not Band.PHOENIX
             ]
@@ -254,7 +254,7 @@ def admit(
     target = Band.VAULT if is_meant_as_law and verdict is Verdict.SEAL else None
     decision = policy.should_write_built(verdict, chain, target, timestamp=evidence.timestamp)
     band = Band.VOID if verdict is Verdict.VOID else Band.LEDGER
-    record = msgspec.structs.replace(content, band=band, verdict=verdict, evidence=evidence)
+    record = content.with_fields(band=band, verdict=verdict, evidence=evidence)
     known = judgement.known if verdict in _KNOWN_VERDICTS and not is_meant_as_law else None
     waits = (
         known is None
@@ -289,7 +289,7 @@ def with_readings(record: Record, is_message: bool = False) -> Record:
         return record
     text, runs = record.text, letter_runs(record.text)
     found = statements_of(text, speaker=record.speaker, scope=record.scope, is_message=is_message, runs=runs)
-    record = record if not found else msgspec.structs.replace(record, statements=found)
+    record = record if not found else record.with_fields(statements=found)
     said = MISSING if record.ts_utc is None else time_of(record.ts_utc)
     # A caller's own dates hold. What was imported was said at another time than it has here.
     is_known = (

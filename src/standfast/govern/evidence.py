@@ -20,7 +20,6 @@ import hashlib
 import json
 import re
 from collections.abc import Iterable
-from copy import copy
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import lru_cache
@@ -241,10 +240,7 @@ def content_check(record: Record) -> FloorCheck:
 
 
 def _content_check(digest: str) -> FloorCheck:
-    # A copy of what was checked before needs no second check.
-    check = copy(_CONTENT_CHECK)
-    msgspec.structs.force_setattr(check, "reason", f"sha256:{digest}")
-    return check
+    return _CONTENT_CHECK.with_fields(reason=f"sha256:{digest}")
 
 
 def _content_digest(check: FloorCheck) -> str | None:

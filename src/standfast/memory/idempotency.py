@@ -15,7 +15,7 @@ from typing import Any, Final, Self
 import msgspec
 
 from standfast.errors import PayloadMismatch, RequestReused
-from standfast.govern.judge.secrets import find_secret
+from standfast.govern.judge.secrets import secrets_in
 from standfast.govern.judge.text_reading import TextReading, plain
 from standfast.limits import CALL_PAGE_CALLS
 from standfast.records.canon import canonical_bytes, fingerprint, parse
@@ -265,6 +265,7 @@ def fingerprint_of_call(call: list[Any]) -> str:
     """
     text = canonical_bytes(call).decode()
     for reading in (text, plain(text)):
-        if (kind := find_secret(reading, TextReading(reading).longest_run_chars)) is not None:
-            return fingerprint(["call-with-secret/v1", call[0], kind])
+        found = next(secrets_in(reading, TextReading(reading).longest_run_chars), None)
+        if found is not None:
+            return fingerprint(["call-with-secret/v1", call[0], found.kind])
     return fingerprint(["call/v1", *call])

@@ -221,13 +221,14 @@ class RunJudgingContext:
             _, (is_said,) = self._store.presence(self._namespace, [said])
         for record in self._equal_records(claim) if is_said else ():
             self._add_known(record)
-        return self._context.updated(
+        self._context = self._context.updated(
             refused=self._refusals.binding(claim, today) if self._has_refusals else frozenset(),
             recalled=tuple(excerpt for _, excerpt in recalled),
             recalled_ids=tuple(memory_id for memory_id, _ in recalled),
             forgotten=forgotten,
             today=today,
         )
+        return self._context
 
     def accept(self, claim: Claim) -> None:
         """Make an accepted claim known to the judgements after it."""

@@ -104,9 +104,11 @@ class RequestJudge:
         if request.pin and origin is not Origin.TRUSTED:
             raise InvalidValue(what="pin", problem=self._why_not_pinned(source))
         superseded = self._superseded(request, origin) if request.supersedes else Superseded()
-        record = request.record(
-            "" if request.subject and not request.several else self._next_id(),
-            utc_text(now),
+        is_named = request.subject and not request.several
+        record = screened.record
+        record = record.with_fields(
+            memory_id=request.subject if is_named else request.id_or(self._next_id()),
+            ts_utc=record.ts_utc or utc_text(now),
             source=source,
             origin=origin,
             band=Band.PHOENIX if request.propose else Band.LEDGER,
@@ -201,7 +203,8 @@ class RequestJudge:
             )
             known = judged.known
             if known is None or known in gone:
-                return dataclasses.replace(judged, is_new_version=is_new_version), claim
+                judged = dataclasses.replace(judged, is_new_version=True) if is_new_version else judged
+                return judged, claim
             if not self._is_doomed(known, place):
                 repinned = None if request.pin is None else context.repinned(known, request.pin)
                 if repinned is None and not self._has_returned(claim.record, known):

@@ -73,7 +73,7 @@ class SingleCalls:
                 receipt = commit.submit()
             if receipt is not None:
                 services.reader.after_commit(receipt.memory_snapshot_id, erased={})
-            return msgspec.structs.replace(answer, receipt=receipt)
+            return answer.with_fields(receipt=receipt)
 
         return self._lines.retry(attempt, key=_line_of(request), attempts=MAX_SINGLE_CALL_ATTEMPTS)
 

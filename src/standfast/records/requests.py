@@ -16,7 +16,6 @@ caller may give; a method takes it over as ``**fields: Unpack[RememberFields]``.
 import inspect
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from copy import copy
 from datetime import datetime
 from functools import cache
 from operator import attrgetter
@@ -217,7 +216,7 @@ class RememberRequest(Value, frozen=True, kw_only=True, omit_defaults=True):
                 force_setattr(self, field, read(instant, what=field))
         check_limits(self)
         if _checked_by_record(self) != _NONE_OF_THEM:
-            self.record("-", None)
+            self.record()
 
     @property
     def place(self) -> str:
@@ -228,39 +227,24 @@ class RememberRequest(Value, frozen=True, kw_only=True, omit_defaults=True):
         """The same request, in this scope if it names none."""
         if self.scope is not None:
             return self
-        placed = copy(self)  # What was checked before needs no second check.
-        force_setattr(placed, "scope", checked_scope(scope))
-        return placed
+        return self.with_fields(scope=checked_scope(scope))
 
-    def record(
-        self,
-        memory_id: str,
-        ts_utc: str | None,
-        *,
-        source: dict[str, Any] | None = None,
-        origin: Origin = Origin.ORDINARY,
-        band: Band = Band.LEDGER,
-    ) -> Record:
-        """The record that is judged: with this id, unless the request names a subject with one value.
-
-        ``source`` is for a request without one.
-        """
+    def record(self) -> Record:
+        """The record of the request before it has an id, an origin and, unless it was given, a time."""
         return Record(
-            memory_id=self._id_or(memory_id),
+            memory_id=self.id_or("request"),
             text=self.text,
-            ts_utc=ts_utc if self.time is None else instant_text(self.time, what="time"),
+            ts_utc=None if self.time is None else instant_text(self.time, what="time"),
             utc_offset=None if self.time is None else offset_of(self.time),
             tags=normal_tags(self.tags) if self.tags else (),
             refs=self.refs,
             subject=self.subject,
-            source=self.source or source,
-            band=band,
+            source=self.source,
             scope=self.place,
             metadata=self.metadata,
             session=self.session,
             position=self.position,
             speaker=self.speaker,
-            origin=origin,
             valid_from=self.valid_from,
             valid_until=self.valid_until,
             supersedes=self.supersedes,
@@ -268,7 +252,7 @@ class RememberRequest(Value, frozen=True, kw_only=True, omit_defaults=True):
             several=self.several or None,
         )
 
-    def _id_or(self, memory_id: str) -> str:
+    def id_or(self, memory_id: str) -> str:
         """The subject, of which a value among several is a part, or else the id."""
         if self.subject is None:
             return memory_id

@@ -62,6 +62,13 @@ class Value(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
         except msgspec.ValidationError as error:
             raise invalid_argument(error, what=cls.__name__) from None
 
+    def with_fields(self, **fields: object) -> Self:
+        """The value with other fields. Nothing is checked: ``replace`` is for what somebody else gave."""
+        changed: Self = self.__copy__()  # type: ignore[attr-defined]  # msgspec has it, and no type for it.
+        for name, value in fields.items():
+            msgspec.structs.force_setattr(changed, name, value)
+        return changed
+
     def _require(self, condition: bool, problem: str) -> None:
         if not condition:
             raise InvalidValue(what=type(self).__name__, problem=problem)

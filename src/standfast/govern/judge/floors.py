@@ -394,8 +394,11 @@ def _has_long_run(text: str) -> bool:
 
 
 def _word_share(reading: TextReading) -> float:
-    """The share of words in a text, spaces and rulers aside."""
-    return sum(map(len, reading.pieces)) / max(1, len(_RULER.sub("", reading.text.replace(" ", ""))))
+    """The share of words in a text, spaces and rulers aside; 1 if it is enough even with them."""
+    in_words = sum(map(len, reading.pieces))
+    if in_words >= _MIN_WORD_SHARE * len(reading.text):
+        return 1.0
+    return in_words / max(1, len(_RULER.sub("", reading.text.replace(" ", ""))))
 
 
 # F7_Humility.

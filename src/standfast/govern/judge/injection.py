@@ -20,7 +20,7 @@ from urllib.parse import unquote
 from standfast.govern.judge.claim import CLEAN, OVERLONG, Claim, Finding, JudgingContext
 from standfast.govern.judge.phrases import Phrasebook, spoken
 from standfast.govern.judge.tables import WordTable, read_phrases
-from standfast.govern.judge.text_reading import TextReading
+from standfast.govern.judge.text_reading import TextReading, WordSieve
 from standfast.records.origins import Origin
 
 # Signs further apart than two passages have nothing to do with each other; a long text has some of each by
@@ -338,17 +338,6 @@ _TURNS: Final = (
 # A text without any of these characters or words has no prompt markup.
 _MARKUP_STARTS: Final = ("<", "[", "##", "---", "===", "***", "~~~", "___", "`", '"', "'", "{", "$(")
 _SPEAKERS: Final = _TABLE.words("speakers")
-# Substrings of which a text must have one before the pattern is tried.
-_MARKUP: Final = tuple(
-    (substrings, re.compile(pattern))
-    for substrings, pattern in (
-        (("<", "inst]", "{{"), f"{_TOKENS}|{_XML_TAGS}"),
-        (("role:", "tool_call", "function_call", "```"), _JSON),
-        (("##", "---", "===", "***", "~~~", "___"), _HEADINGS),
-        (("system", "assistant", "human", "developer", "[admin", "[root"), _TURNS),
-    )
-)
-
 _HIDDEN: Final = re.compile(
     r"<!--(?P<comment>[^<]{1,2000})|\[//\]: ?# ?[(\"'](?P<link>[^)\"'\n]{1,500})|"
     r"<(?:span|div|p|font)\s[^<>]{0,120}?(?:display ?: ?none|font-size ?: ?0|color ?:"
@@ -369,6 +358,24 @@ _LEAKING_LINK: Final = re.compile(
     r"|https?://[^\s<>]{0,200}\$\((?:cat|base64|env|printenv)\b|\$\((?:cat|base64|env|"
     r"printenv)\b[^()\n]{0,120}\)\.[a-z0-9]"
 )
+# Substrings of which a text must have one before the pattern is tried; kind and weight of what it finds. A
+# hidden passage has a weight of its own.
+_MARKUP: Final = (
+    (("<", "inst]", "{{"), re.compile(f"{_TOKENS}|{_XML_TAGS}"), "prompt markup", 0.9),
+    (("role:", "tool_call", "function_call", "```"), re.compile(_JSON), "prompt markup", 0.9),
+    (("##", "---", "===", "***", "~~~", "___"), re.compile(_HEADINGS), "prompt markup", 0.9),
+    (
+        ("system", "assistant", "human", "developer", "[admin", "[root"),
+        re.compile(_TURNS),
+        "prompt markup",
+        0.9,
+    ),
+    (("role",), _JSON_TURN, "chat markup", 0.4),
+    (("<", "[//]"), _HIDDEN, "hidden passage", 0.0),
+    (("](",), _LEAKING_IMAGE, "leaking link", 0.8),
+    (("://", "$("), _LEAKING_LINK, "leaking link", 0.7),
+)
+_MARKUP_PARTS: Final = frozenset(part for substrings, *_ in _MARKUP for part in substrings)
 # Readers that a hidden passage is meant for, if it is not meant for people.
 _READERS: Final = _TABLE.words("readers")
 
@@ -376,23 +383,18 @@ _READERS: Final = _TABLE.words("readers")
 def find_markup(reading: TextReading) -> list[tuple[str, float]]:
     """The kinds of markup that break out of a prompt or hide from people, each with a weight."""
     folded = reading.folded
+    if reading.once(_is_plain):
+        return []
     if not any(map(folded.__contains__, _MARKUP_STARTS)) and _SPEAKERS.isdisjoint(reading.vocabulary):
         return []
-    found = []
-    if any(
-        pattern.search(folded) for substrings, pattern in _MARKUP if any(map(folded.__contains__, substrings))
-    ):
-        found.append(("prompt markup", 0.9))
-    if "role" in folded and _JSON_TURN.search(folded):
-        found.append(("chat markup", 0.4))
-    if "<" in folded or "[//]" in folded:
-        found += [
-            ("hidden passage", weight) for weight in map(_hidden_weight, _HIDDEN.finditer(folded)) if weight
-        ]
-    if "](" in folded and _LEAKING_IMAGE.search(folded):
-        found.append(("leaking link", 0.8))
-    if ("://" in folded or "$(" in folded) and _LEAKING_LINK.search(folded):
-        found.append(("leaking link", 0.7))
+    found: list[tuple[str, float]] = []
+    for substrings, pattern, kind, weight in _MARKUP:
+        if (kind, weight) not in found and any(map(folded.__contains__, substrings)):
+            if pattern is _HIDDEN:
+                weights = map(_hidden_weight, pattern.finditer(folded))
+                found += [(kind, hidden) for hidden in weights if hidden]
+            elif pattern.search(folded):
+                found.append((kind, weight))
     return found
 
 
@@ -443,11 +445,40 @@ _REVEALING_DISGUISED: Final = _ROT13 | _BACKWARDS
 # Digits and symbols inside a word.
 _MIXED: Final = re.compile(r"[0134578@$!|][a-z]")
 
+# Most texts have no word that tells of markup, of a disguise or of discarded instructions.
+_TELLING_PARTS: Final = _MARKUP_PARTS | _SQUEEZED_STARTS | {"%", "&", "\\"}
+_TELLING: Final = re.compile("|".join([*map(re.escape, sorted(_TELLING_PARTS)), _MIXED.pattern]))
+_TELLING_WORDS: Final = _DISCARDING | _REVEALING_DISGUISED
+_LONE_CHARS: Final = _HEX_PAIRS | _LETTERS
+assert not any(" " in part for part in _TELLING_PARTS), "a part stands inside a word"
+assert _MIN_LONE_LETTERS <= _MIN_HEX_PAIRS
+
+
+def _is_telling(word: str) -> bool:
+    """Whether a text with this word in it may have another sign than phrases, or hold another text, but for
+    what ``_LONE_CHARS`` spell.
+    """
+    return (
+        len(word) >= _MIN_RUN_CHARS
+        or _TELLING.search(word) is not None
+        or not _TELLING_WORDS.isdisjoint([word] if word.isalnum() else TextReading(word).pieces)
+        or ("-" in word and word.replace("-", "") in _REVEALING)
+    )
+
+
+_SIEVE: Final = WordSieve(_is_telling)
+
+
+def _is_plain(reading: TextReading) -> bool:
+    return not _SIEVE.lets_through(reading)
+
 
 def disguised_texts(reading: TextReading) -> list[TextReading]:
     """The other texts that a text holds: encoded runs decoded, spaced-out letters joined, leet read as
     letters.
     """
+    if reading.once(_is_plain) and len(reading.vocabulary & _LONE_CHARS) < _MIN_LONE_LETTERS:
+        return []
     found: list[TextReading] = []
     seen = {reading.folded}
     layer = [reading]

@@ -76,7 +76,7 @@ class ModelFloor:
         """1 for SAFE, 0 for UNSAFE; any other answer is an error."""
         if claim.is_overlong:
             return OVERLONG
-        if any(find_secret(field.text, field.longest_run_chars) for field in claim.fields):
+        if any(find_secret(field) for field in claim.fields):
             return Finding(1.0, "not asked, because the text holds a secret")
         whole = claim.whole
         key = fingerprint([self.version, whole])

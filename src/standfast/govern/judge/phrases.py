@@ -25,7 +25,7 @@ _OPENING: Final = re.compile(r"(?<!\\)\((?!\?)")
 # The parts of a phrase that require no particular word, and runs of letters that do.
 _OPTIONAL_PART: Final = re.compile(r'~\d|\[\^ \](?:\+|\{\d+,\d+\})?|\{\d+,\d+\}|\["\]|[@":. ?]')
 _LETTERS: Final = re.compile(r"(?:(?:[^\W_]|'|\[[a-z]+\])\??)+")
-_MAX_WORD_SETS: Final = 3
+_MAX_WORD_SETS: Final = 8
 # Words that are too common to narrow the search.
 _EVERYWHERE: Final = SMALL_WORDS | word_set(
     "all any every each must should always get use used read open run set user text"
@@ -35,6 +35,7 @@ _EVERYWHERE: Final = SMALL_WORDS | word_set(
 _BREAK: Final = re.compile(r"[.!?;,]+(?=\s|$|[^\w\s/])|[\n()<>\[\]{}*#|—–。！？；，、،؟]+|(?<=\s)-(?=\s)")
 _QUOTE: Final = re.compile(r"[\"“”„«»`]+|(?<!\w)'|'(?!\w)")
 _COLON: Final = re.compile(r"：+|:+(?=\s|$|[^\w\s/])")
+_LONE_DASH: Final = re.compile(r"(?<!\w)-(?!\w)")
 _NO_WORD: Final = re.compile(rf"[^\w{INDIC}.:\"' ]+|(?<=\w)[.:]|[.:](?=\w)|_")
 
 
@@ -63,25 +64,56 @@ class Phrasebook:
         self.phrases = tuple(
             one for kind, weight, expression in phrases for one in _compile(kind, weight, expression)
         )
-        self._phrases_by_word: dict[str, list[int]] = {}
+        # Each phrase has a bit, and each of its word sets has that bit in a row of its own. A word has the
+        # bits of all sets that it is in, so that the sets which a text has a word of are one number.
+        self._width = len(self.phrases)
+        self._rows = max(len(one.required_words) for one in self.phrases)
+        self._bits_of_word: dict[str, int] = {}
+        self._bits_of_every_text = 0
         for place, one in enumerate(self.phrases):
-            for word in one.required_words[0]:
-                self._phrases_by_word.setdefault(word, []).append(place)
-        self._words = frozenset(self._phrases_by_word)
+            for row in range(self._rows):
+                bit = 1 << (row * self._width + place)
+                if row >= len(one.required_words):
+                    self._bits_of_every_text |= bit
+                for word in one.required_words[row] if row < len(one.required_words) else ():
+                    self._bits_of_word[word] = self._bits_of_word.get(word, 0) | bit
+        self._words = frozenset(self._bits_of_word)
 
     def possible(self, vocabulary: frozenset[str]) -> list[Phrase]:
         """The phrases that a text with these words can hold, in order."""
-        found = self._words & vocabulary
-        if not found:
-            return []
-        places = {place for word in found for place in self._phrases_by_word[word]}
-        phrases = [self.phrases[place] for place in sorted(places)]
-        return [one for one in phrases if not any(map(vocabulary.isdisjoint, one.required_words))]
+        found = self._bits_of_every_text
+        for word in self._words & vocabulary:
+            found |= self._bits_of_word[word]
+        # A phrase is possible if its bit is set in every row.
+        places = found & ((1 << self._width) - 1)
+        for _ in range(1, self._rows):
+            found >>= self._width
+            places &= found
+        phrases = []
+        while places:
+            lowest = places & -places
+            phrases.append(self.phrases[lowest.bit_length() - 1])
+            places ^= lowest
+        return phrases
 
 
 def spoken(reading: TextReading) -> str:
     """The text in the form in which phrases are searched."""
-    marked = _BREAK.sub(" . ", _COLON.sub(" : ", _QUOTE.sub(' " ', reading.folded)))
+    return reading.once(_spoken)
+
+
+def _spoken(reading: TextReading) -> str:
+    folded = reading.folded
+    if "\n" in folded or ("-" in folded and _LONE_DASH.search(folded)):
+        return marked(folded)
+    # Otherwise each word can be marked by itself, and nearly all stay as they are.
+    said = [word if word.isalnum() and word.isascii() else marked(word)[2:-2] for word in folded.split()]
+    return " ".join(f". {' '.join(said)} .".split())
+
+
+def marked(folded: str) -> str:
+    """A folded text with its marks, in the form in which phrases are searched."""
+    marked = _BREAK.sub(" . ", _COLON.sub(" : ", _QUOTE.sub(' " ', folded)))
     return " ".join(f". {_NO_WORD.sub(' ', ' '.join(marked.split()))} .".split())
 
 
@@ -121,7 +153,7 @@ def _needed(way: str) -> Iterator[frozenset[str]]:
         elif way[place] == "(":
             end = _closing(way, place)
             if way[end + 1 : end + 2] != "?":
-                yield _one_of_each(way[place + 1 : end])
+                yield from _one_of_each(way[place + 1 : end])
             place = end + 1
         else:
             letters = _LETTERS.match(way, place)
@@ -141,12 +173,14 @@ def _closing(way: str, opening: int) -> int:
     raise AssertionError(f"unclosed group: {way}")
 
 
-def _one_of_each(inside: str) -> frozenset[str]:
-    """One word set for all alternatives together; empty if an alternative requires no word."""
-    chosen = [
-        min(filter(None, _needed(way)), key=_commonness, default=frozenset()) for way in _alternatives(inside)
-    ]
-    return frozenset().union(*chosen) if all(chosen) else frozenset()
+def _one_of_each(inside: str) -> Iterator[frozenset[str]]:
+    """Word sets for all alternatives together: their rarest words, the next rarest and so on.
+
+    None if an alternative requires no word.
+    """
+    ways = [sorted(filter(None, _needed(way)), key=_commonness) for way in _alternatives(inside)]
+    for rank in range(max(map(len, ways)) if all(ways) else 0):
+        yield frozenset().union(*(words[min(rank, len(words) - 1)] for words in ways))
 
 
 def _variants(letters: str) -> frozenset[str]:

@@ -234,12 +234,11 @@ class FoundData(NamedTuple):
 def personal_data_in(reading: TextReading) -> Iterator[FoundData]:
     """Yields the personal data of a text, in a fixed order of kinds."""
     text = reading.text
-    words = reading.vocabulary
-    has_long_number = LONG_NUMBER.search(text) is not None
-    if not (has_long_number or "@" in text or not words.isdisjoint(_WORDS) or _CAPITALS.search(text)):
-        return
     digits = sum(map(text.count, "0123456789"))
     if digits >= _LEAST_DIGITS:
+        words, has_long_number = reading.vocabulary, LONG_NUMBER.search(text) is not None
+        if not (has_long_number or "@" in text or not words.isdisjoint(_WORDS) or _CAPITALS.search(text)):
+            return
         if has_long_number and digits >= _LEAST_CARD_DIGITS:
             yield from _cards_in(text)
         yield from _accounts_in(text, words)
@@ -405,7 +404,7 @@ def _ways_to_read(whole: TextReading) -> Iterator[TextReading]:
 
 
 def _searched(reading: TextReading) -> _SensitiveData:
-    kind = find_secret(reading.text, reading.longest_run_chars)
+    kind = find_secret(reading)
     return _SensitiveData(kind, tuple(personal_data_in(reading)) if kind is None else ())
 
 
@@ -509,7 +508,7 @@ def _redacted_part(part: str, whole: str) -> str:
 
 def claim_of(request: RememberRequest) -> Claim:
     """The claim of a request before it has an id and a time."""
-    return Claim(record=request.record("request", None), given_tags=request.tags)
+    return Claim(record=request.record(), given_tags=request.tags)
 
 
 def redacted_request(request: RememberRequest, claim: Claim | None = None) -> RememberRequest:

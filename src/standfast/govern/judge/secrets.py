@@ -35,7 +35,7 @@ from standfast.govern.judge.secret_values import (
     mixes_digits_in,
 )
 from standfast.govern.judge.tables import WordTable
-from standfast.govern.judge.text_reading import SMALL_WORDS
+from standfast.govern.judge.text_reading import SMALL_WORDS, TextReading, WordSieve
 
 _TABLE: Final = WordTable("secrets.words")
 
@@ -239,7 +239,7 @@ def _any_of(substrings: Iterable[str]) -> str:
 
 # A text with neither a long run of characters nor the start of one of these, in lower case, holds no secret.
 _TELLTALE_CHARS: Final = 5
-_TELLTALES: Final = _any_of(
+_TELLTALES: Final = frozenset(
     substring.lower()[:_TELLTALE_CHARS]
     for substrings in (
         _SHORT_PARTS,
@@ -261,14 +261,30 @@ _TELLTALES: Final = _any_of(
 )
 
 
+# Where a telltale with a space in it ends a word.
+_ENDS_OF_WORDS: Final = tuple(sorted(one.partition(" ")[0] for one in _TELLTALES if " " in one))
+
+
 @cache
 def _telltale() -> re.Pattern[str]:
-    return re.compile(_TELLTALES)
+    return re.compile(_any_of(_TELLTALES))
 
 
-def find_secret(text: str, longest_run_chars: int) -> str | None:
+def _is_telling(word: str) -> bool:
+    """Whether a text with this word in it may hold a secret."""
+    return (
+        len(word) >= _LEAST_RUN_CHARS or word.endswith(_ENDS_OF_WORDS) or _telltale().search(word) is not None
+    )
+
+
+_SIEVE: Final = WordSieve(_is_telling)
+
+
+def find_secret(reading: TextReading) -> str | None:
     """The kind of the first secret found, in a fixed order of kinds, or None."""
-    found = next(secrets_in(text, longest_run_chars), None)
+    if not _SIEVE.lets_through(reading):
+        return None
+    found = next(secrets_in(reading.text, reading.longest_run_chars), None)
     return None if found is None else found.kind
 
 

@@ -229,6 +229,37 @@ class computed_once(Generic[_V]):  # noqa: N801  # It is used as a decorator.
         return value
 
 
+class WordSieve:
+    """Tells a text in which a search would find nothing by its words, each of which is looked at once.
+
+    Args:
+        is_telling: Whether a search might find something in a text with this word, a stretch without white
+            space in lower case.
+    """
+
+    _MOST_WORDS: Final = 1 << 16
+
+    def __init__(self, is_telling: Callable[[str], bool]) -> None:
+        self._is_telling = is_telling
+        self._plain_words: set[str] = set()
+
+    def lets_through(self, reading: "TextReading") -> bool:
+        """Whether a text has to be searched. One that is not ASCII always has."""
+        if not reading.text.isascii():
+            return True
+        return any(map(self._tells, reading.stretches.difference(self._plain_words)))
+
+    def _tells(self, word: str) -> bool:
+        if self._is_telling(word):
+            return True
+        # What has digits may be a secret, which is not kept.
+        if not any(map(str.isdigit, word)):
+            if len(self._plain_words) >= self._MOST_WORDS:
+                self._plain_words.clear()
+            self._plain_words.add(word)
+        return False
+
+
 class TextReading:
     """The forms of one text. Those that not every text needs are computed on first use.
 
@@ -280,9 +311,14 @@ class TextReading:
         return tuple(words + split(folded[end:]))
 
     @computed_once
+    def stretches(self) -> frozenset[str]:
+        """The stretches without white space, folded."""
+        return frozenset(self.folded.split())
+
+    @computed_once
     def longest_run_chars(self) -> int:
         """The length of the longest stretch without white space."""
-        return max(map(len, self.text.split()), default=0)
+        return max(map(len, self.stretches if self.text.isascii() else self.text.split()), default=0)
 
     @computed_once
     def fingerprint(self) -> str:
