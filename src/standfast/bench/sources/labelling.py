@@ -45,77 +45,39 @@ class DriftClass(StrEnum):
     REDUNDANT = "redundant"
 
 
-UTILITY: Final = {
-    DriftClass.BREAKING: 6.0,
-    DriftClass.DEPRECATION: 5.0,
-    DriftClass.SECURITY: 4.0,
-    DriftClass.REWRITE: 4.0,
-    DriftClass.FACT: 4.0,
-    DriftClass.ADDITIVE: 2.0,
-    DriftClass.MINOR: 1.0,
-    DriftClass.BASELINE: 1.0,
-    DriftClass.NOISE: 0.5,
-    DriftClass.REDUNDANT: 0.25,
+# The utility of each class, and the kinds of change that are of it: those of interfaces, then of changelogs,
+# documentation and conversations. The modules of the sources say what each kind is.
+_CLASSES: Final = {
+    DriftClass.BREAKING: (
+        6.0,
+        (
+            "endpoint_removed, params_removed, param_made_required, required_param_added, type_changed,"
+            " request_enum_removed, breaking, removal, renamed, behaviour, section_removed, corrected,"
+            " migration_announced"
+        ),
+    ),
+    DriftClass.DEPRECATION: (5.0, "deprecated_on, deprecation, warning_added"),
+    DriftClass.SECURITY: (4.0, "security"),
+    DriftClass.REWRITE: (4.0, "rewritten"),
+    DriftClass.FACT: (4.0, "cited, stated"),
+    DriftClass.ADDITIVE: (
+        2.0,
+        (
+            "endpoint_added, optional_params_added, request_enum_added, response_enum_added, type_widened,"
+            " response_enum_removed, added, changed, section_added, edited_major"
+        ),
+    ),
+    DriftClass.MINOR: (1.0, "required_relaxed, deprecated_off, fix, relaxed, other, edited, asked, said"),
+    DriftClass.BASELINE: (1.0, "baseline"),
+    DriftClass.NOISE: (0.5, "internal, internal use, docs, formatted, acknowledged"),
+    DriftClass.REDUNDANT: (0.25, "duplicate, unchanged"),
 }
-assert set(UTILITY) == set(DriftClass)
+assert set(_CLASSES) == set(DriftClass)
+UTILITY: Final = {drift: utility for drift, (utility, _) in _CLASSES.items()}
+CLASS_OF_KIND: Final = {kind: drift for drift, (_, kinds) in _CLASSES.items() for kind in kinds.split(", ")}
 CRITICAL: Final = frozenset(list(DriftClass)[:5])
 DRIFT: Final = frozenset(list(DriftClass)[:7])
 _RANK: Final = {drift: rank for rank, drift in enumerate(DriftClass)}
-
-CLASS_OF_KIND: Final = {
-    # Interfaces: OpenAPI, AsyncAPI, GraphQL, protobuf, JSON Schema.
-    "endpoint_removed": DriftClass.BREAKING,
-    "params_removed": DriftClass.BREAKING,
-    "param_made_required": DriftClass.BREAKING,
-    "required_param_added": DriftClass.BREAKING,
-    "request_enum_removed": DriftClass.BREAKING,
-    "type_changed": DriftClass.BREAKING,
-    "deprecated_on": DriftClass.DEPRECATION,
-    "endpoint_added": DriftClass.ADDITIVE,
-    "optional_params_added": DriftClass.ADDITIVE,
-    "request_enum_added": DriftClass.ADDITIVE,
-    "response_enum_added": DriftClass.ADDITIVE,
-    "response_enum_removed": DriftClass.ADDITIVE,
-    "type_widened": DriftClass.ADDITIVE,
-    "required_relaxed": DriftClass.MINOR,
-    "deprecated_off": DriftClass.MINOR,
-    # Changelogs.
-    "breaking": DriftClass.BREAKING,
-    "removal": DriftClass.BREAKING,
-    "renamed": DriftClass.BREAKING,
-    "behaviour": DriftClass.BREAKING,
-    "security": DriftClass.SECURITY,
-    "deprecation": DriftClass.DEPRECATION,
-    "added": DriftClass.ADDITIVE,
-    "changed": DriftClass.ADDITIVE,
-    "fix": DriftClass.MINOR,
-    "relaxed": DriftClass.MINOR,
-    "other": DriftClass.MINOR,
-    "internal": DriftClass.NOISE,
-    "internal use": DriftClass.NOISE,
-    "docs": DriftClass.NOISE,
-    "duplicate": DriftClass.REDUNDANT,
-    # Documentation.
-    "section_removed": DriftClass.BREAKING,
-    "warning_added": DriftClass.DEPRECATION,
-    "rewritten": DriftClass.REWRITE,
-    "edited_major": DriftClass.ADDITIVE,
-    "section_added": DriftClass.ADDITIVE,
-    "edited": DriftClass.MINOR,
-    "formatted": DriftClass.NOISE,
-    # Conversations.
-    "corrected": DriftClass.BREAKING,
-    "cited": DriftClass.FACT,
-    "stated": DriftClass.FACT,
-    "asked": DriftClass.MINOR,
-    "said": DriftClass.MINOR,
-    "acknowledged": DriftClass.NOISE,
-    # Streams.
-    "migration_announced": DriftClass.BREAKING,
-    "baseline": DriftClass.BASELINE,
-    "unchanged": DriftClass.REDUNDANT,
-}
-
 
 # In these nothing is replaced: a note or a message stays true when another follows.
 NOTHING_REPLACED: Final = frozenset(("changelog", "conversation"))

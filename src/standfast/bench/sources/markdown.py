@@ -49,6 +49,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cache, lru_cache
 from importlib import import_module
+from importlib.resources import files
 from pathlib import Path
 from typing import Any, Final
 
@@ -58,6 +59,7 @@ from standfast.bench.episodes import Episode
 from standfast.bench.sources.git_history import SourceVersion
 from standfast.bench.sources.labelling import DriftEvent, ReportSkipped, ignore_skipped, label_episode
 from standfast.errors import BadFile, InvalidValue, MissingExtra
+from standfast.govern.judge.tables import parse_sections
 
 _VERSION: Final = re.compile(r"\bv?(\d+\.\d+(?:\.\d+)*(?:[-.]?[A-Za-z]+[\w.]*)?)")
 _ISO_DATE: Final = re.compile(r"\b(\d{4})-(\d{1,2})-(\d{1,2})\b")
@@ -72,86 +74,23 @@ _THANKS: Final = re.compile(r"\(?(?:Thanks to|thanks|by)?\s*@[\w-]+[^)]*\)?[!.]?
 _RESOURCE: Final = re.compile(r"`(?:[a-z]\w*\.)?([A-Z]\w+)")
 INTRODUCTION_CHARS: Final = 60
 
-_KIND_WORDS: Final = {
-    # The project stops using what others have deprecated; or the note says itself that it is about tests and
-    # the like.
-    "internal use": (
-        r"^(?:test|tests|chore|ci|build|style|refactor)(?:\([^)]*\))?: "
-        r"|\b(?:replac|avoid|silenc|suppress|fix)\w*\b[^.,]{0,30}\bdeprecat(?:ed\b|ion warnings?)"
-        r"|\b(?:us(?:e|age|ing) of|stop using|no longer uses?) (?:the |a )?deprecated\b"
-    ),
-    "deprecation": r"\bdeprecat",
-    "relaxed": (
-        r"\b(?:remov|drop)\w*\b[^.]{0,60}\b(?:requirements?|required|restrictions?|limitations?|beta|broken"
-        r"|unused|unnecessary|unneeded|redundant|duplicate\w*|dead|leftover|stale|extra|extraneous|spurious"
-        r"|superfluous|trailing|dependency|dependencies|warnings?|workarounds?|hacks?|incorrect|wrong|invalid"
-        r"|private|internal|the need)\b|\b(?:lower|relax|reduc)\w*\b[^.]{0,20}\bminimum\b|\bno longer (?:requires?|needs?"  # noqa: E501  # A pattern is read as a whole.
-        r"|necessary|depends?)\b"
-    ),
-    "behaviour": (
-        r"\bchang(?:e|es|ed|ing)\b[^.]{0,40}\b(?:types?|formats?|defaults?|behaviou?rs?)\b|\bto be"
-        r" required\b|\bnow requires?\b"
-        r"|\bminimum\b[^.]{0,30}\bversions?\b"
-    ),
-    "removal": (
-        r"^(?:[\w./-]+(?:\([^)]*\))?!?: |\*\*[^*]+\*\* )?(?:completely |finally |also )?"
-        r"(?:remov(?:e|es|ed|al of|ing)|drop(?:s|ped|ping)?|delet(?:e|ed|es))\b"
-        r"|\b(?:(?:is|are|was|were|be|been|now|and|has|have) (?:now |been )?(?:removed|dropped|deleted)"
-        r"|(?:remov\w+|drop\w*) support)\b"
-        r"|\bno longer (?:\w+ )?(?:support|available|accept|allow|possible|export|expos|includ|provid|return|valid)"  # noqa: E501  # A pattern is read as a whole.
-    ),
-    "fix": r"\bfix(?:e[sd])?\b|\bbugs?\b|\bcorrect(?:ed|s)?\b",
-    "internal": r"\brefactor|\bCI\b|\btest(?:s|ing)?\b|\bchore\b|\binternal|\blint|\bbump\b",
-    "docs": r"\bdocs?\b|\bdocumentation\b|\bREADME\b|\btypos?\b",
-    "renamed": r"^(?:[\w./-]+: )?renam(?:e|es|ed|ing)\b|\b(?:is|are|was|were|been|now) renamed\b",
-    "added": r"\badd(?:s|ed|ing)?\b|\bnew\b|\bintroduc|\bsupport\b|\ballow",
-    "changed": r"\bchang(?:e|es|ed)\b|\bupdat|\bmov(?:e|ed)\b|\bimprov",
+_FORMS: Final = {
+    title: re.compile("|".join(lines), re.IGNORECASE)
+    for title, lines in parse_sections(
+        files("standfast.bench").joinpath("data", "markdown.forms").read_text("utf-8"), "markdown.forms"
+    )
 }
-_KINDS: Final = {kind: re.compile(words, re.IGNORECASE) for kind, words in _KIND_WORDS.items()}
-_BEGINS_WITH_FIX: Final = re.compile(r"(?i)\W*(?:bug)?fix(?:e[sd]|ing)?\b")
-_MARKED: Final = re.compile(
-    r"⚠|\*\*\W*breaking|\[breaking\]|^\W*breaking(?: changes?)?\s*[:!)\]]", re.IGNORECASE
-)
-_BREAKING: Final = re.compile(r"\bbreaking changes?\b", re.IGNORECASE)
-_SECURITY: Final = re.compile(
-    r"\bCVE-\d|\bGHSA-|\bvulnerab|\bXSS\b|\bCSRF\b|\bSSRF\b|\bReDoS\b|\bprototype pollution|\bdenial.of.service"  # noqa: E501  # A pattern is read as a whole.
-    r"|\b(?:path|directory) traversal|\b(?:code|command|header|SQL|CRLF|log) injection|\bsecurity (?:fix|patch|release"  # noqa: E501  # A pattern is read as a whole.
-    r"|issue|advisor|hole|bug|update|vuln|flaw|problem)|^security\b",
-    re.IGNORECASE,
+_KINDS, _HEADED = (
+    {title.removeprefix(start): form for title, form in _FORMS.items() if title.startswith(start)}
+    for start in ("note ", "heading ")
 )
 _QUOTED: Final = re.compile(r"`[^`]*`|\"[^\"]*\"|“[^”]*”|‘[^’]*’|(?<!\w)'[^']*'(?!\w)")
-_NEGATED: Final = re.compile(
-    r"(?:\bnot|\bnever|n['’]t|\bwithout|\bno"
-    r" longer|\bno|\bnon|\bun)[\s-]+(?:(?:a|an|any|be|been|being|yet|longer)\s+)*"  # As people type it.
-    r"(?:deprecat\w*|remov\w*|drop\w*|delet\w*|breaking(?: changes?)?|vulnerab\w*)",
-    re.IGNORECASE,
-)
-# Headings that name a kind. "Changed" names none: what is removed or breaks is often there.
-_HEADED: Final = {
-    kind: re.compile(words)
-    for kind, words in {
-        "breaking": r"(?:potentially |major )?breaking(?: changes?)?|backwards? incompatible(?: changes?)?",
-        "security": r"security(?: \w+)?|vulnerabilit\w+",
-        "deprecation": r"deprecat(?:ed|ions?)(?: \w+)?",
-        "removal": r"remov(?:ed|als?)(?: \w+)?",
-        "fix": r"(?:\w+ )?(?:bug ?)?fix(?:ed|es)?|bugs",
-        "added": r"added|additions?|(?:new )?features?|new",
-        "internal": r"\b(?:internals?(?: \w+)?|chores?|tests?|development(?: fixes)?|contributors.*)\b",
-        "docs": r"\b(?:docs?|documentation|site enhancements)\b",
-    }.items()
-}
 
 NOTEBOOK: Final = ".ipynb"
 SUFFIXES: Final = (".ipynb", ".markdown", ".md", ".mdx")
 CONTENT_CHARS: Final = 1_000
 _ANCHOR: Final = re.compile(r"\{(?:/\*)?#?([\w-]+)(?:\*/)?\}\s*$")
-_WARNS: Final = re.compile(
-    r"^\s*(?:>\s*)?(?:!!!|:::+|\?\?\?\+?)\s*\{?\s*(?:warning|danger|caution|deprecated)|\[!(?:warning|caution)\]|<pitfall"
-    r"|^\W*(?:warning|caution|danger|deprecated|deprecation)\b\W*[:*_]|\b(?:is|are|was|were|been|now) deprecated\b"  # noqa: E501  # A pattern is read as a whole.
-    r"|\bdeprecated (?:since|in|and|as of|from)\b|\bwill be removed\b"
-    r"|\b(?:is|are) no longer (?:supported|available|recommended|maintained)\b",
-    re.IGNORECASE | re.MULTILINE,
-)
+_WARNS: Final = _FORMS["warning"]
 _IN_CODE: Final = re.compile(r"`([^`\n]+)`")
 _NAME: Final = re.compile(r"[A-Za-z_][\w.-]{2,}")
 _ADDRESS: Final = re.compile(r"\]\([^)]*\)|^\[[^\]]+\]: \S+|https?://\S+", re.MULTILINE)
@@ -231,7 +170,7 @@ def _changelog_events(notes: list[ChangelogNote], source: str) -> Iterator[Drift
 
 def kind_of_note(note: ChangelogNote) -> str:
     """Return the kind of a note by the rules of this module."""
-    if _MARKED.search(note.raw):
+    if _FORMS["mark"].search(note.raw):
         return "breaking"
     for heading in reversed(note.section.split(" > ")):
         # "Changed: Metrics" and ":bug: Bugfixes" name a kind in one of their parts.
@@ -243,12 +182,12 @@ def kind_of_note(note: ChangelogNote) -> str:
     for kind in ("internal", "docs"):
         if _HEADED[kind].search(note.section.casefold()):
             return kind
-    said = _NEGATED.sub(" ", _QUOTED.sub(" ", note.text))
-    if _BREAKING.search(said) or _BREAKING.search(note.section):
+    said = _FORMS["negated"].sub(" ", _QUOTED.sub(" ", note.text))
+    if _FORMS["says breaking"].search(said) or _FORMS["says breaking"].search(note.section):
         return "breaking"
-    if _SECURITY.search(said) or _SECURITY.search(note.section):
+    if _FORMS["says security"].search(said) or _FORMS["says security"].search(note.section):
         return "security"
-    if _BEGINS_WITH_FIX.match(said):
+    if _FORMS["begins with fix"].match(said):
         return "fix"
     own = next((kind for kind, words in _KINDS.items() if words.search(said)), None)
     # A note that names only a thing is about what its section says: "Remove `x` from:".

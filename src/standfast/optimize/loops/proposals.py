@@ -8,13 +8,14 @@ import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
 from typing import Any, Final, Protocol
 
 import msgspec
 
 from standfast.optimize.evals.samples import Sample
 from standfast.optimize.loops.meaning import FENCED, compact_json, protected_spans, section_tokens
+from standfast.optimize.loops.sentences import phrases
 from standfast.optimize.prompts.template import (
     HexDigest,
     Path,
@@ -234,45 +235,16 @@ def _prose(text: str) -> list[EditUnit]:
 _FIRST_MARK: Final = 0xE000
 _MOST_MARKS: Final = 0x1800
 
-# Wordy phrase, plain phrase. The case of the first letter is preserved.
-_WORDY: Final = (
-    (r"in order to", "to"),
-    (r"so as to", "to"),
-    (r"due to the fact that", "because"),
-    (r"owing to the fact that", "because"),
-    (r"for the purpose of", "for"),
-    (r"with (?:regard|respect) to", "about"),
-    (r"in (?:the event|case) that", "if"),
-    (r"at (?:this|the present) (?:point in time|moment)", "now"),
-    (r"at all times", "always"),
-    (r"prior to", "before"),
-    (r"subsequent to", "after"),
-    (r"a (?:large|great) (?:number|amount) of", "many"),
-    (r"the majority of", "most"),
-    (r"in spite of the fact that", "although"),
-    (r"is able to", "can"),
-    (r"are able to", "can"),
-    (r"has the ability to", "can"),
-    (r"make sure (?:that|to)", "ensure"),
-    (r"it is important (?:to note )?that", ""),
-    (r"please note that", ""),
-    (r"please be so kind as to", ""),
-    (r"please", ""),
-    (r"kindly", ""),
-    (r"basically|essentially|actually", ""),
-    (r"and also", "and"),
-    (r"each and every", "every"),
-    (r"as well as", "and"),
-)
-_WORDY_PATTERNS: Final = tuple(
-    (
-        re.compile(
-            rf"\b(?:{wordy})\b{'' if plain else ',?'}(?P<space>[ \t]*)(?P<follows>\w?)", re.IGNORECASE
-        ),
-        plain,
+
+@cache
+def _wordy() -> tuple[tuple[re.Pattern[str], str], ...]:
+    """Return wordy phrases with what each becomes."""
+    ends = r"(?P<space>[ \t]*)(?P<follows>\w?)"
+    return tuple(
+        (re.compile(rf"\b(?:{form})\b{'' if plain else ',?'}{ends}", re.IGNORECASE), plain)
+        for form, plain in phrases("wordy")
     )
-    for wordy, plain in _WORDY
-)
+
 
 Rewrite = Callable[[str], str]
 
@@ -320,7 +292,7 @@ def plain_words(body: str) -> str:
     """Replace wordy phrases outside protected text by plain ones."""
 
     def replaced(text: str) -> str:
-        for pattern, plain in _WORDY_PATTERNS:
+        for pattern, plain in _wordy():
             text = pattern.sub(partial(_replacement, plain), text)
         return text
 

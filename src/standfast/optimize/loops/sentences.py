@@ -16,7 +16,7 @@ its source does not have, with less than a third of the source's content words, 
 acts ("Ask the manager to approve it" and "Approve it") is *reworded*: nobody can tell without a model what it
 says, so a person or a sample must.
 
-The words are in ``words/commitments.txt``, for English, German, French and Spanish. Texts in other languages
+The words are in ``words/``, for English, German, French and Spanish. Texts in other languages
 are compared by numbers, names and content words. The check errs on the side of refusing. Nothing here needs a
 model.
 """
@@ -30,8 +30,9 @@ from importlib.resources import files
 from itertools import pairwise
 from typing import Final
 
+from standfast.govern.judge.tables import parse_sections
 from standfast.recall.analysis import analyzer_of
-from standfast.recall.word_lists import parsed_lines
+from standfast.recall.word_lists import Lines, parsed_lines
 
 LANGUAGES: Final = ("English", "German", "French", "Spanish")
 """The languages whose words are known."""
@@ -54,66 +55,6 @@ _LISTED: Final = (
 )
 _UNHEARD: Final = ("function", "filler")
 
-_NUMBER_WORDS: Final = {
-    word: str(value)
-    for words, value in (
-        ("zero null zéro cero", 0),
-        ("two zwei deux dos", 2),
-        ("three drei trois tres", 3),
-        ("four vier quatre cuatro", 4),
-        ("five fünf cinq cinco", 5),
-        ("six sechs seis", 6),
-        ("seven sieben sept siete", 7),
-        ("eight acht huit ocho", 8),
-        ("nine neun neuf nueve", 9),
-        ("ten zehn dix diez", 10),
-        ("eleven elf onze once", 11),
-        ("twelve zwölf douze doce", 12),
-        ("fourteen vierzehn quatorze catorce", 14),
-        ("fifteen fünfzehn quinze quince", 15),
-        ("twenty zwanzig vingt veinte", 20),
-        ("thirty dreißig trente treinta", 30),
-        ("sixty sechzig soixante sesenta", 60),
-        ("ninety neunzig noventa", 90),
-        ("hundred hundert cent cien", 100),
-        ("thousand tausend mille mil", 1_000),
-    )
-    for word in words.split()
-}
-_PHRASES: Final = tuple(
-    (re.compile(pattern, re.IGNORECASE), plain)
-    for pattern, plain in (
-        (r"\b(?:prior to|in advance of)\b", "before"),
-        (r"\b(?:subsequent to|following (?=the\b|this\b|a\b|an\b))", "after "),
-        (r"\b(?:is|are|be) able to\b|\bha(?:s|ve) the ability to\b", "can"),
-        (r"\bat all times\b", "always"),
-        (
-            r"\b(?:ha(?:s|ve)|needs?) to\b|\b(?:it is|is) (?:required|important|essential) (?:that|to)\b",
-            "must",
-        ),
-        (r"\bit is (?:very |so )?(?:important|essential|crucial|vital) (?:that|to)\b", "must"),
-        (r"\bcan['\u2019]t\b|\bcannot\b", "can not"),
-        (r"\bwon['\u2019]t\b", "will not"),
-        (r"n['\u2019]t\b", " not"),
-        (r"\bunder no circumstances (?:should|must|may|can|shall|will)\b", "never"),
-        (r"\b(?:under|in) no circumstances?\b|\bat no time\b|\bon no account\b", "never"),
-        (r"\b(?:do )?not (?:ever|under any circumstances?|in any case)\b|\bnever ever\b", "never"),
-        (r"\bdo not\b", "not"),
-        (r"\bin (?:the )?(?:event|case) (?:that|of)\b", "if"),
-        (r"\bin order to\b|\bso as to\b", "to"),
-        (r"\b(?:in the form of|by means of)\b", "as"),
-        # What comes before what is asked for, and says nothing about it.
-        (r"\b(?:i|we) (?:would like|want|need|expect|ask) you to\b|\byour (?:role|goal) is to\b", ""),
-        (r"\b(?:take|spend) (?:the|your|some) time to\b|\b(?:do your best|feel free) to\b", ""),
-        (r"\bmake (?:every|an) effort to\b|\bgo ahead and\b|\bremember (?:that|to)\b", ""),
-        (r"\b(?:keep|bear) in mind (?:that\b)?|\bbe aware that\b", ""),
-        (r"\bno (?:longer|more|later) than\b", "at most than"),
-        (r"\bauf jeden fall\b|\bunter allen umständen\b", "unbedingt"),
-        (r"\bauf keinen fall\b|\bunter keinen umständen\b", "nicht"),
-        (r"\bne (?=(?:\w+ ){0,3}(?:pas|jamais|rien|aucune?|plus)\b)", ""),
-    )
-)
-
 _CODE: Final = re.compile(r"```.*?```|~~~.*?~~~", re.DOTALL)
 _BREAK: Final = re.compile(r"\n[ \t]*\n|\n(?=[ \t]*(?:[-*+#|>]|\d+[.)])[ \t])")
 _SENTENCE: Final = re.compile(r"(?<=[.!?;:。！？])[\"'»”)\]]*\s+")  # Full-width marks end sentences too.
@@ -127,17 +68,44 @@ _REPEATED_SHARE: Final = 0.8
 @cache
 def _words() -> dict[str, frozenset[str]]:
     """Return the words of each kind, in all languages."""
-    text = files("standfast.optimize.loops").joinpath("words", "commitments.txt").read_text(encoding="utf-8")
     found: dict[str, set[str]] = {}
-    for section, lines in parsed_lines("commitments", text).items():
+    for section, lines in _lists().items():
         found.setdefault(section.partition(" ")[0], set()).update(*lines)
     return {kind: frozenset(words) for kind, words in found.items()}
 
 
 @cache
+def _lists() -> dict[str, Lines]:
+    return parsed_lines("commitments", _file("commitments.txt"))
+
+
+@cache
+def _values() -> dict[str, str]:
+    """Return the number that each number word stands for."""
+    return {word: value for value, *words in _lists()["value"] for word in words}
+
+
+@cache
+def phrases(section: str) -> tuple[tuple[str, str], ...]:
+    """Return expressions of ``words/phrases.forms`` with the plain words for each."""
+    sections = dict(parse_sections(_file("phrases.forms"), "phrases.forms"))
+    pairs = (line.split(" =>") for line in sections[section])
+    return tuple((form, plain.strip().replace("_", " ")) for form, plain in pairs)
+
+
+@cache
+def _readings() -> tuple[tuple[re.Pattern[str], str], ...]:
+    return tuple((re.compile(form, re.IGNORECASE), plain) for form, plain in phrases("reading"))
+
+
+def _file(name: str) -> str:
+    return files("standfast.optimize.loops").joinpath("words", name).read_text(encoding="utf-8")
+
+
+@cache
 def _kinds() -> dict[str, str]:
     """Return the kind of each listed word."""
-    kinds = dict.fromkeys(_NUMBER_WORDS, "number word")
+    kinds = dict.fromkeys(_values(), "number word")
     for kind in (*_UNHEARD, *reversed(_LISTED)):
         kinds |= dict.fromkeys(_words()[kind], kind)
     return kinds
@@ -224,7 +192,7 @@ def sentences_of(body: str) -> list[Sentence]:
 def sentence(text: str) -> Sentence:
     """Read a sentence."""
     plain = text
-    for phrase, replacement in _PHRASES:
+    for phrase, replacement in _readings():
         plain = phrase.sub(replacement, plain)
     words: list[Word] = []
     negations = 0
@@ -232,7 +200,7 @@ def sentence(text: str) -> Sentence:
         for found in _TOKEN.finditer(clause):
             lower = found[0].casefold().strip("'\u2019-")
             kind = _kind(found[0], lower, is_first=not words)
-            words.append(Word(_NUMBER_WORDS.get(lower, lower), kind, number, negations))
+            words.append(Word(_values().get(lower, lower), kind, number, negations))
             negations += kind == NEGATION
     return Sentence(text, tuple(words))
 
