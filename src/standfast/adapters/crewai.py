@@ -8,18 +8,18 @@ stands in a ref of the memory, with its vector, because it must come back exactl
 ranks by CrewAI's own vectors; ``standfast.Memory.recall`` finds the same memories by words.
 """
 
-import asyncio
 import base64
 import json
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
-from typing import Any, Final, TypeVar
+from typing import Any, Final
 
 import numpy as np
 
 from standfast.adapters.data_refs import data_ref, data_ref_of
 from standfast.adapters.erasing import erase
 from standfast.adapters.on_refusal import OnRefusal, reason_if_too_long
+from standfast.adapters.threads import awaited
 from standfast.entity_ids import scope_segment
 from standfast.errors import InvalidValue, MissingExtra
 from standfast.memory import Memory, Run
@@ -37,12 +37,6 @@ _WORKFLOW: Final = "crewai"
 _KIND: Final = "crewai"
 _TRUST: Final = "trust"
 _DELETED: Final = "deleted through CrewAI's storage"
-_T = TypeVar("_T")
-
-
-async def _in_thread(work: Callable[[], _T]) -> _T:
-    # What was begun is finished, even if the task is cancelled.
-    return await asyncio.shield(asyncio.to_thread(work))
 
 
 class StandfastStorage:
@@ -190,34 +184,11 @@ class StandfastStorage:
         """Count the records in and below a scope."""
         return len(self._stored(scope_prefix))
 
-    async def asave(self, records: list[MemoryRecord]) -> None:
-        """Like ``save``, in a thread."""
-        await _in_thread(lambda: self.save(records))
+    # In a thread.
 
-    async def asearch(  # noqa: PLR0917  # CrewAI's signature.
-        self,
-        query_embedding: list[float],
-        scope_prefix: str | None = None,
-        categories: list[str] | None = None,
-        metadata_filter: dict[str, Any] | None = None,
-        limit: int = 10,
-        min_score: float = 0.0,
-    ) -> list[tuple[MemoryRecord, float]]:
-        """Like ``search``, in a thread."""
-        asked = (query_embedding, scope_prefix, categories, metadata_filter, limit, min_score)
-        return await _in_thread(lambda: self.search(*asked))
-
-    async def adelete(
-        self,
-        scope_prefix: str | None = None,
-        categories: list[str] | None = None,
-        record_ids: list[str] | None = None,
-        older_than: datetime | None = None,
-        metadata_filter: dict[str, Any] | None = None,
-    ) -> int:
-        """Like ``delete``, in a thread."""
-        given = (scope_prefix, categories, record_ids, older_than, metadata_filter)
-        return await _in_thread(lambda: self.delete(*given))
+    asave = awaited(save)
+    asearch = awaited(search)
+    adelete = awaited(delete)
 
     # Records of CrewAI as records of memory.
 

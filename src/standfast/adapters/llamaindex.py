@@ -11,12 +11,12 @@ Messages come back exactly as they were given; ``session_items.py`` says how the
 moves out of its queue is kept in a second session, ``NAME (archived)``.
 """
 
-import asyncio
-from collections.abc import Callable, Sequence
-from typing import Any, Final, TypeVar
+from collections.abc import Sequence
+from typing import Any, Final
 
 from standfast.adapters.on_refusal import OnRefusal
 from standfast.adapters.session_items import ItemSession, StoredItems
+from standfast.adapters.threads import in_thread
 from standfast.errors import InvalidValue, MissingExtra
 from standfast.limits import DEFAULT_RECALL_TOKENS
 from standfast.memory import Memory
@@ -38,12 +38,6 @@ _ARCHIVED: Final = " (archived)"
 _MESSAGE: Final = "llama_index"
 # Roles that other libraries do not have.
 _ROLES: Final = {"chatbot": "assistant"}
-_T = TypeVar("_T")
-
-
-async def _in_thread(work: Callable[[], _T]) -> _T:
-    # What was begun is finished, even if the task is cancelled.
-    return await asyncio.shield(asyncio.to_thread(work))
 
 
 class StandfastChatStore(AsyncDBChatStore):
@@ -89,7 +83,7 @@ class StandfastChatStore(AsyncDBChatStore):
         offset: int | None = None,
     ) -> list[ChatMessage]:
         """Return the messages of a key, oldest first; with ``status=None`` the archived ones come first."""
-        found = await _in_thread(lambda: [_message(item) for item, _ in self._items(key, status)])
+        found = await in_thread(lambda: [_message(item) for item, _ in self._items(key, status)])
         first = offset or 0
         return found[first:] if limit is None else found[first : first + limit]
 
@@ -108,18 +102,18 @@ class StandfastChatStore(AsyncDBChatStore):
     ) -> None:
         """Judge messages and add them behind the others."""
         items = [_item(message) for message in messages]
-        await _in_thread(lambda: self._session(key, status).add(items))
+        await in_thread(lambda: self._session(key, status).add(items))
 
     async def set_messages(
         self, key: str, messages: list[ChatMessage], status: MessageStatus = MessageStatus.ACTIVE
     ) -> None:
         """Erase the messages of a key, and add others."""
         items = [_item(message) for message in messages]
-        await _in_thread(lambda: self._session(key, status).replace(items))
+        await in_thread(lambda: self._session(key, status).replace(items))
 
     async def delete_message(self, key: str, idx: int) -> ChatMessage | None:
         """Erase the active message at an index and return it; None if there is none."""
-        taken = await _in_thread(lambda: self._taken(key, slice(idx, idx + 1) if idx >= 0 else slice(0)))
+        taken = await in_thread(lambda: self._taken(key, slice(idx, idx + 1) if idx >= 0 else slice(0)))
         return taken[0] if taken else None
 
     async def delete_messages(self, key: str, status: MessageStatus | None = None) -> None:
@@ -129,11 +123,11 @@ class StandfastChatStore(AsyncDBChatStore):
             for one in _statuses(status):
                 self._session(key, one).clear()
 
-        await _in_thread(delete)
+        await in_thread(delete)
 
     async def delete_oldest_messages(self, key: str, n: int) -> list[ChatMessage]:
         """Erase the oldest active messages and return them."""
-        return await _in_thread(lambda: self._taken(key, slice(max(0, n))))
+        return await in_thread(lambda: self._taken(key, slice(max(0, n))))
 
     async def archive_oldest_messages(self, key: str, n: int) -> list[ChatMessage]:
         """Move the oldest active messages to the archive and return them."""
@@ -148,7 +142,7 @@ class StandfastChatStore(AsyncDBChatStore):
             names = {records[0].memory_id for _, records in oldest}
             return self._taken(key, names)
 
-        return await _in_thread(archive)
+        return await in_thread(archive)
 
     async def get_keys(self) -> list[str]:
         """Return the keys that have messages."""
@@ -157,7 +151,7 @@ class StandfastChatStore(AsyncDBChatStore):
             names = {one.session.removesuffix(_ARCHIVED) for one in self._memory.sessions(scope=self._scope)}
             return [name for name in sorted(names) if self._items(name, None)]
 
-        return await _in_thread(keys)
+        return await in_thread(keys)
 
     def _session(self, key: str, status: MessageStatus) -> ItemSession:
         is_archive = status == MessageStatus.ARCHIVED
@@ -241,7 +235,7 @@ class StandfastMemoryBlock(BaseMemoryBlock[str]):
         query = next((text for text in reversed(asked) if text and text.strip()), None)
         if query is None:
             return ""
-        package = await _in_thread(
+        package = await in_thread(
             lambda: self._memory.recall(
                 query, scope=self.scope, tokens=block_kwargs.get("tokens", self.tokens)
             )
@@ -253,6 +247,6 @@ class StandfastMemoryBlock(BaseMemoryBlock[str]):
         kept = [one for one in said if one["content"].strip()]
         session = next((message.additional_kwargs.get("session_id") for message in messages), None)
         if kept:
-            await _in_thread(
+            await in_thread(
                 lambda: self._memory.add(kept, scope=self.scope, session=session, workflow=_WORKFLOW)
             )

@@ -6,13 +6,13 @@ are kept. One that is not accepted is not given back, nor is the other half of i
 refuses calls without results.
 """
 
-import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from importlib import import_module
-from typing import Any, Final, TypeVar
+from typing import Any, Final
 
 from standfast.adapters.on_refusal import OnRefusal
 from standfast.adapters.session_items import ItemSession
+from standfast.adapters.threads import in_thread
 from standfast.errors import InvalidValue
 from standfast.memory import Memory
 from standfast.memory.messages import passages_of
@@ -21,7 +21,6 @@ from standfast.records.scopes import SHARED
 
 _CALL: Final = "function_call"
 _RESULT: Final = "function_call_output"
-_T = TypeVar("_T")
 
 
 class StandfastSession:
@@ -72,7 +71,7 @@ class StandfastSession:
     async def get_items(self, limit: int | None = None) -> list[Any]:
         """Return the newest items, oldest first: at most ``limit``, or what the settings say, or all."""
         most = getattr(self.session_settings, "limit", None) if limit is None else limit
-        return await _in_thread(lambda: self._items(most))
+        return await in_thread(lambda: self._items(most))
 
     async def add_items(self, items: Sequence[Any]) -> None:
         """Judge items and add them behind the others.
@@ -82,15 +81,15 @@ class StandfastSession:
         """
         given = [_plain(item) for item in items]
         if given:
-            await _in_thread(lambda: self._session.add(given))
+            await in_thread(lambda: self._session.add(given))
 
     async def pop_item(self) -> Any | None:
         """Erase the newest item and return it; None if there is none."""
-        return await _in_thread(self._pop)
+        return await in_thread(self._pop)
 
     async def clear_session(self) -> None:
         """Erase all items."""
-        await _in_thread(self._session.clear)
+        await in_thread(self._session.clear)
 
     def _items(self, limit: int | None) -> list[dict[str, Any]]:
         found, last_refused = self._session.items_and_last_refused()
@@ -110,11 +109,6 @@ def _sdk_settings() -> Any:
     except ImportError:
         problem = "a mapping needs the SDK; run: pip install openai-agents"
         raise InvalidValue(what="session_settings", problem=problem) from None
-
-
-async def _in_thread(work: Callable[[], _T]) -> _T:
-    # What was begun is finished, even if the task is cancelled.
-    return await asyncio.shield(asyncio.to_thread(work))
 
 
 def _plain(item: Any) -> dict[str, Any]:
