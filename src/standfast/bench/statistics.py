@@ -115,13 +115,11 @@ def _resamples(count: int) -> npt.NDArray[np.intp]:
     return np.random.default_rng(_SEED).integers(0, count, (RESAMPLES, count))
 
 
-def sign_flip_p(differences: Sequence[float]) -> float:
-    """Return the p value of the mean of paired differences: the share of signs with a mean as far from 0."""
-    return _sign_flip_ps([differences])[0]
+def sign_flip_p(columns: Sequence[Sequence[float]]) -> list[float]:
+    """Return the two-sided p value of the mean of each column of paired differences.
 
-
-def _sign_flip_ps(columns: Sequence[Sequence[float]]) -> list[float]:
-    """Return the p value of each column of differences; the same signs for all."""
+    It is the share of all choices of signs whose mean is at least as far from 0; the same signs for all.
+    """
     if not columns or not len(columns[0]):
         return [1.0] * len(columns)
     table = np.asarray(columns, dtype=np.float64).T
@@ -289,7 +287,7 @@ def compare(
     if baseline is not None:
         pairs = [(name, baseline) for name in names if name != baseline]
     by_unit = [[a - b for a, b in zip(units[x], units[y], strict=True)] for x, y in pairs]
-    p_values = _sign_flip_ps(by_unit)
+    p_values = sign_flip_p(by_unit)
     differences = [[a - b for a, b in zip(columns[x], columns[y], strict=True)] for x, y in pairs]
     return PolicyComparison(
         pairs=tuple(

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Final, Protocol
 
 from standfast.errors import StandfastError
-from standfast.optimize.errors import BaselineMoved, OptimizationError, VersionConflict
+from standfast.optimize.errors import BaselineMoved, OptimizationError
 from standfast.optimize.loops.report import Modification, OptimizationReport
 from standfast.optimize.prompts.overrides import (
     STABLE,
@@ -15,6 +15,7 @@ from standfast.optimize.prompts.overrides import (
     SectionOverride,
     apply_overrides,
     template_of,
+    version_conflict,
 )
 from standfast.optimize.prompts.prompt import Fallback, FellBack, Prompt, ResolvedPrompt
 from standfast.optimize.prompts.template import PromptTemplate
@@ -255,13 +256,7 @@ def _require_version(
     current = store.resolve(ns=template.ns, prompt_key=template.key, tag=tag)
     version = 0 if current is None else current.version
     if if_version is not None and if_version != version:
-        raise VersionConflict(
-            ns=template.ns,
-            prompt_key=template.key,
-            tag=tag,
-            version=version,
-            expected_version=str(if_version),
-        )
+        raise version_conflict((template.ns, template.key, tag), current, expected=str(if_version))
     return current
 
 

@@ -16,7 +16,7 @@ from standfast.optimize.loops.report import SampleComparison
 from standfast.optimize.mailboxes.in_memory import InMemoryMailbox
 from standfast.optimize.prompts.overrides import STABLE, PromptOverridesStore
 from standfast.optimize.prompts.prompt import Experiment
-from standfast.optimize.prompts.template import PromptTemplate, Section, as_text
+from standfast.optimize.prompts.template import PromptTemplate, Section
 from standfast.optimize.providers.adapter import ProviderAdapter
 from standfast.records.vocabulary import Value
 
@@ -118,17 +118,7 @@ def compare_experiments(
     assert not isinstance(ruling, MoreRuns), "every sample has its one run"
     by_id = {sample.id: sample for sample in both}
     changed = tuple(
-        SampleComparison(
-            sample_id=name,
-            input=as_text(by_id[name].input),
-            expected=as_text(by_id[name].expected),
-            baseline_output=graded[0][name].output,
-            candidate_output=graded[1][name].output,
-            baseline_passed=graded[0][name].passed,
-            candidate_passed=graded[1][name].passed,
-            baseline_truncated=graded[0][name].truncated,
-            candidate_truncated=graded[1][name].truncated,
-        )
+        SampleComparison.of(by_id[name], graded[0][name], graded[1][name])
         for name in (*ruling.lost, *ruling.gained)
     )
     return ExperimentComparison(ruling=ruling, samples=changed)

@@ -1,11 +1,13 @@
 """OptimizationReport: what can change, what can't and why, and how certain that is; as data, text, HTML."""
 
-from typing import Any
+from typing import Any, Self
 
 from standfast.html_pages import page_from
+from standfast.optimize.evals.results import EvalResult
+from standfast.optimize.evals.samples import Sample
 from standfast.optimize.loops.gate import GateSettings, RejectReason
 from standfast.optimize.loops.statistics import PowerStatement, loss_p_value
-from standfast.optimize.prompts.template import HexDigest, Path
+from standfast.optimize.prompts.template import HexDigest, Path, as_text
 from standfast.optimize.providers.adapter import TokenUsage
 from standfast.records.vocabulary import Value
 
@@ -42,6 +44,23 @@ class SampleComparison(Value, frozen=True, kw_only=True):
     baseline_truncated: bool = False
     """Whether the answer ends at the limit of output tokens."""
     candidate_truncated: bool = False
+
+    @classmethod
+    def of(
+        cls, sample: Sample[Any, Any], was: EvalResult, now: EvalResult, *, most_chars: int | None = None
+    ) -> Self:
+        """Return a sample with two of its results, each text cut to this length."""
+        return cls(
+            sample_id=sample.id,
+            input=as_text(sample.input)[:most_chars],
+            expected=as_text(sample.expected)[:most_chars],
+            baseline_output=was.output[:most_chars],
+            candidate_output=now.output[:most_chars],
+            baseline_passed=was.passed,
+            candidate_passed=now.passed,
+            baseline_truncated=was.truncated,
+            candidate_truncated=now.truncated,
+        )
 
     @property
     def change(self) -> str:

@@ -46,7 +46,7 @@ from standfast.optimize.loops.spending import (
 from standfast.optimize.mailboxes.mailbox import Mailbox
 from standfast.optimize.prompts.overrides import TEMPORARY_PREFIX, PromptOverridesStore, full_overrides
 from standfast.optimize.prompts.prompt import Experiment, ResolvedPrompt
-from standfast.optimize.prompts.template import PromptDescriptor, PromptTemplate, as_text
+from standfast.optimize.prompts.template import PromptDescriptor, PromptTemplate
 from standfast.optimize.providers.adapter import TokenUsage
 from standfast.records.canon import fingerprint
 
@@ -267,17 +267,7 @@ class Trial:
             for name in ids
         )
         return tuple(
-            SampleComparison(
-                sample_id=sample.id,
-                input=as_text(sample.input)[:MAX_REPORTED_CHARS],
-                expected=as_text(sample.expected)[:MAX_REPORTED_CHARS],
-                baseline_output=was.output[:MAX_REPORTED_CHARS],
-                candidate_output=now.output[:MAX_REPORTED_CHARS],
-                baseline_passed=was.passed,
-                candidate_passed=now.passed,
-                baseline_truncated=was.truncated,
-                candidate_truncated=now.truncated,
-            )
+            SampleComparison.of(sample, was, now, most_chars=MAX_REPORTED_CHARS)
             for sample, was, now in pairs
             if was is not None and now is not None
         )

@@ -42,6 +42,7 @@ from standfast.records.canon import utc_text
 
 BodyT = TypeVar("BodyT")
 ReplyT = TypeVar("ReplyT")
+_T = TypeVar("_T")
 _ROOM_POLL_SECONDS: Final = 0.02
 
 
@@ -226,7 +227,7 @@ class Mailbox(ABC, Generic[BodyT, ReplyT]):
             for body in bodies
         ]
         deadline = self._clock.monotonic() + wait_time_seconds
-        for batch in _batches(messages):
+        for batch in batches(messages):
             self._put_when_there_is_room(batch, delay_seconds, deadline)
         return [message_id for message_id, _ in messages]
 
@@ -258,10 +259,8 @@ class Mailbox(ABC, Generic[BodyT, ReplyT]):
         With a timeout of 0 the message is only looked at: it stays ready for others, and its receipt settles
         nothing. If there is none, wait up to ``wait_time_seconds`` and return as soon as one arrives.
         """
-        problem = None
         if not (type(max_messages) is int and 1 <= max_messages <= MAX_RECEIVE_MESSAGES):
             problem = f"max_messages must be 1 to {MAX_RECEIVE_MESSAGES}, not {max_messages!r:.40}"
-        if problem is not None:
             raise InvalidValue(what="receive()", problem=problem)
         _check_seconds("receive()", "visibility_timeout", visibility_timeout, most=MAX_VISIBILITY_SECONDS)
         _check_seconds("receive()", "wait_time_seconds", wait_time_seconds, most=MAX_WAIT_SECONDS)
@@ -439,7 +438,7 @@ def _check_seconds(call: str, argument: str, seconds: float, *, least: float = 0
         raise InvalidValue(what=call, problem=problem)
 
 
-def _batches(messages: Sequence[tuple[str, bytes]]) -> Iterator[Sequence[tuple[str, bytes]]]:
-    """Yield parts of at most as many messages as one call to a server takes."""
-    for first in range(0, len(messages), MAX_RECEIVE_MESSAGES):
-        yield messages[first : first + MAX_RECEIVE_MESSAGES]
+def batches(items: Sequence[_T]) -> Iterator[Sequence[_T]]:
+    """Yield parts of at most as many items as one call to a server takes."""
+    for first in range(0, len(items), MAX_RECEIVE_MESSAGES):
+        yield items[first : first + MAX_RECEIVE_MESSAGES]

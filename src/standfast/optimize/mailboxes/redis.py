@@ -11,7 +11,7 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 from importlib.resources import files
-from typing import Any, ClassVar, Final, TypeVar
+from typing import Any, ClassVar, Final
 
 import msgspec
 
@@ -21,7 +21,6 @@ from standfast.limits import (
     CALL_MEMORY_SECONDS,
     MAX_BLOCK_SECONDS,
     MAX_DELIVERIES,
-    MAX_RECEIVE_MESSAGES,
     MAX_RECONNECT_SECONDS,
     REPLY_MAILBOX_SECONDS,
 )
@@ -40,6 +39,7 @@ from standfast.optimize.mailboxes.mailbox import (
     MailboxResolver,
     Message,
     ReplyT,
+    batches,
 )
 from standfast.optimize.mailboxes.wire import Codec
 from standfast.records.canon import utc_text
@@ -50,7 +50,6 @@ try:
 except ImportError:
     raise MissingExtra(feature="The Redis mailbox", extra="redis") from None
 
-_T = TypeVar("_T")
 PREFIX: Final = "standfast:mailbox:"
 # The order in which lua/prologue.lua unpacks its keys; the caller's key comes last.
 _PARTS: Final = ("ready", "leased", "delayed", "dead", "bodies", "allowed", "reasons", "wake", "known")
@@ -340,7 +339,7 @@ class RedisMailbox(Mailbox[BodyT, ReplyT]):
     def _settle(self, receipt_handles: Sequence[str]) -> list[str]:
         return [
             receipt.decode()
-            for batch in _batches(receipt_handles)
+            for batch in batches(receipt_handles)
             for receipt in self._run("acknowledge", " ".join(batch))
         ]
 
@@ -401,12 +400,6 @@ class RedisMailboxResolver:
 @functools.cache
 def _assembled(time_source: str, script: str) -> str:
     return "\n".join((time_source, _lua("prologue"), _lua(script)))
-
-
-def _batches(items: Sequence[_T]) -> Iterator[Sequence[_T]]:
-    """Yield parts of at most as many items as one script call takes."""
-    for first in range(0, len(items), MAX_RECEIVE_MESSAGES):
-        yield items[first : first + MAX_RECEIVE_MESSAGES]
 
 
 def _split(joined: bytes, lengths: bytes) -> Iterator[bytes]:

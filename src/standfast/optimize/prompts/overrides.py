@@ -295,7 +295,7 @@ class PromptOverridesStore:
         for _ in range(MAX_ATTEMPTS):
             stored, etag = self._read(name)
             if if_version is not None and (stored is None or stored.deleted or stored.version != if_version):
-                raise _conflict(name, stored, expected=str(if_version))
+                raise version_conflict(name, stored, expected=str(if_version))
             if stored is None or stored.deleted:
                 return False
             tombstone = msgspec.structs.replace(
@@ -308,7 +308,7 @@ class PromptOverridesStore:
             )
             if self._write(name, tombstone, etag):
                 return True
-        raise _conflict(name, stored, expected="unchanged")
+        raise version_conflict(name, stored, expected="unchanged")
 
     def list(self, *, ns: str | None = None, prompt_key: str | None = None) -> list[PromptOverride]:
         """Return everything stored and not expired, ordered by namespace, prompt and tag."""
@@ -350,7 +350,7 @@ class PromptOverridesStore:
                 name, _encode(HELD_OUT, wanted), etag=etag, expires_at=None
             ):
                 return number
-        raise _conflict(name, None, expected="unchanged")
+        raise version_conflict(name, None, expected="unchanged")
 
     def _read_uses(self, template: PromptTemplate) -> tuple[HeldOutUses, str | None]:
         name = (template.ns, template.key, HELD_OUT)
@@ -380,7 +380,7 @@ class PromptOverridesStore:
             stored, etag = self._read(name)
             live = None if stored is None or self._is_over(stored) else stored
             if if_version is not None and if_version != (live.version if live else 0):
-                raise _conflict(name, live, expected=str(if_version))
+                raise version_conflict(name, live, expected=str(if_version))
             overrides = tuple(one for _, one in sorted(merge(live).items()))
             apply_overrides(template.descriptor, overrides, tag=tag)
             wanted = PromptOverride(
@@ -397,7 +397,7 @@ class PromptOverridesStore:
             )
             if self._write(name, wanted, etag):
                 return wanted
-        raise _conflict(name, stored, expected=str(if_version or "unchanged"))
+        raise version_conflict(name, stored, expected=str(if_version or "unchanged"))
 
     def _write(self, name: Name, wanted: PromptOverride, etag: str | None) -> bool:
         """Compare and set. If the condition fails because our own write was repeated, the write id tells."""
@@ -503,7 +503,8 @@ def _check_lifetime(tag: str, lifetime_seconds: float | None) -> None:
         raise InvalidTag(tag=tag, problem=f"lifetime_seconds must be above 0, not {lifetime_seconds!r:.40}")
 
 
-def _conflict(name: Name, stored: PromptOverride | None, *, expected: str) -> VersionConflict:
+def version_conflict(name: Name, stored: PromptOverride | None, *, expected: str) -> VersionConflict:
+    """Return the error for a tag that no longer has the expected version."""
     ns, prompt_key, tag = name
     version = 0 if stored is None else stored.version
     return VersionConflict(ns=ns, prompt_key=prompt_key, tag=tag, version=version, expected_version=expected)
