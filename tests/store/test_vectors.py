@@ -160,6 +160,43 @@ def test_a_vector_with_a_turned_bit_is_refused_and_named(tmp_path: Path) -> None
     damaged.close()
 
 
+_FOR_ERASED = (
+    "INSERT INTO vectors SELECT id, 1, 5, (SELECT content FROM vectors), 5 FROM versions"
+    " WHERE key = 'b' AND id >> 16 = 3"
+)
+
+
+@pytest.mark.parametrize(
+    ("change", "problem"),
+    [
+        ("UPDATE vectors SET ended = 2 WHERE version >> 16 = 3", "tests/b in snapshot 3: it ends with"),
+        ("UPDATE vectors SET ended = NULL WHERE ended = 2", "tests/a in snapshot 1: it ends with"),
+        ("UPDATE vectors SET ended = 4 WHERE ended = 2", "tests/a in snapshot 1: it ends with"),
+        (_FOR_ERASED, "tests/b in snapshot 3: there is no content"),
+        (
+            "UPDATE vectors SET version = 9 WHERE ended = 2",
+            "of vectors refers to a row of versions",
+        ),
+    ],
+)
+def test_a_vector_that_does_not_fit_its_version_is_named(tmp_path: Path, change: str, problem: str) -> None:
+    import apsw
+
+    store = sqlite_store(tmp_path / "store.db")
+    store.commit(with_vectors("r1", write("a"), write("b"), vectors=[vector("a", 1), vector("b", 2)]))
+    store.commit(with_vectors("r2", merge("a", "new"), vectors=[vector("a", 3)], at=1))
+    store.commit(with_vectors("r3", merge("b", "new"), vectors=[vector("b", 4)], at=2))
+    if change == _FOR_ERASED:
+        store.commit(commit("r4", write("c"), at=3))
+        store.commit(commit("r5", expire("b", erases="asked for"), at=4))
+    assert list(store.verify()) == []
+    with apsw.Connection(str(tmp_path / "store.db"), vfs="cksmvfs") as intruder:
+        intruder.execute(change)
+
+    assert any(problem in found for found in store.verify())
+    store.close()
+
+
 def _all_bytes(folder: Path) -> bytes:
     return b"".join(one.read_bytes() for one in folder.rglob("*") if one.is_file())
 

@@ -99,7 +99,7 @@ class GovernanceAudit:
             verdict = _proved_verdict(content, row.key)
             if verdict is not None and band == BASE_BAND:
                 bases[row.namespace, rest] = content, verdict
-        return verdict is not None and Band(band) in _reached(verdict)
+        return verdict is not None and band in _REACHED[verdict]
 
     def problems(self) -> Iterator[str]:
         """Yield one message per problem with the records of all bands."""
@@ -119,12 +119,12 @@ def _is_of_a_kind(namespace: str, key: str) -> bool:
     return True
 
 
-def _reached(verdict: Verdict) -> tuple[Band, ...]:
-    """The bands that a verdict allows."""
-    if verdict in (Verdict.SEAL, Verdict.SABAR):
-        # Patterns of attacks are witnesses, and so is a source that confirms what is known.
-        return (*BANDS_OF_VERDICT[verdict], Band.WITNESS)
-    return BANDS_OF_VERDICT[verdict]
+# Patterns of attacks are witnesses, and so is a source that confirms what is known.
+_REACHED: Final = {
+    verdict: {*bands, Band.WITNESS} if verdict in (Verdict.SEAL, Verdict.SABAR) else set(bands)
+    for verdict, bands in BANDS_OF_VERDICT.items()
+}
+"""The bands that a verdict allows."""
 
 
 def _proved_verdict(content: bytes, key: str) -> Verdict | None:
@@ -216,7 +216,7 @@ class _Audit:
             raise InvalidValue(what="Evidence", problem="there is none; whatever is remembered has some")
         _require(is_bound(record), "Evidence", "it is incomplete, or was made for other content")
         self._check_acceptance(record)
-        is_allowed = band in _reached(record.evidence.verdict)
+        is_allowed = band in _REACHED[record.evidence.verdict]
         _require(is_allowed, "Record", f"a verdict of {record.evidence.verdict} does not allow this band")
 
     def _was_ended_by_law(self, version: Version) -> bool:

@@ -8,6 +8,7 @@ import re
 from collections import deque
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from itertools import takewhile
+from operator import itemgetter
 from typing import Any, Final, NamedTuple, Protocol
 from zlib import crc32
 
@@ -72,29 +73,36 @@ def _title_of_vector(vector: Vector) -> str:
     return f"the vector of {vector.namespace}/{vector.key} in snapshot {vector.memory_snapshot_id}"
 
 
-def _problems_of_vectors(storage: Storage, head: int) -> Iterator[str]:
-    """Each vector up to a snapshot must be whole, and belong to a version that is there and has content."""
+def _problems_of_vectors(storage: Storage, head: int, changed: Collection[RecordKey]) -> Iterator[str]:
+    """Each vector up to a snapshot must be whole, and end with its version.
+
+    Args:
+        changed: The records that have several versions, or whose content was erased. The only version of
+            another one has all of its vectors, which no backend stores without it.
+    """
     after = ("", "", 0, "")
     while page := storage.vectors(VectorQuery(after=after, limit=SCAN_PAGE_RECORDS)):
+        versions: dict[RecordKey, list[Version]] = {}
         for namespace in sorted({one.namespace for one in page}):
-            own = [one for one in page if one.namespace == namespace and one.memory_snapshot_id <= head]
-            keys = [one.key for one in own]
-            rows = storage.versions(VersionQuery(namespace=namespace, keys=keys, with_content=False))
-            versions: dict[str, list[Version]] = {}
-            for row in rows:
-                versions.setdefault(row.key, []).append(row)
-            for one in own:
-                yield from _problems_of_vector(one, versions.get(one.key, []), head)
+            own = (one for one in page if one.namespace == namespace)
+            keys = [one.key for one in own if one.ended is not None or (namespace, one.key) in changed]
+            for row in storage.versions(VersionQuery(namespace=namespace, keys=keys, with_content=False)):
+                versions.setdefault((namespace, row.key), []).append(row)
+        for one in page:
+            if one.memory_snapshot_id <= head:
+                yield from _problems_of_vector(one, versions.get((one.namespace, one.key)), head)
         last = page[-1]
         after = (last.namespace, last.key, last.memory_snapshot_id, last.embedder)
 
 
-def _problems_of_vector(vector: Vector, versions: list[Version], head: int) -> Iterator[str]:
+def _problems_of_vector(vector: Vector, versions: list[Version] | None, head: int) -> Iterator[str]:
     """The versions may be newer than the vector, so what came behind ``head`` does not count for either."""
     try:
         verified_vector(vector)
     except Corruption as error:
         yield str(error)
+    if versions is None:
+        return
     at = [one for one in versions if one.memory_snapshot_id == vector.memory_snapshot_id]
     if not at or at[0].fingerprint is None or (at[0].erased_by or head + 1) <= head:
         yield f"{_title_of_vector(vector)}: there is no content that it could belong to"
@@ -161,7 +169,7 @@ def problems_of(
         if progress is not None:
             progress(applied.memory_snapshot_id, max(head, applied.memory_snapshot_id))
     yield from _problems_of_orphans(ledger.take_rest())
-    yield from _problems_of_vectors(storage, head)
+    yield from _problems_of_vectors(storage, head, versions.changed)
     for checker in checkers:
         yield from checker.problems()
 
@@ -219,6 +227,8 @@ def _problems_of_commit(
         except Corruption as error:
             damaged.append((row.namespace, row.key))
             yield str(error)
+        if row.action is not ActionType.WRITE or row.content is None:
+            versions.changed.add((row.namespace, row.key))
         if (problem := erasures.problem_of(row)) is not None:
             yield problem
         if not (row.key.isascii() and row.namespace.isascii()) and not _is_normal(row):
@@ -232,10 +242,9 @@ def _problems_of_commit(
         for key in [(row.namespace, row.key)]
     ]
     # Where a newer version stays, an erasure leaves no row of its own.
-    lines += [
-        (*key, ActionType.EXPIRE, None, one.reason, one.until) for key, one in erased.items() if one.is_alone
-    ]
-    lines.sort(key=lambda line: line[:2])
+    if alone := [(key, one) for key, one in erased.items() if one.is_alone]:
+        lines += [(*key, ActionType.EXPIRE, None, one.reason, one.until) for key, one in alone]
+        lines.sort(key=itemgetter(0, 1))
     if payload_fingerprint(lines, facts) != applied.payload_fingerprint:
         yield f"{_title_of(applied)}: its records do not match its payload fingerprint"
 
@@ -319,6 +328,8 @@ class _ErasureReader:
 
     def problem_of(self, row: Version) -> str | None:
         """A version is emptied by the first erasure that reaches it, names that one, and by nothing else."""
+        if row.erased_by is None and (row.namespace, row.key) not in self._erased:
+            return None
         if self._disagreement_with(row) is None:
             return None
         # It may have been erased since the ledger was read, or since the row was.
@@ -333,10 +344,8 @@ class _ErasureReader:
         deque(self.noting(walk(_all_entries(self._storage, self.tip.seq), start=self.tip), []), maxlen=0)
 
     def _disagreement_with(self, row: Version) -> str | None:
-        erasures = self._erased.get((row.namespace, row.key))
-        if erasures is None and row.erased_by is None:
-            return None
-        due = [one.memory_snapshot_id for one in erasures or () if row.memory_snapshot_id <= one.until]
+        erasures = self._erased.get((row.namespace, row.key), ())
+        due = [one.memory_snapshot_id for one in erasures if row.memory_snapshot_id <= one.until]
         expected = min(due) if due and row.fingerprint is not None else None
         if row.erased_by != expected:
             ledger = (
@@ -359,6 +368,8 @@ class _VersionReader:
         self._ahead: dict[int, list[Version]] = {}
         self._until = 0
         self._snapshots = 1
+        self.changed: set[RecordKey] = set()
+        """The records with an older version, or without content, as far as they were checked."""
 
     def take(self, snapshot: int) -> list[Version]:
         """The versions of a snapshot, by namespace and key."""

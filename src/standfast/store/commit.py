@@ -132,7 +132,7 @@ class Write(Value, frozen=True, kw_only=True, gc=False):
         return self.namespace, self.key
 
 
-class RecordVector(Value, frozen=True, kw_only=True):
+class RecordVector(Value, frozen=True, kw_only=True, gc=False):
     """The vector of a record that a commit stores, by one embedder.
 
     ``of_snapshot`` names the version if it was written by an earlier commit; the vector is left out if that

@@ -226,7 +226,7 @@ def verified(version: Version) -> Version:
     raise Corruption(what=str(version), problem="its content does not match its fingerprint")
 
 
-class Erasure(msgspec.Struct, frozen=True):
+class Erasure(msgspec.Struct, frozen=True, gc=False):
     """Erases the content of every version of a record up to ``until``, by the commit of a snapshot."""
 
     namespace: str
@@ -235,7 +235,7 @@ class Erasure(msgspec.Struct, frozen=True):
     until: int
 
 
-class Vector(msgspec.Struct, frozen=True):
+class Vector(msgspec.Struct, frozen=True, gc=False):
     """The vector of one version of a record, by one embedder. Signed bytes, with a checksum at the end.
 
     Snapshots from ``since`` on show it, up to the one before ``ended``: it may have been added later than its
@@ -251,7 +251,7 @@ class Vector(msgspec.Struct, frozen=True):
     ended: int | None = None
 
 
-class VectorEnd(msgspec.Struct, frozen=True):
+class VectorEnd(msgspec.Struct, frozen=True, gc=False):
     """Ends the vectors of every version of a record that is older than the snapshot."""
 
     namespace: str
@@ -259,7 +259,7 @@ class VectorEnd(msgspec.Struct, frozen=True):
     memory_snapshot_id: int
 
 
-class AppliedCommit(msgspec.Struct, frozen=True):
+class AppliedCommit(msgspec.Struct, frozen=True, gc=False):
     """One applied commit: the snapshot that it made, and its entry in the ledger."""
 
     memory_snapshot_id: int

@@ -147,11 +147,13 @@ MIGRATIONS: Final = (
     CREATE TABLE vectors (
         namespace TEXT NOT NULL,
         key TEXT NOT NULL,
-        memory_snapshot_id bigint NOT NULL REFERENCES commits (memory_snapshot_id),
+        memory_snapshot_id bigint NOT NULL,
         embedder TEXT NOT NULL,
         since bigint NOT NULL REFERENCES commits (memory_snapshot_id),
         content bytea NOT NULL,
-        ended bigint
+        ended bigint,
+        FOREIGN KEY (namespace, key, memory_snapshot_id)
+            REFERENCES versions (namespace, key, memory_snapshot_id)
     );
     CREATE UNIQUE INDEX vectors_by_place ON vectors (namespace, key, memory_snapshot_id, embedder);
     CREATE INDEX vectors_by_since ON vectors (since);

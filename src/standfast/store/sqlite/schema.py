@@ -246,6 +246,7 @@ _OF_SNAPSHOT: Final = (
     "SELECT namespace, key, id, action, fingerprint, content, erased_by FROM versions WHERE id BETWEEN ? AND"
     " ? ORDER BY id"
 )
+_MANY_KEYS: Final = 8
 _OF_KEY: Final = "SELECT {columns} FROM versions WHERE namespace = ? AND key = ? AND id < ? ORDER BY id{end}"
 
 
@@ -261,7 +262,13 @@ def versions_of_keys(connection: apsw.Connection, query: VersionQuery, keys: Seq
     sql = _OF_KEY.format(columns=columns, end=" DESC LIMIT 1" if query.newest else "")
     before = ids_of(_LAST_SNAPSHOT if query.at is None else query.at)[1] + 1
     places = [(query.namespace, key, before) for key in sorted(set(keys))]
-    return [version_of(row) for row in connection.executemany(sql, places)]
+    if len(places) < _MANY_KEYS:
+        return [version_of(row) for row in connection.executemany(sql, places)]
+    # Outside of a transaction each look-up would lock the file by itself.
+    connection.execute("BEGIN")
+    found = [version_of(row) for row in connection.executemany(sql, places)]
+    connection.execute("COMMIT")
+    return found
 
 
 def presence(connection: apsw.Connection, namespace: str, prefixes: Sequence[str]) -> tuple[int, list[bool]]:
