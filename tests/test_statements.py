@@ -24,6 +24,12 @@ def value_of(text: str, attribute: str, **options: object) -> str | None:
         ("Ich bin nach Leipzig gezogen.", "home", "leipzig"),
         ("J'ai déménagé à Nantes.", "home", "nantes"),
         ("Me mudé a Bilbao.", "home", "bilbao"),
+        ("Me he mudado a Bilbao.", "home", "bilbao"),
+        ("Ich arbeite jetzt bei der Allianz.", "employer", "allianz"),
+        ("I am 35 years old.", "age", "35"),
+        ("Call me Bob.", "called", "bob"),
+        ("I've increased my snack budget to $65.", "snack budget", "65"),
+        ("My budget was reduced from $900 to $750 a month.", "budget", "750"),
         ("I started a new job at Bosch.", "employer", "bosch"),
         ("My favourite colour is green now.", "favourite colour", "green"),
         ("Use Firefox as my browser.", "browser", "firefox"),
@@ -80,6 +86,34 @@ def test_in_a_conversation_a_passing_negation_denies_nothing() -> None:
     assert value_of("I don't have time.", "does hav time") == "no"
     assert value_of("I don't have time.", "does hav time", is_message=True) is None
     assert value_of("I don't have a car anymore.", "does hav car", is_message=True) == "no"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "I've adjusted my budget to $75, can you suggest some drinks?",
+        "I've adjusted my budget to $75, but I'm not sure if that is enough.",
+    ],
+)
+def test_a_change_that_is_told_on_the_way_to_a_question_is_read_in_a_conversation(text: str) -> None:
+    assert value_of(text, "budget", is_message=True) == "75"
+    assert value_of(text, "budget") is None
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "What if I've adjusted my budget to $75?",
+        "Can you tell me how I adjusted my budget to $75?",
+        "My result is 7.",
+        "My base case is P(1).",
+        "My quiz score improved from 70% to 88%.",
+    ],
+)
+def test_what_people_say_of_many_things_in_a_conversation_is_no_statement_of_one(text: str) -> None:
+    found = {one.attribute for one in statements_of(text, is_message=True)}
+
+    assert found.isdisjoint({"budget", "result", "base case", "quiz score"})
 
 
 def test_a_long_text_that_is_no_message_is_not_read() -> None:

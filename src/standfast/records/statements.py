@@ -50,6 +50,7 @@ _CLAUSE: Final = re.compile(
     re.IGNORECASE,
 )
 _WORD: Final = re.compile(r"[jnl]['’](?=\w)|\w+(?:[:.,/'’-]\w+)*")
+_FORMULA: Final = re.compile(r"[=^\\<>≤≥{}|]")
 _LETTERS: Final = re.compile(r"[^\W\d_]+")
 _DIGIT: Final = re.compile(r"\d")
 _CONTRACTIONS: Final = (
@@ -86,6 +87,8 @@ class _Pattern(NamedTuple):
     cues: frozenset[str]
     regex: re.Pattern[str]
     needs_name: bool
+    is_change: bool
+    """Whether it is about a number: people also say that one changed on the way to a question."""
 
 
 @cache
@@ -168,6 +171,7 @@ def _patterns() -> tuple[_Pattern, ...]:
     value = r"[^,;:!?()\"]{1,60}?"
     macros = {"{now}": now, "{the}": the, "{H}": holder, "{A}": r"(?P<a>[\w'’ -]{2,40}?)"}
     macros |= {"{V0}": rf"(?P<v0>{value})", "{V}": rf"(?P<v>{value})", "{name}": rf"(?P<v>{value})"}
+    macros["{number}"] = r"[$€£]?(?P<v>\d[\w.,:%/]*)(?:[ -][^,;:!?()\"]*)?"
     found = []
     for language in LANGUAGES:
         for line in sections_of(_DATA)[language]:
@@ -177,7 +181,7 @@ def _patterns() -> tuple[_Pattern, ...]:
             for name, macro in macros.items():
                 source = source.replace(name, macro)
             regex = re.compile(rf"{source}(?=$|[,;:!?()\"])", re.IGNORECASE)
-            found.append(_Pattern(attribute, fixed, cues, regex, "{name}" in line))
+            found.append(_Pattern(attribute, fixed, cues, regex, "{name}" in line, "{number}" in line))
     return tuple(found)
 
 
@@ -233,14 +237,19 @@ def statements_of(
     holder = SELF if me in _USER_NAMES or me == owner else me
     reading = _StatementReader(holder, owner, is_message, letter_runs(text) if runs is None else runs)
     found: dict[PlainStatement, None] = {}
-    for sentence in plain_sentences(text[:_MAX_READ_CHARS]):
-        for statement in reading.of_sentence(sentence):
+    for sentence, is_question in _sentences(text[:_MAX_READ_CHARS]):
+        for statement in reading.of_sentence(sentence, is_question):
             found.setdefault(statement)
     return tuple(found)[:MAX_STATEMENTS]
 
 
 def plain_sentences(text: str) -> Iterator[str]:
     """The sentences of a text that say something; questions do not."""
+    return (sentence for sentence, is_question in _sentences(text) if not is_question)
+
+
+def _sentences(text: str) -> Iterator[tuple[str, bool]]:
+    """The sentences of a text, each with whether it is a question."""
     start = 0
     last = len(text) - 1
     # In most texts only the last character can end a sentence.
@@ -250,8 +259,9 @@ def plain_sentences(text: str) -> Iterator[str]:
         if end is not None and end.group() == "." and _NO_END.search(text, max(start, stop - 5), stop):
             continue
         sentence = text[start:stop].strip(" \t\"'“”‘’«»–—-*")
-        if sentence and not (end is not None and "?" in end.group()) and not sentence.startswith("¿"):
-            yield " ".join(sentence.split())
+        if sentence:
+            is_question = (end is not None and "?" in end.group()) or sentence.startswith("¿")
+            yield " ".join(sentence.split()), is_question
         start = len(text) if end is None else end.end()
 
 
@@ -294,19 +304,25 @@ class _StatementReader:
         self._me, self._owner, self._is_message, self._runs = me, owner, is_message, runs
         self._has_cue = not _patterns_by_cue().keys().isdisjoint(runs)
 
-    def of_sentence(self, sentence: str) -> Iterator[PlainStatement]:
-        """The statements of a sentence."""
-        words = tokens_of(sentence, self._runs)
-        if _has(words, "unsure"):
+    def of_sentence(self, sentence: str, is_question: bool) -> Iterator[PlainStatement]:
+        """The statements of a sentence. In a question, or next to an "if", only changes are told."""
+        if is_question and not (self._is_message and self._has_cue):
             return
-        for clause in _CLAUSE.split(sentence) if self._has_cue else ():
-            yield from self._by_pattern(clause)
+        words = tokens_of(sentence, self._runs)
+        if self._is_message and _FORMULA.search(sentence):
+            return
+        is_sure = not (is_question or _has(words, "unsure"))
+        for clause in _CLAUSE.split(sentence) if self._has_cue and (is_sure or self._is_message) else ():
+            if is_sure or not has_word_of(clause, "unsure"):
+                yield from self._by_pattern(clause, only_changes=not is_sure)
+        if not is_sure:
+            return
         while words and _is_in(words[0], "openers"):
             words.pop(0)
         yield from self._denial(words)
         yield from self._number(words)
 
-    def _by_pattern(self, clause: str) -> Iterator[PlainStatement]:
+    def _by_pattern(self, clause: str, *, only_changes: bool) -> Iterator[PlainStatement]:
         clause = _without_openers(clause)
         words = clause.split()
         if len(words) > _MAX_CLAUSE_WORDS:
@@ -315,6 +331,8 @@ class _StatementReader:
         places = {place for word in _LETTERS.findall(clause.casefold()) for place in by_cue.get(word, ())}
         for place in sorted(places):
             pattern = _patterns()[place]
+            if only_changes and not pattern.is_change:
+                continue
             if (match := pattern.regex.match(clause)) and (found := self._statement(pattern, match)):
                 yield found
 
@@ -323,9 +341,11 @@ class _StatementReader:
         holder = self._holder(groups.get("h"))
         written = groups.get("v") or ""
         value = _value_of(written)
-        if holder is None or not value or (pattern.needs_name and not _is_name(written)):
-            return None
         attribute = pattern.attribute
+        # In a conversation "my result is 7" is said of many results; that it was changed to 7, of one.
+        may_be_number = not (self._is_message and attribute == "{A}")
+        if holder is None or not value or (pattern.needs_name and not _is_name(written, may_be_number)):
+            return None
         if "{A}" in attribute:
             named = [word for word in tokens_of(groups["a"]) if not _is_in(word, "articles")]
             is_open = attribute == "{A}"
@@ -419,11 +439,13 @@ def _is_volatile(word: str) -> bool:
     return _DIGIT.search(word) is not None or _is_in(word, "days")
 
 
-def _is_name(written: str) -> bool:
+def _is_name(written: str, may_be_number: bool) -> bool:
     """Whether a value begins like a name, perhaps after a title, or has a digit."""
     first, _, rest = written.partition(" ")
     name = rest if _is_in(first.casefold().strip("."), "titles") else first
-    return name[:1].isupper() or _DIGIT.search(written) is not None
+    if _DIGIT.search(written) is not None:
+        return may_be_number
+    return name[:1].isupper() and len(name) > 1
 
 
 def _value_of(written: str) -> str:
