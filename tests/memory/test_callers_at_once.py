@@ -9,14 +9,17 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from standfast.clock import RandomIds, SystemClock
 from standfast.memory import Memory, erasing
+from standfast.memory.erasure_targets import pending_erasures
+from standfast.recall.index import upkeep
 from standfast.recall.index.store_index import StoreIndexView
 from standfast.records.canon import parse
 from standfast.records.requests import RECALLED_BANDS
 from standfast.records.rows import SYSTEM_NAMESPACE, RowKind
-from standfast.records.scopes import prefix_of
+from standfast.records.scopes import prefix_of, scoped_key
 from standfast.records.vocabulary import Band
 from standfast.store.store import Store
 from tests.memory.conftest import HANDBOOK
@@ -392,3 +395,92 @@ def test_a_recall_during_an_erasure_is_from_before_it_or_from_after_it(
     assert len(before.items) == 4
     assert during.erased_since is not None
     assert during.package_hash == after.package_hash
+
+
+def test_an_erasure_ends_though_another_process_moves_its_cursor_at_that_moment(
+    memories: list[Memory], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    memory, other = memories
+    said = memory.remember("Ada likes green tea.", scope=ADA)
+    rows = [erasing._RowToErase(0, 1, scoped_key(Band.LEDGER, ADA, said.memory_id))]
+    law, moved = erasing.Eraser._law, list[bool]()
+
+    def move_before(self: erasing.Eraser, target: Any, at: int) -> Any:
+        begun = pending_erasures(other.store, "default").intents
+        if begun and not moved:
+            moved.append(other._eraser._erase_page(replace(begun[0], commits=7), rows, at))
+        return law(self, target, at)
+
+    monkeypatch.setattr(erasing.Eraser, "_law", move_before)
+    done = memory.forget(scope=ADA, reason="asked for")
+
+    assert moved == [True]
+    assert (done.records, done.commits) == (1, 8)
+    assert pending_erasures(memory.store, "default").intents == ()
+    assert list(memory.verify()) == []
+
+
+def test_an_erasure_under_an_id_that_ends_another_one_is_replayed_too(
+    memories: list[Memory], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is said after it was answered stays, however often it is repeated."""
+    memory, other = memories
+    memory.remember("Ada likes green tea.", scope=ADA)
+    with monkeypatch.context() as killed:
+        killed.setattr(erasing.Eraser, "finish", lambda *_: None)
+        memory.forget(scope=ADA, reason="asked for")
+    first = other.forget(scope=ADA, reason="asked for", run_id="r")
+    memory.remember("Ada likes coffee.", scope=ADA)
+    again = other.forget(scope=ADA, reason="asked for", run_id="r")
+
+    assert (first.records, again.records, again.replayed) == (1, 1, True)
+    assert again.ledger_hash == first.ledger_hash
+    assert _texts(memory, scope=ADA) == ["Ada likes coffee."]
+
+
+def test_positions_that_are_named_are_taken_from_the_first_commit_on(
+    memories: list[Memory], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("standfast.memory.conversations.MESSAGES_PER_COMMIT", 2)
+    memory, other = memories
+    commit, appended = Store.commit, list[Any]()
+
+    def append_between(self: Store, *args: Any, **how: Any) -> Any:
+        receipt = commit(self, *args, **how)
+        if not appended:
+            appended.append(None)
+            appended.append(other.add(_turn("Somebody else."), scope=ADA, session="s"))
+        return receipt
+
+    monkeypatch.setattr(Store, "commit", append_between)
+    added = memory.add([*_turn("a"), *_turn("b"), *_turn("c")], scope=ADA, session="s", position=0)
+
+    assert added.added == 3
+    assert [one.text for one in memory.session("s", scope=ADA)] == ["a", "b", "c", "Somebody else."]
+
+
+@pytest.mark.parametrize("way", ["erased", "dropped"])
+def test_an_index_that_changes_while_it_is_verified_is_sound(
+    memories: list[Memory], monkeypatch: pytest.MonkeyPatch, way: str
+) -> None:
+    memory, other = memories
+    for number in range(4):
+        memory.remember(f"Gate {number} opens at noon.", subject=f"gate/{number}", scope=ADA)
+    memory.reader.index.upkeep.rebuild()
+    change: dict[str, Callable[[], Any]] = {
+        "erased": lambda: other.forget("gate/1", scope=ADA, reason="asked for"),
+        "dropped": lambda: other.store.segments.drop([o.segment_id for o in other.store.segments.heads()]),
+    }
+    place, name = (upkeep, "read_commits") if way == "erased" else (upkeep.IndexUpkeep, "read")
+    read, changed = getattr(place, name), list[Any]()
+
+    def change_before(*args: Any) -> Any:
+        monkeypatch.setattr(place, name, read)
+        changed.append(change[way]())
+        return read(*args)
+
+    monkeypatch.setattr(place, name, change_before)
+
+    assert list(upkeep.problems_of_index(memory.store)) == []
+    assert changed
+    assert list(memory.verify()) == []

@@ -3,6 +3,7 @@
 import contextlib
 import shutil
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -129,6 +130,25 @@ def test_a_checkpoint_that_contradicts_covers_nothing(tmp_path: Path) -> None:
     assert found.state == "broken"
     assert found.tail.signed_seq == 0
     assert "covered by a checkpoint" not in found.tail.summary
+
+
+def test_who_signs_while_the_checkpoints_are_read_makes_nothing_look_missing(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with Memory.open(str(path)) as memory, Memory.open(str(path)) as other:
+        read, days = Notary.checkpoints, iter(range(30, 90))
+
+        def sign_after(self: Notary) -> Any:
+            found = read(self)
+            monkeypatch.setattr(Notary, "checkpoints", read)
+            other.remember(f"US refunds take {next(days)} days.", source=HANDBOOK)
+            other.checkpoint()
+            monkeypatch.setattr(Notary, "checkpoints", sign_after)
+            return found
+
+        monkeypatch.setattr(Notary, "checkpoints", sign_after)
+
+        assert memory.verification().problems == ()
 
 
 def test_a_store_in_memory_that_a_notary_signs_has_three_states(tmp_path: Path) -> None:

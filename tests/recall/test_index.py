@@ -139,7 +139,7 @@ def test_an_index_that_disagrees_with_the_records_is_found() -> None:
     write_facts(memory, 7)
     head, *_ = [one for one in memory.store.segments.heads() if one.rows]
     upkeep = memory.reader.index.upkeep
-    rows = upkeep._rows_of(head)
+    rows = upkeep._rows_of(upkeep._opened(head))
     rows.columns["length"][0] += 1
     forged, parts = upkeep._sealed(head.band, head.first, head.last, rows)
     assert memory.store.segments.put(forged, parts, replaces=[head.segment_id], at=memory.store.head())

@@ -283,7 +283,9 @@ class Conversations:
         judged = self._judge(request, new, run=run, agent=agent, now=now)
         answers |= {position: self._answer(position, group, at) for position, group in judged.items()}
         added = [answers[position] for position, _ in page]
-        rows = [self._session_write(request, row, new, utc_text(now), run)] if new else []
+        # Positions that are named are taken from the first commit on, also those of later pages.
+        ends = [position + 1 for position, message in placed or page if message.passages]
+        rows = [self._session_write(request, row, new, utc_text(now), run, end=max(ends))] if new else []
         if log is not None:
             answer = {"messages": [one.as_json() for one in added]}
             rows.append(log.write(answer, run, page=number))
@@ -479,13 +481,15 @@ class Conversations:
         new: Sequence[tuple[int, ReadMessage]],
         now: str,
         run: RunIdentity,
+        *,
+        end: int,
     ) -> Write:
         times = [message.time or now for _, message in new]
         before = row or {"first": min(times), "last": max(times), "messages": 0, "next": 0}
         content = {
             "session": request.session,
             "messages": before["messages"] + len(new),
-            "next": max(before["next"], *(position + 1 for position, _ in new)),
+            "next": max(before["next"], end),
             "first": min(before["first"], *times),
             "last": max(before["last"], *times),
             # Two rows of equal content would not conflict, so each names the attempt that wrote it.

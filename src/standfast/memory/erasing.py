@@ -179,7 +179,11 @@ class Eraser:
         if next(self._rows(target, at, at), None) is None:
             source = target.source or {}
             require_no_secret(scope=target.scope, source=source.get("id"), kind=source.get("kind"))
-            return self._end(intent) if ended is None else ended
+            if ended is None or key is None:
+                return self._end(intent) if ended is None else ended
+            # The answer is kept under the key too, so that a replay erases nothing that came later.
+            counted = replace(intent, records=ended.records, rows=ended.rows, commits=ended.commits)
+            return self._end(counted)
         self._commit_intent(intent)
         return self.finish(intent)
 
@@ -275,21 +279,28 @@ class Eraser:
         for remove in traces:
             remove()
         self._services.reader.notes.forget(partial(self._is_forgotten_name, intent.target))
+        # Who moves the cursor at the same moment makes this one try again; pages are finite.
+        while (done := self._try_to_end(intent, len(traces))) is None:
+            pass
+        return done
+
+    def _try_to_end(self, intent: ErasureIntent, traces: int) -> Forgotten | None:
+        """Replace the intent by what was erased. None if another process went on with it meanwhile."""
         at = self._store.head()
-        was_begun = self._intent(intent.erasure_id, at) is not None
-        if not was_begun and (done := self._done(intent.erasure_id)) is not None:
+        current = self._intent(intent.erasure_id, at)
+        if current is None and (done := self._done(intent.erasure_id)) is not None:
             return done
-        law = self._law(intent.target, at)
+        intent = intent if current is None else current
         erased = {
-            "commits": intent.commits + was_begun,
-            "law": list(law),
+            "commits": intent.commits + (current is not None),
+            "law": list(self._law(intent.target, at)),
             "records": intent.records,
             "rows": intent.rows,
-            "traces": len(traces),
+            "traces": traces,
         }
         key = row_key(RowKind.FORGOTTEN, intent.erasure_id)
         writes = [Write.of(SYSTEM_NAMESPACE, key, ActionType.WRITE, erased)]
-        if was_begun:
+        if current is not None:
             key = row_key(RowKind.FORGETTING, intent.erasure_id)
             writes.append(Write.of(SYSTEM_NAMESPACE, key, ActionType.EXPIRE))
         body = {**erased, "reason": intent.reason, "by": intent.by, "target": intent.target.as_json()}
@@ -299,9 +310,7 @@ class Eraser:
             self._store.commit(_commit_of(run, writes, Fact.of("forgotten", body)))
         except _DONE_BY_ANOTHER:
             replayed = True
-        done = self._done(intent.erasure_id, replayed=replayed)
-        assert done is not None, "it was just committed, here or elsewhere"
-        return done
+        return self._done(intent.erasure_id, replayed=replayed)
 
     # The intents.
 

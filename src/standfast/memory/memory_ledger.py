@@ -150,6 +150,8 @@ class MemoryLedger:
         Args:
             elsewhere: Checkpoints that somebody kept.
         """
+        # In this order: every checkpoint is in the file before it is in the database.
+        published = self._published_note()
         notes = [*notary.checkpoints()[0], *elsewhere]
         since = self._store.branches()[-1].ledger_seq
         named = list(dict.fromkeys(one.key for one in findings.keys if one.ledger_seq > since))
@@ -158,7 +160,6 @@ class MemoryLedger:
         lost = [key for key in named[:-1] if not has_signed(notes, VerifyingKey.parse(key))]
         if named and not notes and not notary.has_file:
             lost = named[-1:]
-        published = self._published_note()
         if not lost and published is not None and published not in notes:
             origin = Checkpoint.parse(unverified_text(published)).origin
             yield _missing(f"a checkpoint of {size_of(published)} entries was signed by {origin}, but it is")

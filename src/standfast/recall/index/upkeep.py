@@ -324,14 +324,16 @@ class IndexUpkeep:
             heads = heads[:-1]
         at = self._store.head()
         try:
-            rows = merged([self._rows_of(one) for one in heads], heads[0].first)
+            rows = merged([self._rows_of(self._opened(one)) for one in heads], heads[0].first)
         except SegmentLost:
             return False
         head, parts = self._sealed(heads[0].band, heads[0].first, heads[-1].last, rows)
         return self._store.segments.put(head, parts, replaces=[one.segment_id for one in heads], at=at)
 
-    def _rows_of(self, head: SegmentHead) -> SegmentRows:
-        segment = Segment(head, self.read(Segment.needed([head])))
+    def _opened(self, head: SegmentHead) -> Segment:
+        return Segment(head, self.read(Segment.needed([head])))
+
+    def _rows_of(self, segment: Segment) -> SegmentRows:
         return segment.rows(self.read(segment.all_parts()))
 
     def problems(self, agreeing: Collection[str] = ()) -> Iterator[str]:
@@ -346,25 +348,31 @@ class IndexUpkeep:
             title = f"the index of {self._namespace}/{head.band}, snapshots {head.first} to {head.last}"
             advice = "run: standfast index rebuild"
             try:
-                rows = self._rows_of(head)
-                vectors_agree = self._vectors_agree(head, rows)
+                agrees = self._agrees_now(head)
             except SegmentLost as error:
-                yield f"{title}: {error}; {advice}"
-                continue
-            draft = self.draft_of(head)
-            commits = read_commits(
-                self._store, self._namespace, [head.band], head.first - 1, min(head.last, self._store.head())
-            )
-            try:
-                for commit in commits:
-                    for version in commit:
-                        draft.add(version)
+                problem = f"{error}; {advice}"
             except Corruption as error:
-                yield f"{title}: it can't be compared with the records. {error}"
-                continue
-            is_current = any(one.segment_id == head.segment_id for one in self.heads())
-            if is_current and not (vectors_agree and draft.rows().encoded() == rows.encoded()):
-                yield f"{title}: it does not agree with the records; {advice}"
+                problem = f"it can't be compared with the records. {error}"
+            else:
+                problem = "" if agrees else f"it does not agree with the records; {advice}"
+            # A segment that was merged into another one meanwhile is not there any more.
+            if problem and head.segment_id in {one.segment_id for one in self.heads()}:
+                yield f"{title}: {problem}"
+
+    def _agrees_now(self, head: SegmentHead) -> bool:
+        """Whether a segment has what the records give. If something of it is erased while both are read,
+        they are read again.
+        """
+        while True:
+            before, draft = self._opened(head), self.draft_of(head)
+            until = min(head.last, self._store.head())
+            for commit in read_commits(self._store, self._namespace, [head.band], head.first - 1, until):
+                for version in commit:
+                    draft.add(version)
+            if self._has(before, draft):
+                return True
+            if np.array_equal(self._opened(head).gone, before.gone):
+                return False
 
     def draft_of(self, head: SegmentHead) -> SegmentDraft:
         """An empty draft of what a segment should have."""
@@ -373,14 +381,17 @@ class IndexUpkeep:
     def agrees(self, head: SegmentHead, draft: SegmentDraft) -> bool:
         """Whether a segment can be read and has what was gathered from the records."""
         try:
-            rows = self._rows_of(head)
-            return draft.rows().encoded() == rows.encoded() and self._vectors_agree(head, rows)
+            return self._has(self._opened(head), draft)
         except SegmentLost:
             return False
 
-    def _vectors_agree(self, head: SegmentHead, rows: SegmentRows) -> bool:
+    def _has(self, segment: Segment, draft: SegmentDraft) -> bool:
+        rows = self._rows_of(segment)
+        return draft.rows().encoded() == rows.encoded() and self._vectors_agree(segment, rows)
+
+    def _vectors_agree(self, segment: Segment, rows: SegmentRows) -> bool:
         """Whether the vectors of a segment are those of the table, but for rows that were erased."""
-        segment = Segment(head, self.read(Segment.needed([head])))
+        head = segment.head
         kept = np.setdiff1d(np.arange(head.rows), segment.gone).tolist()
         firsts = segment.columns["first"][kept].tolist()
         row_of = {
