@@ -8,9 +8,11 @@ import pytest
 from click.testing import CliRunner
 
 from standfast.cli import main
-from standfast.errors import CannotOpen, Corruption, InvalidValue
+from standfast.errors import CannotOpen, Corruption, InvalidValue, StoreFailed
+from standfast.ledger.chain import Tip
 from standfast.ledger.notary import Notary
 from standfast.memory import Memory
+from standfast.store.head_file import HeadFile
 from standfast.store.protocol import Changes
 from standfast.store.restore import accept_restored, restorations_of, restore_copy
 from standfast.store.store import Store, open_store
@@ -203,6 +205,46 @@ def test_the_command_puts_a_backup_back_and_keeps_what_was_there() -> None:
     kept = open_store("store.db.replaced-1", create=False)
     assert kept.head() == 3
     kept.close()
+
+
+def test_a_restore_beside_a_writer_holds_and_the_writer_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The writer's last commit is not in the head file before the restore is over."""
+    _remember("store.db", 1)
+    _back_up("store.db", "backup.db")
+    writer, write, late = Memory.open("store.db", create=False), HeadFile.write, list[tuple[HeadFile, Tip]]()
+    with monkeypatch.context() as slow:
+        slow.setattr(HeadFile, "write", lambda self, tip: late.append((self, tip)))
+        writer.remember("Gate 2 opens at noon.")
+    assert restore_copy("backup.db", "store.db", replace=True) == "store.db.replaced-1"
+    _accept("store.db")
+    write(*late[0])
+    with pytest.raises(StoreFailed, match="replaced"):
+        writer.remember("Gate 3 opens at noon.")
+    writer.close()
+
+    assert _problems("store.db") == []
+    assert "was removed or replaced" in writer.warnings[-1]
+    _remember("store.db", 4)
+    assert _problems("store.db") == []
+
+
+def test_who_waited_for_the_lock_while_the_store_was_replaced_writes_nothing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    _remember("store.db", 1)
+    _back_up("store.db", "backup.db")
+    read = HeadFile.read
+
+    def replace_after(self: HeadFile) -> Tip:
+        found = read(self)
+        monkeypatch.setattr(HeadFile, "read", read)
+        restore_copy("backup.db", "store.db", replace=True)
+        return found
+
+    with Memory.open("store.db", create=False, notary=None) as writer:
+        monkeypatch.setattr(HeadFile, "read", replace_after)
+        with pytest.raises(StoreFailed, match="replaced"):
+            writer.remember("Gate 2 opens at noon.")
 
 
 def test_a_backup_is_restored_into_an_empty_database_and_no_other(postgres_store_url: str) -> None:

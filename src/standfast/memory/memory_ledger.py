@@ -246,6 +246,8 @@ class MemoryLedger:
         """
         if self.notary is None:
             return None
+        # A store that was replaced is not signed: the side files belong to the one in its place.
+        _ = self._store.acknowledged
         with self._lock:
             # What another machine has signed is not in the file of this one.
             elsewhere = self._published_note() if self._store.is_shared else None

@@ -216,15 +216,23 @@ def _require_intact(url: str, backup: str, progress: Progress | None) -> None:
 
 def _set_aside(url: str) -> str | None:
     """Rename a store's files, so that nothing is lost; return the new path, or None if there is no store."""
+    from standfast.store.sqlite.file import without_writers  # noqa: PLC0415  # Only its users pay for its import.
+
     if not Path(url).exists():
         return None
     number = 1
     while Path(f"{url}.replaced-{number}").exists():
         number += 1
     aside = f"{url}.replaced-{number}"
-    for suffix in _FILES:
-        if Path(url + suffix).exists():
-            Path(url + suffix).rename(aside + suffix)
+    with without_writers(url) as tip:
+        # Whoever wrote last may not have noted it yet.
+        head = HeadFile(SideFiles(Path(f"{url}-files")).head)
+        head.open()
+        head.write(tip)
+        head.close()
+        for suffix in _FILES:
+            if Path(url + suffix).exists():
+                Path(url + suffix).rename(aside + suffix)
     return aside
 
 

@@ -17,6 +17,7 @@ import apsw.sqlite_extra
 
 from standfast.clock import Clock, seeded
 from standfast.errors import CannotOpen, Corruption, StoreBusy, StoreFailed
+from standfast.ledger.chain import Tip
 from standfast.limits import MAX_BUSY_SECONDS
 from standfast.records.canon import utc_text
 from standfast.store.head_file import HeadFile
@@ -101,6 +102,29 @@ def copy_pages(source: str, target: str) -> None:
                 writer.close()
         finally:
             reader.close()
+
+
+@contextmanager
+def without_writers(path: str) -> Iterator[Tip]:
+    """Let nobody write to a database for the length of a block. Yields the end of its ledger.
+
+    Nobody writes to a file that can't be read; its end is an empty one.
+    """
+    connection = None
+    try:
+        try:
+            connection = _connect(path, apsw.SQLITE_OPEN_READWRITE)
+            connection.set_busy_timeout(int(MAX_BUSY_SECONDS * 1_000))
+            connection.execute("BEGIN IMMEDIATE")
+            found = connection.execute("SELECT seq, hash FROM ledger ORDER BY seq DESC LIMIT 1").get
+        except apsw.BusyError as error:
+            raise translate(error, path) from None
+        except (apsw.Error, CannotOpen):
+            found = None
+        yield Tip() if found is None else Tip(seq=found[0], hash=found[1].hex())
+    finally:
+        if connection is not None:
+            close_untouched(connection)
 
 
 def is_read_only(path: str) -> bool:

@@ -115,7 +115,11 @@ class SQLiteStorage:
 
     @property
     def acknowledged(self) -> Tip:
-        """The end of the ledger by the head file."""
+        """The end of the ledger by the head file. Raises ``StoreFailed`` if the store was replaced: the file
+        is that of another one then.
+        """
+        if not self._is_read_only:
+            self._refuse_replaced()
         return Tip() if self._may_be_behind else self._head_file.peek()
 
     def _check_nothing_was_lost(self, connection: apsw.Connection, acknowledged: Tip) -> None:
@@ -145,11 +149,16 @@ class SQLiteStorage:
         try:
             if self._in_doubt:
                 self._reopen()
-            self._refuse_replaced()
             # Read first: the ledger has everything that was acknowledged before the transaction began.
             acknowledged = self._head_file.read()
             self._writer.execute("BEGIN IMMEDIATE")
-            self._refuse_cut(acknowledged)
+            try:
+                # Who replaces the file holds the lock, so it is not replaced from here on.
+                self._refuse_replaced()
+                self._refuse_cut(acknowledged)
+            except BaseException:
+                self._roll_back()
+                raise
         except apsw.Error as error:
             self._lock.release()
             raise translate(error, self._path) from None
@@ -164,11 +173,7 @@ class SQLiteStorage:
         """
         state = self._writer.data_version(), acknowledged
         if state != self._vouched:
-            try:
-                self._check_nothing_was_lost(self._writer, acknowledged)
-            except BaseException:
-                self._roll_back()
-                raise
+            self._check_nothing_was_lost(self._writer, acknowledged)
             self._vouched = state
 
     def _refuse_replaced(self) -> None:
