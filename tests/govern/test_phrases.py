@@ -38,6 +38,15 @@ def test_a_text_that_holds_a_phrase_is_always_searched_for_it(book: Phrasebook, 
     holds()
 
 
+@pytest.mark.parametrize(
+    "word", ["langzeitwissen", "langzeitnotizen", "langzeiterinnerungen", "langzeitgedachtnis"]
+)
+def test_a_word_that_is_made_of_two_is_searched_for_too(word: str) -> None:
+    found = order_parts().possible(TextReading(f"dein {word}").vocabulary)
+
+    assert any(one.kind == "own memory" and one.pattern.search(f"dein {word}") for one in found)
+
+
 @pytest.mark.parametrize("cut", [3, 7])
 def test_a_phrase_is_found_by_words_of_each_of_its_needed_parts(cut: int) -> None:
     book = Phrasebook(
