@@ -193,3 +193,13 @@ def test_a_repeated_act_has_the_same_answer(memory: Memory) -> None:
     assert len(first.conflicts) == 1
     plain = {**first.as_json(), "replayed": True}
     assert (again.as_json(), later.as_json(), first.replayed) == (plain, plain, False)
+
+
+def test_what_was_forgotten_before_is_not_counted_as_restored(memory: Memory) -> None:
+    memory.remember("EU refunds take 14 days.", subject="policy/eu", source=HANDBOOK)
+    memory.forget("policy/eu", reason="asked to")
+    memory.remember("EU refunds take 90 days.", subject="policy/eu", source=CRM)
+    done = memory.quarantine(source=CRM, reason="incident 4")
+
+    assert (done.records, done.restored) == (1, 0)
+    assert _texts(memory) == []

@@ -6,6 +6,7 @@ import pytest
 
 from standfast.clock import ManualClock
 from standfast.memory import Memory
+from standfast.policies import BandBudget
 from standfast.records.vocabulary import Band, Tier
 from tests.memory.conftest import HANDBOOK, days
 from tests.store.builders import sqlite_store
@@ -111,3 +112,40 @@ def test_sweeping_twice_changes_nothing_the_second_time(memory: Memory, clock: M
 
     assert memory.sweep() == []
     assert memory.store.head() == head
+
+
+def test_what_ended_in_a_band_without_a_budget_stays_in_its_history(
+    memory: Memory, clock: ManualClock
+) -> None:
+    first = memory.remember("Ada lives in Bonn.", source=HANDBOOK)
+    memory.remember("Ada lives in Oslo.", source=HANDBOOK, supersedes=[first.memory_id])
+    days(clock, 8)
+    due = {due.key for due in memory.due()}
+
+    assert len(due) == 1
+    assert not any(first.memory_id in key for key in due)
+
+
+@pytest.mark.parametrize("max_bytes", [None, 10_000])
+def test_what_is_in_quarantine_is_not_due_until_it_is_released(
+    clock: ManualClock, max_bytes: int | None
+) -> None:
+    from tests.store.builders import memory_store
+
+    budgets = (
+        [] if max_bytes is None else [BandBudget(band=Band.ACTIVE, max_bytes=max_bytes, policy="AlwaysWrite")]
+    )
+    memory = Memory(memory_store(clock), budgets=budgets)
+    for name in ("crm", "wiki"):
+        memory.remember(f"Fact of {name}.", subject=name, source={"kind": "doc", "id": name})
+    memory.quarantine(source={"kind": "doc", "id": "crm"}, reason="incident 4", act_id="q")
+    days(clock, 8)
+
+    def due() -> set[str]:
+        return {one.key.partition("@")[0] for one in memory.due() if one.key.startswith("ACTIVE/")}
+
+    hidden = due()
+    memory.release("q", reason="it was right")
+
+    assert hidden == {"ACTIVE/shared//wiki"}
+    assert due() == {"ACTIVE/shared//crm", "ACTIVE/shared//wiki"}
