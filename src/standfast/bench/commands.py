@@ -34,6 +34,15 @@ CONDITIONS: Final = (
 BYTE_MODELS: Final = ("spec-v0", "indexed-v0")
 GROUPINGS: Final = ("length", "source")
 ESTIMATED_UNITS: Final = 1_000
+_BASELINE: Final = click.option(
+    "--baseline",
+    default=None,
+    metavar="NAME",
+    help="Compare each policy with this one only; by default all in pairs, if there are histories enough.",
+)
+_WORKERS: Final = click.option(
+    "--workers", type=click.IntRange(1), default=None, help="Processes; by default one per core."
+)
 
 
 @click.group("bench")
@@ -132,7 +141,7 @@ command.add_command(import_command)
     help="For policies that use random numbers; repeatable. An episode's figure is the mean over seeds.",
 )
 @click.option("--curves/--no-curves", default=True, help="Regret after every step, for the plots.")
-@click.option("--workers", type=click.IntRange(1), default=None, help="Processes; by default one per core.")
+@_WORKERS
 @click.option("--engine", type=click.Choice(["processes", "dask"]), default="processes")
 @click.option("--scheduler", default=None, help="Address of the Dask scheduler, for --engine dask.")
 @click.option("--fresh", is_flag=True, help="Discard the results of another grid in the folder.")
@@ -271,12 +280,7 @@ def _print_summary(out: str) -> None:
     default=None,
     help="One table for each length or source of episodes; by default one for all.",
 )
-@click.option(
-    "--baseline",
-    default=None,
-    metavar="NAME",
-    help="Compare each policy with this one only; by default all in pairs, if there are histories enough.",
-)
+@_BASELINE
 @click.option(
     "--deploy", default=None, metavar="NAME", help="Print the settings that put this policy on a band."
 )
@@ -384,12 +388,7 @@ def _print_table(title: str, headings: Sequence[str], lines: list[list[str]]) ->
 @click.option(
     "--budget", type=int, default=None, help="The budget of leaderboard and plots; by default 10 KB."
 )
-@click.option(
-    "--baseline",
-    default=None,
-    metavar="NAME",
-    help="Compare each policy with this one only; by default all in pairs, if there are histories enough.",
-)
+@_BASELINE
 @json_option
 def report(results: str, out: str | None, budget: int | None, baseline: str | None, as_json: bool) -> None:
     """Write the report of RESULTS: tables, plots and a self-contained page, report.html.
@@ -504,7 +503,7 @@ def labels(episodes: tuple[str, ...], before: bool, as_json: bool) -> None:
     default=None,
     help="Run only so many units, evenly spread; by default all.",
 )
-@click.option("--workers", type=click.IntRange(1), default=None, help="Processes; by default one per core.")
+@_WORKERS
 @click.option(
     "--trusted",
     is_flag=True,

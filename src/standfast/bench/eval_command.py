@@ -1,7 +1,8 @@
 """``standfast eval``: how much of the evidence recall finds, and whether memory keeps itself current."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any, TypeVar
 
 import click
 
@@ -27,6 +28,16 @@ from standfast.records.requests import DEFAULT_CONTROLLER
 from standfast.store.store import Store
 from standfast.wiring import extractor_of
 
+_F = TypeVar("_F", bound=Callable[..., Any])
+
+
+def _peer_option(text: str) -> Callable[[_F], _F]:
+    return click.option("--peer", "peers", multiple=True, type=click.Choice(list(PEERS)), help=text)
+
+
+def _plot_option(text: str) -> Callable[[_F], _F]:
+    return click.option("--plot", "plot_path", type=click.Path(dir_okay=False), help=text)
+
 
 @click.group("eval")
 def command() -> None:
@@ -42,13 +53,7 @@ def command() -> None:
     default=(DEFAULT_CONTROLLER,),
     help="A controller to measure; repeatable.",
 )
-@click.option(
-    "--peer",
-    "peers",
-    multiple=True,
-    type=click.Choice(list(PEERS)),
-    help="Another memory to run on the same texts and vectors; repeatable.",
-)
+@_peer_option("Another memory to run on the same texts and vectors; repeatable.")
 @click.option(
     "--tokens",
     "budgets",
@@ -66,12 +71,7 @@ def command() -> None:
     is_flag=True,
     help="Measure each conversation a second time, without names and times.",
 )
-@click.option(
-    "--plot",
-    "plot_path",
-    type=click.Path(dir_okay=False),
-    help="Draw recall against the budget into this .svg, .png or .pdf file.",
-)
+@_plot_option("Draw recall against the budget into this .svg, .png or .pdf file.")
 @json_option
 def eval_recall(
     files: tuple[str, ...],
@@ -138,19 +138,8 @@ def _print(scores: Sequence[RecallScore]) -> None:
     is_flag=True,
     help="Also with facts from the model of the section [extraction] of the settings.",
 )
-@click.option(
-    "--peer",
-    "peers",
-    multiple=True,
-    type=click.Choice(list(PEERS)),
-    help="Another memory to tell the same stories; repeatable.",
-)
-@click.option(
-    "--plot",
-    "plot_path",
-    type=click.Path(dir_okay=False),
-    help="Draw what each system reached into this .svg, .png or .pdf file.",
-)
+@_peer_option("Another memory to tell the same stories; repeatable.")
+@_plot_option("Draw what each system reached into this .svg, .png or .pdf file.")
 @json_option
 def eval_updates(
     files: tuple[str, ...],

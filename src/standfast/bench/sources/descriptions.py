@@ -273,14 +273,12 @@ def _old_operations(
 def _new_operations(
     reader: DescriptionReader, document: dict[str, Any]
 ) -> Iterator[tuple[str, dict[str, Any], list[Any]]]:
-    operations = document.get("operations")
-    for name, item in (operations if isinstance(operations, dict) else {}).items():
+    for name, item in _dict(document.get("operations")).items():
         operation = reader.resolve(item)
         channel = reader.resolve(operation.get("channel"))
         messages = operation.get("messages")
         if not isinstance(messages, list):
-            of_channel = channel.get("messages")
-            messages = list(of_channel.values()) if isinstance(of_channel, dict) else []
+            messages = list(_dict(channel.get("messages")).values())
         yield f"{operation.get('action', 'use')} {channel.get('address') or name}", operation, messages
 
 
@@ -323,17 +321,14 @@ def _objects(schema: Any, place: str, depth: int) -> Iterator[tuple[str, dict[st
         for name, inner in schema["properties"].items():
             yield from _objects(inner, f"{place}/{name}", depth + 1)
     for key in _DEFINITIONS:
-        definitions = schema.get(key)
-        for name, inner in definitions.items() if isinstance(definitions, dict) else ():
+        for name, inner in _dict(schema.get(key)).items():
             yield from _objects(inner, f"{place}{key}/{name}", depth + 1)
     for key in ("items", "additionalProperties"):
         yield from _objects(schema.get(key), f"{place}/{key}", depth + 1)
-    patterns = schema.get("patternProperties")
-    for pattern, inner in patterns.items() if isinstance(patterns, dict) else ():
+    for pattern, inner in _dict(schema.get("patternProperties")).items():
         yield from _objects(inner, f"{place}/{pattern}", depth + 1)
     for key in ("allOf", "anyOf", "oneOf"):
-        parts = schema.get(key)
-        for number, inner in enumerate(parts if isinstance(parts, list) else ()):
+        for number, inner in enumerate(_list(schema.get(key))):
             yield from _objects(inner, f"{place}/{key}{number}", depth + 1)
 
 
@@ -356,11 +351,8 @@ def _object(reader: DescriptionReader, name: str, schema: dict[str, Any]) -> Api
 
 def _type(schema: dict[str, Any]) -> str:
     """Return the types that a property accepts, as one word; empty if the schema does not say."""
-    said = schema.get("type")
-    names = set(said if isinstance(said, list) else [said] if isinstance(said, str) else [])
-    for key in ("oneOf", "anyOf"):
-        parts = schema.get(key)
-        for part in parts if isinstance(parts, list) else ():
-            inner = part.get("type") if isinstance(part, dict) else None
-            names.update(inner if isinstance(inner, list) else [inner] if isinstance(inner, str) else [])
-    return " | ".join(sorted(map(str, names)))
+    names = set[str]()
+    for part in (schema, *_list(schema.get("oneOf")), *_list(schema.get("anyOf"))):
+        said = _dict(part).get("type")
+        names.update(map(str, _list(said)) if not isinstance(said, str) else [said])
+    return " | ".join(sorted(names))
