@@ -2,10 +2,9 @@
 
 Texts go in as a user would give them: facts by ``Memory.remember``, messages of a conversation by
 ``Memory.add`` with role, name and time, each corpus in a scope of its own, by the system's clock. Questions
-go
-through ``Memory.recall``. A question's recall is the share of its evidence that is in the package; a message
-that was stored in pieces counts if one of them is. Questions that nothing answers are counted by the tokens
-that are spent on them. Intervals are percentile bootstraps over questions, from a fixed seed.
+go through ``Memory.recall``. A question's recall is the share of its evidence that is in the package; a
+message that was stored in pieces counts if one of them is. Questions that nothing answers are counted by the
+tokens that are spent on them. Intervals are percentile bootstraps over questions, from a fixed seed.
 """
 
 from collections.abc import Callable, Iterator, Sequence

@@ -3,10 +3,9 @@
 Four formats are read:
 
 - **plain**: JSON lines. A line with ``text`` is a record: ``memory_id`` and ``text``, and optionally
-``time``,
-  ``subject``, ``tags`` and ``source``; with a ``session`` it is a message of a conversation and may have a
-  ``role`` and a ``speaker``. A line with ``question`` has ``evidence``, the ids of the records that answer
-  it; an empty list means that nothing does. ``corpus`` tells corpora apart.
+  ``time``, ``subject``, ``tags`` and ``source``; with a ``session`` it is a message of a conversation and may
+  have a ``role`` and a ``speaker``. A line with ``question`` has ``evidence``, the ids of the records that
+  answer it; an empty list means that nothing does. ``corpus`` tells corpora apart.
 - **LoCoMo**: a JSON file of one conversation between two people, or of a list of them. Questions of category
   5, which are meant to have no answer, have no evidence.
 - **BEAM**: a folder of one chat with an assistant (``chat.json`` and ``probing_questions``).

@@ -4,17 +4,15 @@
   with the mean of its windows. Where all episodes are of one history, its windows are the units, and what is
   found holds for that history only.
 - An interval is Student's, from the spread of the units; from 30 of them on a percentile bootstrap. It does
-not
-  leave 0 to 1 where the figures are shares.
+  not leave 0 to 1 where the figures are shares.
 - Two policies are compared on the same units by the mean of their differences: how often is it as large if
-each
-  difference could as well have the other sign? All signs are tried for up to 16 units, 20,000 draws beyond.
+  each difference could as well have the other sign? All signs are tried for up to 16 units, 20,000 draws
+  beyond.
 - Holm's correction covers the family of a table: all pairs, or, where so few units can't show that any pair
   differs, each policy against one baseline. What is better than the baseline is then also better than what is
   worse than it, or than what is above it on no unit at all.
 - A policy's place is a range: 1 + the number of policies that are significantly better, to the last place
-that is
-  not taken by a significantly worse one.
+  that is not taken by a significantly worse one.
 
 The same figures give the same answers on every machine.
 """

@@ -10,9 +10,8 @@ A submission is a folder:
     results/             what 'standfast bench run --out results' wrote: grid.json and results.jsonl
 
 Nothing of it is installed or imported here, and nothing of it is on this process's path: each run of a policy
-is
-in an isolated process of its own, with a copy of the code (``bench/sandbox.py``), one step at a time and no
-labels. Every row of the results is run again, those of shipped policies as well, because a table ranks by
+is in an isolated process of its own, with a copy of the code (``bench/sandbox.py``), one step at a time and
+no labels. Every row of the results is run again, those of shipped policies as well, because a table ranks by
 them.
 """
 

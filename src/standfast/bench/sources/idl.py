@@ -6,9 +6,8 @@ one, and each method of a service. Types are compared without an outer ``!``; an
 without a default is required, and so is proto2's ``required``.
 
 GraphQL is read by graphql-core, in the extra ``bench``. Protobuf files are read here: protoc needs every file
-that
-they import, which a history may not have, and the parsers on the package index read invalid files without an
-error.
+that they import, which a history may not have, and the parsers on the package index read invalid files
+without an error.
 """
 
 import re

@@ -4,9 +4,8 @@ version to version.
 Headings, lists and paragraphs are what a CommonMark parser says they are (markdown-it-py).
 
 In a changelog, a release is a heading with a version number. A section is a deeper heading, a paragraph
-outside
-of lists that is all bold or that introduces a list ("Bug fixes:"), or a note that only introduces deeper
-ones. A note is an item of a list. Its kind is the first of these that applies:
+outside of lists that is all bold or that introduces a list ("Bug fixes:"), or a note that only introduces
+deeper ones. A note is an item of a list. Its kind is the first of these that applies:
 
     breaking      it carries a mark: a warning sign, "**Breaking", "[BREAKING]", or "Breaking:" at its start
     as headed     the nearest heading that names a kind decides: Breaking, Security, Deprecated, Removed,
