@@ -39,6 +39,7 @@ BENCHMARKS = [
     "recall",
     "recall_index",
     "server",
+    "server_load",
     "write_policies",
 ]
 MARKS = {True: "ok", False: "missed", None: ""}

@@ -33,7 +33,7 @@ Work = Callable[[int], object]
 
 
 @contextlib.contextmanager
-def _served(folder: Path) -> Iterator[tuple[str, str, int]]:
+def served(folder: Path) -> Iterator[tuple[str, str, int]]:
     """A server as users start it: its address, its first key and its process."""
     command = [sys.executable, "-m", "standfast", "serve", "--port", "0", "--json"]
     server = subprocess.Popen(
@@ -42,7 +42,7 @@ def _served(folder: Path) -> Iterator[tuple[str, str, int]]:
     assert server.stdout is not None
     try:
         started = json.loads(server.stdout.readline())
-        yield started["address"], started["token"], server.pid
+        yield started["address"], started.get("token", ""), server.pid
     finally:
         server.terminate()
         server.wait()
@@ -109,7 +109,7 @@ def run() -> list[Ratio]:
     ratios: list[Ratio] = []
     with tempfile.TemporaryDirectory() as inside, tempfile.TemporaryDirectory() as outside:
         memory = Memory.open(str(Path(inside) / "store.db"))
-        with memory, _served(Path(outside)) as (address, key, process):
+        with memory, served(Path(outside)) as (address, key, process):
 
             def client(_: int) -> Client:
                 return Client(address, key=key)

@@ -146,6 +146,30 @@ def test_a_session_ends_with_its_key(store: Store, clock: ManualClock) -> None:
     assert token.startswith(f"sf_{brief.key_id}_")
 
 
+def test_a_known_key_is_told_from_a_wrong_one_without_reading(
+    store: Store, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ring = Keyring(store)
+    _, token = ring.create(name="brief", role="agent", namespaces=["a"], lifetime=timedelta(seconds=10))
+    unread = ring.known_caller(token)
+    caller = ring.authenticate(token)
+    with monkeypatch.context() as patched:
+        patched.setattr(store, "head", None)
+        known = ring.known_caller(token)
+        others = [ring.known_caller(one) for one in (f"{token[:-1]}~", token[:-1], "", "sf_none_", "no key")]
+        clock.advance(10)
+        expired = ring.known_caller(token)
+    lasting, token = ring.create(name="lasting", role="agent", namespaces=["a"])
+    ring.authenticate(token)
+    ring.revoke(lasting.key_id)
+    with pytest.raises(Unauthenticated, match="revoked"):
+        ring.caller_of(lasting.key_id)
+
+    assert (unread, known) == (None, caller)
+    assert (others, expired) == ([None] * 5, None)
+    assert ring.known_caller(token) is None, "what was read last says that it was revoked"
+
+
 def test_revoking_twice_keeps_the_first_instant(store: Store, clock: ManualClock) -> None:
     ring = Keyring(store)
     key, _ = ring.create(name="bot", role="agent", namespaces=["a"])

@@ -64,10 +64,7 @@ class ApiContext:
 
     def authenticate(self, request: Request) -> Caller:
         """Return who makes a request, by its bearer token."""
-        scheme, _, token = request.headers.get("authorization", "").partition(" ")
-        caller = self.gateway.authenticate(
-            token.strip() if scheme.lower() == "bearer" else None, peer=peer_of(request)
-        )
+        caller = self.gateway.authenticate(_bearer_token(request), peer=peer_of(request))
         request.scope[CALLER_IN_SCOPE] = caller
         return caller
 
@@ -76,6 +73,22 @@ class ApiContext:
         caller = self.authenticate(request)
         require(caller, permission, namespace_for(permission, namespace))
         return caller
+
+    async def admit(
+        self, request: Request, permission: Permission, namespace: str | None
+    ) -> tuple[Caller, Callable[[], Caller]]:
+        """Return who makes a request, and what tells in a thread that the key is still valid.
+
+        Only the holders of keys get here, so that nobody else can wait for a turn. Most keys are known, and
+        need no thread of their own to be checked.
+        """
+        caller = self.gateway.known_caller(_bearer_token(request) or "")
+        if caller is None:
+            checked = await self.key_threads.run(lambda: self.authorize(request, permission, namespace))
+            return checked, lambda: checked
+        request.scope[CALLER_IN_SCOPE] = known = caller
+        require(known, permission, namespace_for(permission, namespace))
+        return known, lambda: self.gateway.keyring.caller_of(known.key_id)
 
     async def refusal(
         self,
@@ -126,6 +139,11 @@ async def client_left(request: Request) -> None:
     """Return once the client of a request has hung up. The body must have been read, if it is needed."""
     while (await request.receive())["type"] != "http.disconnect":
         pass
+
+
+def _bearer_token(request: Request) -> str | None:
+    scheme, _, token = request.headers.get("authorization", "").partition(" ")
+    return token.strip() if scheme.lower() == "bearer" else None
 
 
 def peer_of(request: Request) -> str:

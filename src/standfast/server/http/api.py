@@ -98,14 +98,12 @@ class HttpApi:
         namespace = request.path_params.get("namespace")
         try:
             # Only the holders of keys may wait, and no body of a stranger is read.
-            caller = await context.key_threads.run(
-                lambda: context.authorize(request, endpoint.permission, namespace)
-            )
+            caller, still_valid = await context.admit(request, endpoint.permission, namespace)
             body = await request.body() if endpoint.has_body else b""
             queue = context.queues.reads if endpoint.reads else context.queues.writes
             return await queue.run(
                 caller.key_id,
-                lambda: self._run(request, endpoint, caller, body),
+                lambda: self._run(request, endpoint, still_valid(), body),
                 gone=lambda: client_left(request),
                 arrived_at=request.scope.get(ARRIVED_IN_SCOPE),
             )

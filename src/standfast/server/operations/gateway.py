@@ -141,6 +141,16 @@ class Gateway:
         self._calls.take(caller.key_id)
         return caller
 
+    def known_caller(self, token: str) -> Caller | None:
+        """Return the caller of a token if nothing must be read for it, and count the call.
+
+        The key may have been revoked since; ``Keyring.caller_of`` tells.
+        """
+        caller = self.keyring.known_caller(token)
+        if caller is not None:
+            self._calls.take(caller.key_id)
+        return caller
+
     def authenticate_session(self, key_id: str) -> Caller:
         """Return the caller of a signed-in session, if its key is still valid, and count the call."""
         caller = self.keyring.caller_of(key_id)
