@@ -58,12 +58,11 @@ class Crowd:
     def gather(self, *, asks_again: bool = False) -> None:
         """Take the answer of every connection. One that asks again goes on for ever."""
         waiting = selectors.DefaultSelector()
-        for one in self.sockets:
-            waiting.register(one, selectors.EVENT_READ)
+        for each in self.sockets:
+            waiting.register(each, selectors.EVENT_READ)
         while waiting.get_map() and time.perf_counter() < self.asked_at + MAX_SECONDS:
             for event, _ in waiting.select(1.0):
-                one = event.fileobj
-                assert isinstance(one, socket.socket)
+                one: socket.socket = event.fileobj  # type: ignore[assignment]  # They are sockets.
                 try:
                     data = one.recv(1 << 20)
                 except ConnectionError:
@@ -96,12 +95,12 @@ def run() -> list[Ratio]:
             texts = [f"Warehouse {n % 40} keeps crate {n * 37} on shelf {n}." for n in range(RECORDS)]
             for start in range(0, RECORDS, 500):
                 memory.add([{"role": "user", "content": one} for one in texts[start : start + 500]])
-            keys = [_key(folder, name) for name in ("noisy", "quiet")]
+            noisy, quiet = (_key(folder, name) for name in ("noisy", "quiet"))
         for measure in (_abandoned, _noisy, _crowd, _stopped):
             with served(Path(folder)) as (address, _, process):
-                for key in keys:
+                for key in (noisy, quiet):
                     _asked_seconds(address, key, calls=5)
-                ratios += measure(address, *keys, process)
+                ratios += measure(address, noisy, quiet, process)
     return ratios
 
 
