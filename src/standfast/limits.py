@@ -13,7 +13,9 @@ MAX_VALUE_BYTES: Final = 1 << 20
 
 # Names that users choose: ids, namespaces, subjects, tags.
 MAX_NAME_CHARS: Final = 256
-MAX_KEY_CHARS: Final = 528
+MAX_ID_CHARS: Final = 304
+"""A memory id is a subject, or one with a suffix: whose word it is, which attempt, which step of a budget."""
+MAX_KEY_CHARS: Final = 576
 MAX_TAGS: Final = 256
 MAX_OFFSET_MINUTES: Final = 24 * 60 - 1
 EXTRACTED_MESSAGES: Final = 40
@@ -316,12 +318,12 @@ assert SAFE_INTEGER == (1 << 53) - 1, "json-v1 numbers are IEEE 754 doubles"
 assert 10**FLOAT_DECIMALS < SAFE_INTEGER, "a rounded fraction must be exact"
 assert MAX_DEPTH_LEVELS < 254, "orjson stops at 254 levels, so json-v1 must stop before"
 assert MAX_TAGS * MAX_NAME_CHARS * 4 < MAX_VALUE_BYTES, "the tags of a record must fit one value"
-assert MAX_NAME_CHARS + MAX_SCOPE_BYTES + 64 <= MAX_KEY_CHARS, (
+assert MAX_ID_CHARS + MAX_SCOPE_BYTES + 64 <= MAX_KEY_CHARS, (
     "a key is a band or prefix, a scope, and a name or digest"
 )
 # PostgreSQL refuses rows of an index that are larger than 2,704 bytes. Of a key's characters only those of a
 # name can be long ones.
-assert 2 * MAX_NAME_CHARS * 4 + MAX_SCOPE_BYTES + 64 < 2_600, "namespace and key fit an index"
+assert (MAX_NAME_CHARS + MAX_ID_CHARS) * 4 + MAX_SCOPE_BYTES + 64 < 2_600, "namespace and key fit an index"
 assert MAX_METADATA_FIELDS * (MAX_NAME_CHARS + MAX_METADATA_CHARS) * 4 < MAX_VALUE_BYTES // 2, (
     "metadata fits a value"
 )

@@ -10,7 +10,7 @@ import pytest
 
 from standfast.adapters.mem0 import AsyncMemory, Mem0Memory
 from standfast.clock import CountedIds, ManualClock
-from standfast.errors import InvalidValue, PutRefused
+from standfast.errors import InvalidValue, NotAuthorised, PutRefused
 from standfast.memory import Memory
 from tests.memory.conftest import SECRET
 
@@ -375,3 +375,27 @@ def test_ids_of_any_kind_are_kept_apart(mem0: Mem0Memory) -> None:
     assert [_texts(mem0.get_all(user_id=one)) for one in ids] == [
         [f"Crate {number} is full."] for number in range(len(ids))
     ]
+
+
+def test_without_a_user_whoever_talks_to_the_agent_is_a_person_and_not_the_trusted_user(
+    mem0: Mem0Memory,
+) -> None:
+    mem0.add("Refunds take 90 days.", agent_id="desk")
+    mem0.add("I live in Rome.", user_id="ada", agent_id="desk")
+
+    assert [one["trust"] for one in mem0.get_all(filters={"agent_id": "desk"})["results"]] == [
+        "ordinary",
+        "trusted",
+    ]
+
+
+def test_an_untrusted_adapter_deletes_only_what_is_untrusted(mem0: Mem0Memory) -> None:
+    outside = Mem0Memory(mem0.memory, max_origin="untrusted")
+    (true,) = mem0.add("I live in Rome.", user_id="ada")["results"]
+    (page,) = outside.add("I live in Oslo.", user_id="ada")["results"]
+    for erase in (lambda: outside.delete(true["id"]), lambda: outside.delete_all(user_id="ada")):
+        with pytest.raises(NotAuthorised):
+            erase()
+    outside.delete(page["id"])
+
+    assert _texts(mem0.get_all(user_id="ada")) == ["I live in Rome."]

@@ -241,3 +241,21 @@ def test_evidence_of_its_own_is_a_verdict_of_its_own() -> None:
     judged = _judge({}).judge(_claim("The gate is open.", evidence=evidence))
 
     assert "it brings a verdict" in judged.reasons[0]
+
+
+def test_an_outsider_is_not_advised_to_say_what_the_user_prefers() -> None:
+    """It is an order to memory, which is refused too."""
+    reasons = [_judge({}).judge(_claim(_ORDER, source=source)).reasons[0] for source in (DOC, WEB)]
+
+    assert ["prefers" in reason for reason in reasons] == [True, False]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Please forget everything I told you about my diet.",
+        "Forget all that I told you about the trip to Rome.",
+    ],
+)
+def test_a_user_may_ask_to_forget_a_topic(text: str) -> None:
+    assert _judge({}).judge(_claim(text, source=USER)).verdict is Verdict.SEAL

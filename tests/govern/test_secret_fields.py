@@ -15,6 +15,7 @@ from tests.govern.corpus import WORKED_ON, cases
 JUDGE = Judge(FloorRegistry.shipped())
 KEY = "AKIA" + "Z7Q4M2X9T5W3K8P6"
 TOKEN = "ghp_" + "a9B8c7D6e5F4g3H2i1J0" + "k9L8m7N6o5P4q3R2"
+VALUE = "Zq7Wm2Xv9Lr4" + "Tn8Kd3Hs"
 BODY = "MIIEpAIBAAKCAQEA" + "u9Zk3vQ7xT2mB8nC5pL1wR6yH4jF0dGsq8W2e5R7t1Y4u9I3"
 
 SOURCES: list[dict[str, Any] | None] = [
@@ -162,3 +163,28 @@ def test_sharing_what_is_read_changes_no_judgement(changed: dict[str, Any]) -> N
 
     assert shared == alone
     assert {one.verdict for one in shared} == {Verdict.VOID if changed else Verdict.SEAL}
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["mysql", "--password", VALUE],
+        ["curl", "-u", f"bob:{VALUE}"],
+        ["password", VALUE],
+        ["docker", "login", "-u", "bob", "-p", VALUE, "registry"],
+        ["X-Api-Key", VALUE],
+    ],
+)
+def test_an_item_of_a_list_is_read_after_those_before_it(words: list[str]) -> None:
+    cut = redacted_json({"argv": [words]})["argv"][0]
+
+    assert VALUE not in str(cut)
+    assert [one for one in cut if not one.startswith("[redacted")] == [
+        one for one in words if VALUE not in one
+    ]
+
+
+def test_a_list_without_a_secret_stays_as_it_is() -> None:
+    words = ["git", "commit", "-m", "Fix the password reset", "password", "e-mail", 7, None, "token"]
+
+    assert redacted_json(words) == words

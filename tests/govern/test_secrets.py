@@ -497,3 +497,24 @@ def test_an_id_after_a_prefix_for_keys_is_a_key(prefix: str) -> None:
 )
 def test_what_documentation_prints_is_no_secret(text: str) -> None:
     assert _kind(text) == ""
+
+
+@pytest.mark.parametrize(
+    ("word", "rule"),
+    [
+        ("Şifre", "en az sekiz karakter olmalı"),
+        ("heslo", "je povinné pole"),
+        ("Salasana", "vähintään kahdeksan merkkiä"),
+        ("Mật khẩu", "bắt buộc nhập"),
+        ("Κωδικός πρόσβασης", "τουλάχιστον οκτώ χαρακτήρες"),
+        ("סיסמה", "לפחות שמונה תווים"),
+        ("كلمة المرور", "مطلوبة على الأقل"),
+        ("पासवर्ड", "कम से कम आठ अक्षर"),
+        ("Adgangskode", "mindst otte tegn"),
+        ("Jelszó", "legalább nyolc karakter"),
+        ("Lozinka", "najmanje osam znakova"),
+    ],
+)
+def test_a_password_is_found_next_to_the_word_for_it_in_other_languages(word: str, rule: str) -> None:
+    assert find_secret(f"{word}: Zq7Wm2Xv9Lr4Tn8K", 16) is not None
+    assert find_secret(f"{word}: {rule}.", 16) is None

@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 
 from standfast.cli import main
 from standfast.clock import ManualClock, RandomIds
-from standfast.errors import Forbidden, InvalidValue, NotFound, Unauthenticated
+from standfast.errors import Forbidden, InvalidValue, NotAuthorised, NotFound, Unauthenticated
 from standfast.records.origins import Origin
-from standfast.records.requests import RememberRequest
+from standfast.records.requests import ForgetRequest, RememberRequest
 from standfast.server.access.keys import Keyring
 from standfast.server.access.permissions import (
     ROLES_OF_PERMISSION,
@@ -470,3 +470,17 @@ def test_no_key_makes_one_that_is_trusted_more(harness: Harness) -> None:
     ):
         with pytest.raises(Forbidden, match="your key is ordinary"):
             governance_operations.create_key(harness.gateway, key.caller, body)
+
+
+@pytest.mark.parametrize("named", [{"subject": "home"}, {"scope": "user/ada"}])
+def test_an_untrusted_key_forgets_nothing_that_others_said(harness: Harness, named: dict[str, str]) -> None:
+    gateway = harness.gateway
+    bot, _ = gateway.keyring.create(name="bot", role="agent", namespaces=["*"])
+    scraper, _ = gateway.keyring.create(name="scraper", role="agent", namespaces=["*"], origin="untrusted")
+    said = RememberRequest(text="Ada lives in Rome.", subject="home", scope="user/ada")
+    memory_operations.remember(gateway, bot.caller, "default", said)
+    asked = ForgetRequest(**{"scope": "user/ada", **named}, reason="mine")
+    with pytest.raises(NotAuthorised):
+        memory_operations.forget(gateway, scraper.caller, "default", asked)
+
+    assert memory_operations.forget(gateway, bot.caller, "default", asked).records == 1

@@ -220,7 +220,7 @@ class StandfastStorage:
 
     def _forget(self, records: Iterable[MemoryRecord]) -> None:
         places = sorted({(scope_of(record.scope), _subject(record.id)) for record in records})
-        erase(self.memory, places, workflow=_WORKFLOW, reason=_DELETED)
+        erase(self.memory, places, workflow=_WORKFLOW, reason=_DELETED, max_origin=self._max_origin)
 
     def _find(self, scope: str, record_id: str) -> MemoryRecord | None:
         key = scoped_key(Band.LEDGER, scope_of(scope), _subject(record_id))

@@ -6,12 +6,20 @@ from typing import Final
 
 from standfast.errors import InvalidValue
 from standfast.memory import Memory
+from standfast.records.origins import Origin
 from standfast.records.vocabulary import VisibilityMode
 
 _ERASED_AT_ONCE: Final = 500
 
 
-def erase(memory: Memory, places: Sequence[tuple[str, str]], *, workflow: str, reason: str) -> None:
+def erase(
+    memory: Memory,
+    places: Sequence[tuple[str, str]],
+    *,
+    workflow: str,
+    reason: str,
+    max_origin: Origin = Origin.TRUSTED,
+) -> None:
     """Erase records, in as many commits as it takes.
 
     Args:
@@ -19,12 +27,15 @@ def erase(memory: Memory, places: Sequence[tuple[str, str]], *, workflow: str, r
             erasing it too.
         workflow: Who writes, for the ledger.
         reason: Why, for the ledger.
+        max_origin: How far whoever asks is trusted. An untrusted one erases only what is untrusted.
     """
     for start in range(0, len(places), _ERASED_AT_ONCE):
         part = places[start : start + _ERASED_AT_ONCE]
 
         def attempt(part: Sequence[tuple[str, str]] = part) -> None:
-            with memory.run(workflow=workflow, mode=VisibilityMode.BUFFERED_WRITE) as run:
+            with memory.run(
+                workflow=workflow, mode=VisibilityMode.BUFFERED_WRITE, max_origin=max_origin
+            ) as run:
                 for scope, name in part:
                     with suppress(InvalidValue):
                         run.forget(name, reason=reason, scope=scope)

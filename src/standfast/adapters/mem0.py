@@ -188,9 +188,9 @@ class Mem0Memory:
         if infer or prompt is not None or memory_type is not None:
             self._tell_once("No model is asked: messages are kept as they were said, and no facts extracted.")
         ids = EntityIds.of(user_id=user_id, agent_id=agent_id, run_id=run_id)
-        said = [
-            (role, name, kind, self._on_refusal.prepared(text)) for role, name, kind, text in _said(messages)
-        ]
+        said = [(*who, self._on_refusal.prepared(text)) for *who, text in _said(messages)]
+        # Without a user, whoever talks to the agent speaks: nobody's own memory.
+        unnamed = {} if "user_id" in ids.given else {"user": "person"}
         own = stored_metadata(
             self._on_refusal.prepared(dict(metadata or {})),
             ids.given,
@@ -204,7 +204,7 @@ class Mem0Memory:
             answers = [
                 run.remember(
                     text,
-                    source=source or {"kind": kind, "id": ids.given.get("user_id", role)},
+                    source=source or {"kind": unnamed.get(kind, kind), "id": ids.given.get("user_id", role)},
                     scope=ids.scope,
                     speaker=name or role,
                     time=time,
@@ -434,11 +434,11 @@ class Mem0Memory:
     def _erase(self, scope: str, reason: str) -> None:
         """Erase all of a scope. That there is nothing is no mistake here, as in mem0."""
         if self.memory.forget(scope=scope, rehearse=True).rows:
-            self.memory.forget(scope=scope, reason=reason)
+            self.memory.forget(scope=scope, reason=reason, max_origin=self._max_origin)
 
     def _forget(self, places: Sequence[MemoryPlace]) -> None:
         named = [(place.scope, place.memory_id) for place in places]
-        erase(self.memory, named, workflow=_WORKFLOW, reason=_DELETED)
+        erase(self.memory, named, workflow=_WORKFLOW, reason=_DELETED, max_origin=self._max_origin)
 
     def _is_shown(self, record: Record, conditions: Mapping[str, Any], *, show_expired: bool) -> bool:
         if not meets(record.metadata, conditions):

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 from standfast.adapters.on_refusal import OnRefusal, reason_if_too_long
-from standfast.errors import InvalidValue, MissingExtra
+from standfast.errors import InvalidValue, MissingExtra, NotAuthorised
 from standfast.limits import DEFAULT_RECALL_TOKENS
 from standfast.memory import Memory
 from standfast.records.origins import Origin
@@ -127,7 +127,8 @@ class StandfastToolset(FunctionToolset[Any]):
                 scope=self.scope_of(context),
                 reason="the user asked the agent to forget it",
                 workflow=_WORKFLOW,
+                max_origin=self._max_origin,
             )
-        except InvalidValue as error:
+        except (InvalidValue, NotAuthorised) as error:
             return f"Nothing was forgotten: {error}"
         return "Forgotten."

@@ -24,6 +24,7 @@ from standfast.memory.erasing import ErasurePlan, Forgotten
 from standfast.memory.memory import DEFAULT_WORKFLOW, Memory
 from standfast.memory.run import Run
 from standfast.memory.snapshot_view import SnapshotView
+from standfast.records.origins import Origin
 from standfast.records.requests import ForgetFields, ForgetRequest, takes_fields_of
 from standfast.records.vocabulary import Receipt, Remembered, RunIdentity, VisibilityMode
 from standfast.store.store import Store
@@ -276,13 +277,14 @@ class AsyncMemory(_Wrapper[Memory]):
         workflow: str = DEFAULT_WORKFLOW,
         agent: str | None = None,
         run_id: str | None = None,
+        max_origin: Origin | str = Origin.TRUSTED,
         **fields: Unpack[ForgetFields],
     ) -> Forgotten | ErasurePlan:
         """Erase a subject, all of a scope or all from a source, or say what would be erased; see
         ``Memory.forget``.
         """
         erase: Callable[..., Forgotten | ErasurePlan] = self._wrapped.forget
-        who = {"workflow": workflow, "agent": agent, "run_id": run_id}
+        who = {"workflow": workflow, "agent": agent, "run_id": run_id, "max_origin": max_origin}
         return await asyncio.shield(
             _in_thread(erase, subject, reason=reason, rehearse=rehearse, **fields, **who)
         )

@@ -11,7 +11,7 @@ writer, and an erasure ends beside any number of them.
 Law is listed and stays: it ends by a signature.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
@@ -21,7 +21,7 @@ from typing import Any, Final, NamedTuple
 
 from msgspec.structs import replace
 
-from standfast.errors import CommitAborted, PayloadMismatch
+from standfast.errors import CommitAborted, NotAuthorised, PayloadMismatch
 from standfast.govern.admission import witness_prefix
 from standfast.govern.evidence import read_instant
 from standfast.govern.judge.secrecy import redacted_scope, redacted_text, require_no_secret
@@ -37,6 +37,7 @@ from standfast.memory.commit_plan import JudgedCommit
 from standfast.memory.erasure_targets import ErasureIntent, ErasureTarget, pending_erasures
 from standfast.memory.run_dependencies import RunServices
 from standfast.records.canon import fingerprint, parse, utc_text
+from standfast.records.origins import Origin
 from standfast.records.requests import ForgetRequest
 from standfast.records.rows import ERASED_KINDS, RULES, SYSTEM_NAMESPACE, ErasedBy, Place, RowKind
 from standfast.records.scopes import (
@@ -475,6 +476,22 @@ def _commit_of(run: RunIdentity, writes: list[Write], fact: Fact) -> Commit:
 
 def _said_id(key: str) -> str:
     return name_in(key).partition("/")[2]
+
+
+def check_untrusted(store: Store, namespace: str, keys: Iterable[str]) -> None:
+    """Raise ``NotAuthorised`` if one of these rows holds what somebody said who is not untrusted.
+
+    Whoever is untrusted replaces nobody's words, and erases nobody's either.
+    """
+    for key in filter(is_band_row, keys):
+        versions = store.history(namespace, key)
+        if any(one.content is not None and record_of(one).origin is not Origin.UNTRUSTED for one in versions):
+            raise untrusted_may_not("forget what others said")
+
+
+def untrusted_may_not(act: str) -> NotAuthorised:
+    """The refusal of an act of whoever is untrusted."""
+    return NotAuthorised(role="an untrusted caller", act=act, who="a caller that is ordinary or trusted")
 
 
 def rows_about(store: Store, namespace: str, memory_id: str, *, scope: str, at: int) -> list[str]:

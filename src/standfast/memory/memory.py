@@ -17,7 +17,7 @@ from standfast.memory.band_budgets import BandBudgets
 from standfast.memory.conversations import AddedMessages, Addition, Conversations
 from standfast.memory.current import CurrentFacts
 from standfast.memory.embedding import NO_EMBEDDER, MemoryVectors, named_embedder
-from standfast.memory.erasing import Eraser, ErasurePlan, Forgotten
+from standfast.memory.erasing import Eraser, ErasurePlan, Forgotten, untrusted_may_not
 from standfast.memory.erasure_targets import ErasureTarget
 from standfast.memory.extraction import Extractions, FactExtractor
 from standfast.memory.governance import MemoryGovernance
@@ -349,6 +349,7 @@ class Memory(IncidentVerbs):
         workflow: str = DEFAULT_WORKFLOW,
         agent: str | None = None,
         run_id: str | None = None,
+        max_origin: Origin | str = Origin.TRUSTED,
         **fields: Unpack[ForgetFields],
     ) -> Forgotten: ...
 
@@ -362,6 +363,7 @@ class Memory(IncidentVerbs):
         workflow: str = DEFAULT_WORKFLOW,
         agent: str | None = None,
         run_id: str | None = None,
+        max_origin: Origin | str = Origin.TRUSTED,
         **fields: Unpack[ForgetFields],
     ) -> ErasurePlan: ...
 
@@ -375,6 +377,7 @@ class Memory(IncidentVerbs):
         workflow: str = DEFAULT_WORKFLOW,
         agent: str | None = None,
         run_id: str | None = None,
+        max_origin: Origin | str = Origin.TRUSTED,
         **fields: Unpack[ForgetFields],
     ) -> Forgotten | ErasurePlan:
         """Erase every version of what is named, everywhere: a subject or memory id, all of a scope, or all
@@ -391,13 +394,20 @@ class Memory(IncidentVerbs):
 
         Args:
             run_id: An idempotency key, as for ``remember``.
+            max_origin: How far whoever asks is trusted. An untrusted one forgets single records of untrusted
+                sources, and nothing else.
 
         Raises:
             InvalidValue: The arguments name nothing.
-            NotAuthorised: The subject is law, which only a human's signature ends.
+            NotAuthorised: It is law, which only a human's signature ends; or an untrusted caller asks to forget
+                what others said.
         """
         request = ForgetRequest.of(subject, reason=reason, rehearse=rehearse, **fields)
-        target = ErasureTarget.of(request)
+        target, highest = ErasureTarget.of(request), checked_origin(max_origin, what="max_origin")
+        if target is not None and highest is Origin.UNTRUSTED:
+            raise untrusted_may_not(
+                "forget all of a scope or a source, only what it said itself, one by one,"
+            )
         if target is not None:
             if rehearse:
                 return self._eraser.plan(target)
@@ -406,7 +416,7 @@ class Memory(IncidentVerbs):
             return self._eraser.erase(target, reason=reason, by=by, key=run_id)
         if rehearse:
             return self._eraser.plan_one(request.name, request.place)
-        open_run = partial(self._writing_run, workflow, agent, run_id)
+        open_run = partial(self._writing_run, workflow, agent, run_id, highest)
         return self._single_calls.forget(request, open_run, by=agent or workflow)
 
     def finish_forgetting(self) -> list[Forgotten]:

@@ -31,7 +31,7 @@ from standfast.govern.judge.secrecy import (
 )
 from standfast.limits import COMMIT_OWN_ROWS, MAX_COMMIT_WRITES
 from standfast.memory.commit_plan import JudgedCommit, rows_needed
-from standfast.memory.erasing import rows_about
+from standfast.memory.erasing import check_untrusted, rows_about
 from standfast.memory.idempotency import CallLog, ErasedRows
 from standfast.memory.recall_notes import Recipient
 from standfast.memory.request_judge import RequestJudge
@@ -341,7 +341,8 @@ class Run(RecordingRun):
 
         Raises:
             InvalidValue: There is no such record.
-            NotAuthorised: It is law, which only a human's signature ends.
+            NotAuthorised: It is law, which only a human's signature ends; or the run is untrusted, and others
+                said it.
             NotAllowed: The run may not write.
             RunOver: The run was committed or discarded.
         """
@@ -377,6 +378,8 @@ class Run(RecordingRun):
         if store.read(namespace, [scoped_key(Band.VAULT, scope, subject)], at=self._requests.snapshot):
             raise NotAuthorised(role=Role.AGENT.value, act="forget what is sealed", who=Role.HUMAN.value)
         keys = rows_about(store, namespace, subject, scope=scope, at=self._requests.snapshot)
+        if self.max_origin is Origin.UNTRUSTED:
+            check_untrusted(store, namespace, keys)
         if not keys and self._has_read:
             place = "" if scope == SHARED else f" and scope {scope}"
             problem = (

@@ -15,7 +15,7 @@ from msgspec.structs import force_setattr
 from standfast.errors import InvalidValue
 from standfast.limits import MAX_NAME_CHARS, SAFE_INTEGER
 from standfast.records.request_limits import check_limits
-from standfast.records.requests import Name, Scope
+from standfast.records.requests import MemoryId, Name, Scope
 from standfast.records.scopes import ALL_SCOPES, SHARED, checked_scope
 from standfast.records.timestamps import instant_text
 from standfast.records.vocabulary import Record, Value, shown
@@ -106,7 +106,7 @@ class _Selection(Value, frozen=True, kw_only=True, omit_defaults=True):
 class _TimedSelection(_Selection, frozen=True, kw_only=True, omit_defaults=True):
     """What names records, one of them by its id, or all that were written in a range of time."""
 
-    memory_id: Name | None = None
+    memory_id: MemoryId | None = None
     since: str | None = None
     until: str | None = None
 

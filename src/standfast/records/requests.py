@@ -29,6 +29,7 @@ from standfast.errors import EmptyQuery, InvalidValue, LoneSurrogate
 from standfast.limits import (
     DEFAULT_MAX_ITEMS,
     DEFAULT_RECALL_TOKENS,
+    MAX_ID_CHARS,
     MAX_MESSAGE_POSITION,
     MAX_NAME_CHARS,
     MAX_RECALL_ITEMS,
@@ -56,12 +57,11 @@ _NO_DEFAULT: Final = inspect.Parameter.empty
 DEFAULT_CONTROLLER: Final = "hybrid-v1"
 """What recall uses if the caller names no controller."""
 RECALLED_BANDS: Final = (Band.VAULT, Band.LEDGER)
-"""The bands that recall reads unless told otherwise: law, and accepted memory.
-
-ACTIVE repeats LEDGER for a while, PHOENIX is undecided, WITNESS is for the judge, and VOID is never recalled.
-"""
+"""What recall reads unless told otherwise: law, and accepted memory. ACTIVE repeats LEDGER for a while,
+PHOENIX is undecided, WITNESS is for the judge, and VOID is never recalled."""
 
 Name = Annotated[str, Meta(min_length=1, max_length=MAX_NAME_CHARS)]
+MemoryId = Annotated[str, Meta(min_length=1, max_length=MAX_ID_CHARS)]
 Tag = Annotated[str, Meta(max_length=MAX_NAME_CHARS)]
 Text = Annotated[str, Meta(min_length=1, max_length=MAX_TEXT_CHARS)]
 SCOPE_PATTERN: Final = f"^([^/]+/){{0,{MAX_SCOPE_SEGMENTS - 1}}}[^/]+$"
@@ -79,7 +79,7 @@ Scope = Annotated[
 ]
 LOCAL: Final = Meta(extra={"local": True})
 """Marks a field that a program sets for itself. Over a wire, the caller's key decides it."""
-_Superseded = Annotated[tuple[Name, ...], Meta(max_length=MAX_SUPERSEDED)]
+_Superseded = Annotated[tuple[MemoryId, ...], Meta(max_length=MAX_SUPERSEDED)]
 _Tags = Annotated[tuple[Tag, ...], Meta(max_length=MAX_TAGS)]
 
 
@@ -460,10 +460,10 @@ class ForgetRequest(Value, frozen=True, kw_only=True, omit_defaults=True):
         rehearse: Only say what would be erased.
     """
 
-    subject: Name | None = None
+    subject: MemoryId | None = None
     reason: Annotated[str, Meta(max_length=MAX_NAME_CHARS)] = ""
     scope: Scope | None = None
-    memory_id: Name | None = None
+    memory_id: MemoryId | None = None
     source: dict[str, str] | None = None
     rehearse: bool = False
 

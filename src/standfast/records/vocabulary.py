@@ -22,6 +22,7 @@ import msgspec
 from standfast.errors import InvalidValue, StandfastError
 from standfast.limits import (
     DEFAULT_MAX_ITEMS,
+    MAX_ID_CHARS,
     MAX_METADATA_CHARS,
     MAX_METADATA_FIELDS,
     MAX_NAME_CHARS,
@@ -427,7 +428,7 @@ class Record(Value, frozen=True, kw_only=True, gc=False):
     utc_offset: int | None = None
 
     def __post_init__(self) -> None:
-        self._require_name("memory_id", self.memory_id)
+        self._require_name("memory_id", self.memory_id, MAX_ID_CHARS)
         if not isinstance(self.text, str):
             self._refuse("text must be a string")
         if self.scope != SHARED:
@@ -472,7 +473,7 @@ class Record(Value, frozen=True, kw_only=True, gc=False):
             self._require(self.valid_from < self.valid_until, "valid_from must be before valid_until")
         self._require(len(self.supersedes) <= MAX_SUPERSEDED, f"at most {MAX_SUPERSEDED} superseded ids")
         for memory_id in self.supersedes:
-            self._require_name("supersedes", memory_id)
+            self._require_name("supersedes", memory_id, MAX_ID_CHARS)
 
     def _require_metadata(self, metadata: Mapping[str, JsonScalar]) -> None:
         self._require(

@@ -97,7 +97,11 @@ class InjectionFloor:
         # What a user wants from now on is a preference.
         ignored = "standing" if claim.record.origin is Origin.TRUSTED else ""
         findings = [self._check_field(field, ignored) for field in claim.fields]
-        return min(findings, key=lambda finding: finding.score)
+        worst = min(findings, key=lambda finding: finding.score)
+        if claim.record.origin is Origin.UNTRUSTED:
+            # What a user prefers is for the user to say.
+            return worst._replace(reason=worst.reason.replace(_EXAMPLE, ""))
+        return worst
 
     def _check_field(self, field: TextReading, ignored: str) -> Finding:
         worst = _combine([sign for sign in field.once(_signs_in) if sign.kind != ignored])
@@ -114,6 +118,7 @@ def _finding_in_disguise(field: TextReading) -> Finding:
     return worst if worst is CLEAN else Finding(worst.score, f"in disguise, {worst.reason}")
 
 
+_EXAMPLE: Final = ", such as “The user prefers …”"
 # What each kind of sign asks of the model, as people would say it.
 _IN_WORDS: Final = {
     "address": "it speaks to the model",
@@ -191,9 +196,7 @@ def _scored(signs: list[Sign]) -> Finding:
     orders = ", ".join(sorted({_IN_WORDS[kind] for kind in counted}))
     return Finding(
         score,
-        f"gives orders to the model that reads it: {orders}. Say it as a fact, such as “The user prefers "
-        f"…”,"
-        " or leave it out",
+        f"gives orders to the model that reads it: {orders}. Say it as a fact{_EXAMPLE}, or leave it out",
     )
 
 
@@ -246,7 +249,8 @@ def _quotation_factor(said: str, start: int, kind: str) -> float:
 
 def _find_discarding(said: str) -> Iterator[Sign]:
     """Finds a verb that discards, close to a word for instructions and to words that say which ones."""
-    words = said.split(" ")
+    # Of a topic somebody is told, of an instruction nobody: "Forget what I told you about my diet."
+    words = said.replace(" i told you about ", " i said you about ").split(" ")
     start = 0
     for index, word in enumerate(words):
         weak = word in _DISCARD_WEAK

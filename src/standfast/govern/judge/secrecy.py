@@ -413,6 +413,7 @@ def _searched(reading: TextReading) -> _SensitiveData:
 _FLOOR: Final = SecrecyFloor()
 SECRECY_FLOOR: Final = _FLOOR.name
 _MAX_PIECE_CHARS: Final = READ_CHARS // 2
+_BEFORE_CHARS: Final = 80
 _TOO_LONG: Final = f"longer than the {READ_CHARS} characters that can be checked"
 _RANDOM_TAG: Final = "[redacted: random tag]"
 _KIND: Final = re.compile(r"\((.*)\)")
@@ -469,7 +470,7 @@ def redacted_json(value: Any) -> Any:
         return "".join(map(redacted_text, _pieces(value)))
     if isinstance(value, dict):
         return {redacted_text(str(name)): _redacted_member(name, member) for name, member in value.items()}
-    return [redacted_json(member) for member in value] if isinstance(value, list | tuple) else value
+    return list(_redacted_items(value)) if isinstance(value, list | tuple) else value
 
 
 def _redacted_member(name: object, member: Any) -> Any:
@@ -478,6 +479,17 @@ def _redacted_member(name: object, member: Any) -> Any:
     if isinstance(member, str) and len(member) < _MAX_PIECE_CHARS:
         return _redacted_part(member, f"{name}: {member}")
     return redacted_json(member)
+
+
+def _redacted_items(items: Iterable[Any]) -> Iterator[Any]:
+    """The members of a list. A text is read after those before it, as the arguments of a command are."""
+    before = ""
+    for item in items:
+        kept = redacted_json(item)
+        if isinstance(kept, str) and before and len(kept) < _MAX_PIECE_CHARS:
+            kept = _redacted_part(kept, f"{before} {kept}")
+        before = f"{before} {kept}"[-_BEFORE_CHARS:] if isinstance(kept, str) else ""
+        yield kept
 
 
 def _pieces(text: str) -> Iterator[str]:

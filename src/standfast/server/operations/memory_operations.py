@@ -472,6 +472,7 @@ def forget(
                 workflow=workflow,
                 agent=caller.name,
                 run_id=run_id,
+                max_origin=caller.origin,
                 **fields,
             ),
             key=body.subject or "",

@@ -32,6 +32,7 @@ from standfast.records.outcomes import RememberOutcome
 from standfast.records.requests import (
     SCOPE_PATTERN,
     ForgetRequest,
+    MemoryId,
     Name,
     RecallRequest,
     RememberRequest,
@@ -152,8 +153,8 @@ class ForgetInRunBody(Value, frozen=True, kw_only=True, omit_defaults=True):
     """
 
     reason: Annotated[str, Meta(min_length=1, max_length=MAX_NAME_CHARS)]
-    subject: Name | None = None
-    memory_id: Name | None = None
+    subject: MemoryId | None = None
+    memory_id: MemoryId | None = None
     scope: Scope | None = None
 
     def __post_init__(self) -> None:
@@ -198,7 +199,7 @@ class RecordQuery(Value, frozen=True, kw_only=True):
         scope: The scope that it is in. Without one: the scope of the key, or shared.
     """
 
-    memory_id: Name
+    memory_id: MemoryId
     at: SnapshotId | None = None
     scope: Scope | None = None
 
@@ -211,7 +212,7 @@ class HistoryQuery(Value, frozen=True, kw_only=True):
         scope: The scope that it is in. Without one: the scope of the key, or shared.
     """
 
-    subject: Name
+    subject: MemoryId
     scope: Scope | None = None
     limit: Limit = DEFAULT_PAGE_ITEMS
     cursor: PlaceCursor | None = None
