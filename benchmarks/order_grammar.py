@@ -1,7 +1,7 @@
 """Orders to memory, and ordinary sentences in their words, composed from a grammar with a seed.
 
-The grammar (``tests/govern/order-grammar.json``) was written in one go by somebody who had read no rule and no
-word table of the judge, and committed before it was measured. A *frame* is one wording, with slots.
+The grammar (``tests/govern/order-grammar.json``) was written in one go by somebody who had read no rule
+and no word table of the judge, and committed before it was measured. A *frame* is one wording, with slots.
 """
 
 import json

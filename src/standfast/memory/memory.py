@@ -399,8 +399,8 @@ class Memory(IncidentVerbs):
 
         Raises:
             InvalidValue: The arguments name nothing.
-            NotAuthorised: It is law, which only a human's signature ends; or an untrusted caller asks to forget
-                what others said.
+            NotAuthorised: It is law, which only a human's signature ends; or an untrusted caller asks to
+                forget what others said.
         """
         request = ForgetRequest.of(subject, reason=reason, rehearse=rehearse, **fields)
         target, highest = ErasureTarget.of(request), checked_origin(max_origin, what="max_origin")
