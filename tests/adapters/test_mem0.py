@@ -393,9 +393,10 @@ def test_an_untrusted_adapter_deletes_only_what_is_untrusted(mem0: Mem0Memory) -
     outside = Mem0Memory(mem0.memory, max_origin="untrusted")
     (true,) = mem0.add("I live in Rome.", user_id="ada")["results"]
     (page,) = outside.add("I live in Oslo.", user_id="ada")["results"]
-    for erase in (lambda: outside.delete(true["id"]), lambda: outside.delete_all(user_id="ada")):
-        with pytest.raises(NotAuthorised):
-            erase()
+    with pytest.raises(NotAuthorised):
+        outside.delete(true["id"])
+    with pytest.raises(NotAuthorised):
+        outside.delete_all(user_id="ada")
     outside.delete(page["id"])
 
     assert _texts(mem0.get_all(user_id="ada")) == ["I live in Rome."]

@@ -479,7 +479,7 @@ def test_an_untrusted_key_forgets_nothing_that_others_said(harness: Harness, nam
     scraper, _ = gateway.keyring.create(name="scraper", role="agent", namespaces=["*"], origin="untrusted")
     said = RememberRequest(text="Ada lives in Rome.", subject="home", scope="user/ada")
     memory_operations.remember(gateway, bot.caller, "default", said)
-    asked = ForgetRequest(**{"scope": "user/ada", **named}, reason="mine")
+    asked = ForgetRequest.of(named.get("subject"), scope="user/ada", reason="mine")
     with pytest.raises(NotAuthorised):
         memory_operations.forget(gateway, scraper.caller, "default", asked)
 
