@@ -405,9 +405,7 @@ class Memory(IncidentVerbs):
         request = ForgetRequest.of(subject, reason=reason, rehearse=rehearse, **fields)
         target, highest = ErasureTarget.of(request), checked_origin(max_origin, what="max_origin")
         if target is not None and highest is Origin.UNTRUSTED:
-            raise untrusted_may_not(
-                "forget all of a scope or a source, only what it said itself, one by one,"
-            )
+            raise untrusted_may_not("forget all of a scope or source, only its own records one by one,")
         if target is not None:
             if rehearse:
                 return self._eraser.plan(target)

@@ -41,8 +41,7 @@ from standfast.records.statements import PlainStatement
 
 _HEX_DIGEST: Final = re.compile("[0-9a-f]{64}")
 _E = TypeVar("_E", bound=StrEnum)
-JsonScalar: TypeAlias = str | int | float | bool | None
-"""A value of a record's metadata."""
+JsonScalar: TypeAlias = str | int | float | bool | None  # A value of a record's metadata.
 
 
 class Value(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
