@@ -169,7 +169,9 @@ def recorded(
     """The trace of one run of an agent."""
     recorder = Recorder(run or a_run(), clock=clock or ManualClock(), model=model)
     (agent or Script())(ReplayedRun(recorder, memory=memory or FixedMemory()))
-    return recorder.finish()
+    trace = recorder.finish()
+    assert recorder.text == trace.as_bytes(), "what is stored is the artifact, byte for byte"
+    return trace
 
 
 if __name__ == "__main__":

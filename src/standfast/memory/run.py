@@ -494,7 +494,10 @@ class Run(RecordingRun):
         self.trace = self.recorder.finish(error=error)
         if self._traces is not None:
             replayed = self.receipt is not None and self.receipt.replayed
-            self.trace_problem = self._traces.keep(self.trace, self.recorder.journal, replayed=replayed)
+            recorder = self.recorder
+            self.trace_problem = self._traces.keep(
+                self.trace, recorder.text, recorder.journal, replayed=replayed
+            )
         if self.trace_problem is not None:
             # The commit is done; a trace that can't be stored must not make it look otherwise.
             run_id, problem = self.identity.run_id, self.trace_problem

@@ -403,15 +403,15 @@ class StaticEmbedder:
     def embed(self, texts: Sequence[str]) -> SignedBytes:
         """One vector for each text: the sum over its tokens, scaled to one length."""
         wordpiece, table = _shipped_table()
-        vectors = np.zeros((len(texts), STATIC_DIMENSIONS), dtype=np.int8)
+        totals = np.zeros((len(texts), STATIC_DIMENSIONS), dtype=np.int64)
         for row, text in enumerate(texts):
             plain = text if text.isascii() else text.translate(_without_symbols)
             ids = [one for one in wordpiece.ids_of(plain)[:MAX_STATIC_TOKENS] if one != wordpiece.unknown]
-            total = table.take(ids, axis=0).sum(axis=0, dtype=np.int64)
-            norm = math.isqrt(int(np.vdot(total, total)))
-            if norm:
-                scaled = (2 * total * length_of(STATIC_DIMENSIONS) + norm) // (2 * norm)
-                vectors[row] = np.minimum(np.maximum(scaled, -127), 127)
+            totals[row] = table.take(ids, axis=0).sum(axis=0, dtype=np.int32)
+        squares = np.einsum("ij,ij->i", totals, totals).tolist()
+        norms = np.array([[math.isqrt(square)] for square in squares], dtype=np.int64).reshape(-1, 1)
+        scaled = (2 * totals * length_of(STATIC_DIMENSIONS) + norms) // (2 * np.maximum(norms, 1))
+        vectors: SignedBytes = np.clip(scaled, -127, 127).astype(np.int8)
         return vectors
 
 

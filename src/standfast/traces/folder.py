@@ -164,7 +164,7 @@ def _trace_of(text: bytes, *, finished_at: str) -> Trace | None:
         except (ValueError, TypeError, KeyError, msgspec.ValidationError):
             break
     recording.gap(KILLED, None, _PROBLEM)
-    return recording.finish(finished_at=finished_at)
+    return recording.finish(finished_at=finished_at)[0]
 
 
 def _repeat(recording: Recording, events: dict[int, EventDraft], noted: str, fields: list[Any]) -> None:
@@ -284,8 +284,8 @@ class TraceFolder:
                 file.unlink(missing_ok=True)
         return recovered
 
-    def put(self, trace: Trace) -> Path:
-        """Store a trace and return its file.
+    def put(self, trace: Trace, text: bytes | None = None) -> Path:
+        """Store a trace, whose text may be known already, and return its file.
 
         Storing it again changes nothing; that of a killed attempt is replaced.
 
@@ -293,7 +293,7 @@ class TraceFolder:
             TraceError: The folder holds a different trace of the same run, or as much as it may.
         """
         file = self.file_of(trace.run_id)
-        text = trace.as_bytes()
+        text = text or trace.as_bytes()
         stored = text if self._suffix == _SUFFIX else _compressed(text)
         self._require_room(len(stored), now=datetime.fromisoformat(trace.metadata.finished_at))
         unfinished = self.path / f".{self._ids.new_id()}.part"
@@ -340,7 +340,9 @@ class TraceFolder:
     def _counted_bytes(self) -> int:
         return sum(file.stat().st_size for file in self.run_files())
 
-    def keep(self, trace: Trace, journal: TraceJournal | None, *, replayed: bool) -> TraceError | None:
+    def keep(
+        self, trace: Trace, text: bytes, journal: TraceJournal | None, *, replayed: bool
+    ) -> TraceError | None:
         """Store the trace of a run that has ended, and remove its journal.
 
         Returns what went wrong, if anything did.
@@ -350,7 +352,7 @@ class TraceFolder:
         """
         problem: TraceError | None = None
         try:
-            self.put(trace)
+            self.put(trace, text)
         except TraceError as error:
             problem = None if replayed and error.code == "trace_exists" else error
         if journal is not None and not isinstance(problem, TraceFolderFailed):

@@ -118,6 +118,8 @@ class Recorder:
         self._clock = clock
         self._lock = threading.RLock()
         self._trace: Trace | None = None
+        self.text = b""
+        """The text of the artifact, once it is built."""
         # A key and not the recorder itself: without reference cycles, a trace is freed with its recorder.
         self._key = object()
         self._root = Lane(self._key, self._lock)
@@ -412,7 +414,7 @@ class Recorder:
                 if error is not None:
                     problem = f"{type(error).__qualname__}: {shown(error, self.redact)}"
                     self._recording.gap("run_failed", None, problem)
-                self._trace = self._recording.finish(finished_at=utc_text(self._clock.now()))
+                self._trace, self.text = self._recording.finish(finished_at=utc_text(self._clock.now()))
                 self._root.items.clear()
             return self._trace
 

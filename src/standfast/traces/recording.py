@@ -263,8 +263,8 @@ class Recording:
         if len(self.gaps) < MAX_TRACE_GAPS:
             self.gaps.append((code, event, shortened(problem)))
 
-    def finish(self, *, finished_at: str) -> Trace:
-        """Build the artifact.
+    def finish(self, *, finished_at: str) -> tuple[Trace, bytes]:
+        """Build the artifact, and its text as it is stored.
 
         If it would be too large, the last events are dropped and the artifact says so.
         """
@@ -301,7 +301,10 @@ class Recording:
                     raise
                 self._drop_last(events, retrievals)
             else:
-                return converted(body | {"artifact_hash": fingerprint_of_bytes(text)}, Trace)
+                digest = fingerprint_of_bytes(text)
+                # In canonical order the hash comes first.
+                stored = b'{"artifact_hash":"%b",%b' % (digest.encode(), text[1:])
+                return converted(body | {"artifact_hash": digest}, Trace), stored
 
     def _model_config_id(self) -> str | None:
         """Derive the id from the model and the tools; without a model, take the one the run was opened
