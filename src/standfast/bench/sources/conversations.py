@@ -25,7 +25,13 @@ from typing import Any, Final
 import msgspec
 
 from standfast.bench.episodes import Episode
-from standfast.bench.sources.labelling import DriftEvent, ReportSkipped, ignore_skipped, label_episode
+from standfast.bench.sources.labelling import (
+    DriftEvent,
+    ReportSkipped,
+    forms_of,
+    ignore_skipped,
+    label_episode,
+)
 from standfast.errors import BadFile
 
 _LISTS: Final = ("messages", "utterances", "turns")
@@ -34,37 +40,8 @@ _TEXTS: Final = ("content", "text")
 _IDS: Final = ("id", "message_id", "dia_id")
 ACKNOWLEDGED_WORDS: Final = 8
 
-_CORRECTED: Final = re.compile(
-    r"\b(?:actually|instead|change(?:d)? (?:my|that|it)|i meant|scratch that|on second thought|never"
-    r" ?mind|correction)\b"
-    r"|\bno,? (?:i (?:said|want|need)|make it|not)\b|\brather than\b",
-    re.IGNORECASE,
-)
-_STATED: Final = re.compile(
-    r"\b(?:i|we) (?:am|was|were|have"
-    r" (?:a|an|the|no|some|two|\d)|had|prefer|like|love|hate|need|want|live|work|usually|always|never|"
-    r"decided|booked|ordered|chose|would (?:like|love|prefer))\b|\b(?:i|we)['’](?:m|d|ve)"
-    r" (?!sorry|confirmed|sent|entered)|"
-    r"\bi['’]ll (?:take|have|get|go|buy|try)\b|\bmy \w+(?: \w+)? (?:is|are|was)\b|\bcall me\b|\bremind"
-    r" me\b|\bremember\b",
-    re.IGNORECASE,
-)
-# Asked for, or refused: a fact even if it is put as a question.
-_REQUESTED: Final = re.compile(
-    r"\b(?:can|could|may) (?:i|we)(?: please)? (?:get|have|order|buy|add)\b(?! your)|"
-    r"\b(?:do not|don['’]t|can(?:no|['’])t) (?:have|carry|find|see|serve)\b",
-    re.IGNORECASE,
-)
-_ACKNOWLEDGED: Final = re.compile(
-    r"(?:(?:ok(?:ay)?|yes|yeah|yep|yup|sure|no|nope|thanks?|thank|you|great|perfect|good|fine|alright|all|right|hi|hello|hey|bye|"
-    r"goodbye|please|welcome|very|much|so|that|is|its?|s|sounds?|looks?|correct|does|they|exactly|everything|me|how|are|cool|awesome|"
-    r"got|a|have|day|nice|one|the|for|to|and|your|then|will|do|i|see|there|morning|afternoon|evening|night|later|too|of|course|not|"
-    r"problem)\b|[\W_])+",
-    re.IGNORECASE,
-)
-_SPECIFIC: Final = re.compile(
-    r"\d|\b(?:mon|tues|wednes|thurs|fri|satur|sun)day\b|\btomorrow\b|\btonight\b", re.IGNORECASE
-)
+_FORMS: Final = forms_of("conversations.forms")
+_ACKNOWLEDGED: Final = re.compile(rf"(?:(?:{_FORMS['acknowledging'].pattern})\b|[\W_])+", re.IGNORECASE)
 
 
 class SpokenMessage(msgspec.Struct, frozen=True, kw_only=True):
@@ -174,12 +151,12 @@ def kind_of_message(message: SpokenMessage, *, repeated: bool = False) -> str:
         return "acknowledged"
     if repeated:
         return "duplicate"
-    if _CORRECTED.search(text):
+    if _FORMS["corrected"].search(text):
         return "corrected"
-    if _REQUESTED.search(text):
+    if _FORMS["requested"].search(text):
         return "stated"
     if text.rstrip().endswith("?"):
         return "asked"
-    if _STATED.search(text) or _SPECIFIC.search(text):
+    if _FORMS["stated"].search(text) or _FORMS["specific"].search(text):
         return "stated"
     return "said"

@@ -14,6 +14,7 @@ can be computed anew.
 """
 
 import os
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from enum import StrEnum
 from importlib.resources import files
@@ -24,6 +25,7 @@ import numpy as np
 import numpy.typing as npt
 
 from standfast.bench.episodes import Episode, iter_jsonl
+from standfast.govern.judge.tables import parse_sections
 from standfast.policies.byte_model import endpoint_of
 from standfast.records.canon import fingerprint
 from standfast.records.conversion import decoded
@@ -89,6 +91,12 @@ ReportSkipped = Callable[[str, str], None]
 
 def ignore_skipped(what: str, why: str) -> None:
     """Report nothing."""
+
+
+def forms_of(name: str) -> dict[str, re.Pattern[str]]:
+    """Return the expressions of a file in ``data/``, by the titles of its sections."""
+    text = files("standfast.bench").joinpath("data", name).read_text("utf-8")
+    return {title: re.compile("|".join(lines), re.IGNORECASE) for title, lines in parse_sections(text, name)}
 
 
 class DriftEvent(msgspec.Struct, frozen=True, kw_only=True):

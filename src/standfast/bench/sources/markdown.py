@@ -48,7 +48,6 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cache, lru_cache
 from importlib import import_module
-from importlib.resources import files
 from pathlib import Path
 from typing import Any, Final
 
@@ -56,9 +55,14 @@ import msgspec
 
 from standfast.bench.episodes import Episode
 from standfast.bench.sources.git_history import SourceVersion
-from standfast.bench.sources.labelling import DriftEvent, ReportSkipped, ignore_skipped, label_episode
+from standfast.bench.sources.labelling import (
+    DriftEvent,
+    ReportSkipped,
+    forms_of,
+    ignore_skipped,
+    label_episode,
+)
 from standfast.errors import BadFile, InvalidValue, MissingExtra
-from standfast.govern.judge.tables import parse_sections
 
 _VERSION: Final = re.compile(r"\bv?(\d+\.\d+(?:\.\d+)*(?:[-.]?[A-Za-z]+[\w.]*)?)")
 _ISO_DATE: Final = re.compile(r"\b(\d{4})-(\d{1,2})-(\d{1,2})\b")
@@ -73,12 +77,7 @@ _THANKS: Final = re.compile(r"\(?(?:Thanks to|thanks|by)?\s*@[\w-]+[^)]*\)?[!.]?
 _RESOURCE: Final = re.compile(r"`(?:[a-z]\w*\.)?([A-Z]\w+)")
 INTRODUCTION_CHARS: Final = 60
 
-_FORMS: Final = {
-    title: re.compile("|".join(lines), re.IGNORECASE)
-    for title, lines in parse_sections(
-        files("standfast.bench").joinpath("data", "markdown.forms").read_text("utf-8"), "markdown.forms"
-    )
-}
+_FORMS: Final = forms_of("markdown.forms")
 _KINDS, _HEADED = (
     {title.removeprefix(start): form for title, form in _FORMS.items() if title.startswith(start)}
     for start in ("note ", "heading ")
