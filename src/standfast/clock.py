@@ -136,8 +136,7 @@ def fresh_uuid() -> UUID:
 def fresh_secret() -> str:
     """A secret of 256 random bits, as 64 hexadecimal digits.
 
-    Unlike time and ids it can't be passed in, because a secret that a test chooses could be shipped by
-    mistake.
+    Unlike time and ids it can't be passed in, because a test's secret could be shipped by mistake.
     """
     return secrets.token_hex(32)
 

@@ -1,13 +1,11 @@
-"""Anthropic's memory tool over a scope: the files that Claude keeps under ``/memories`` are records, judged
-and versioned.
+"""Anthropic's memory tool over a scope: Claude's files under ``/memories`` are records, judged and versioned.
 
     tool = StandfastMemoryTool(Memory.open("agent.db"), scope="user/ada")
     runner = client.beta.messages.tool_runner(model=…, messages=[…], tools=[tool])
 
 Each file is one record; its path is the subject, e.g. ``memories/notes/tea.md``. A long file has further
 parts, which are records of their own (``memories#2/notes/tea.md``). A directory exists while a file is in it.
-What the judge does not accept is not stored, and Claude is told why. ``memory.recall`` finds the files as
-well.
+What the judge does not accept is not stored, and Claude is told why. ``memory.recall`` finds them too.
 """
 
 import json

@@ -1,5 +1,4 @@
-"""The files that can be imported, read: each format as facts and conversations, without judging or storing
-anything.
+"""The files that can be imported, read: each format as facts and conversations. Nothing is judged or stored.
 
     jsonl       one JSON object a line: what ``export`` writes, or plain lines such as {"text": …}
     mem0        the JSON of mem0's ``get_all``

@@ -1,5 +1,4 @@
-"""Import: what another system remembers, judged and remembered here; and export, in the forms that other
-systems read.
+"""Import: what another system remembers, judged and remembered here; and export, in forms that others read.
 
     report = import_file(memory, "conversations.json", file_format="chatgpt", scope="user/ada")
 
@@ -77,8 +76,7 @@ class ImportReport(Value, frozen=True, kw_only=True):
     """What became of a file: how many facts and messages were read, and what the judge said.
 
     ``problems`` has the first ones that were rejected or need review. ``resumed`` counts the facts that an
-    earlier start of the same import had committed; they are part of the other counts, as they were judged
-    then.
+    earlier start of the same import had committed; they are part of the other counts.
     """
 
     file_format: str

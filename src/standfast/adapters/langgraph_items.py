@@ -38,8 +38,7 @@ _LABEL_NUMBER: Final = re.compile(r"\{(\d)\}")
 
 
 class NamespaceScopes:
-    """Which scope the items of a LangGraph namespace are in, so that ``forget(scope="user/ada")`` reaches
-    them.
+    """The scope of the items of a LangGraph namespace, so that ``forget(scope="user/ada")`` reaches them.
 
     Args:
         template: A scope in which ``{0}`` is the first label of the namespace, ``{1}`` the second, and so on:

@@ -276,8 +276,7 @@ class SnapshotItems:
     def ranked(
         self, query: str, items: list[StoredItem], count: int
     ) -> list[tuple[float | None, StoredItem]]:
-        """The best of these items with their scores; then those that match nothing, or are not to be
-        searched.
+        """The best of these items with their scores; then those that match nothing or are not searched.
 
         By the embeddings of the store's ``index`` if it brings some; otherwise as recall ranks.
         """

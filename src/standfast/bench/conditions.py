@@ -248,8 +248,7 @@ class CompressionChoiceCondition(CompressionCondition):
 
 
 class RetrievalCondition(_SeparateCondition):
-    """After the stream, memory is asked for each endpoint that had a critical step, through recall's default
-    controller.
+    """After the stream, recall's default controller is asked for each endpoint that had a critical step.
 
     The endpoint's last critical step must be among the first k records. Retaining it is not enough, because
     other records may rank before it or fill the token budget.

@@ -211,8 +211,7 @@ def run_unit(grid: Grid, unit: GridUnit) -> bytes:
 
 
 def _by_seed(grid: Grid, unit: GridUnit) -> Iterator[tuple[int, Sequence[Entrant]]]:
-    """Yield each seed with the policies that run with it: all with the first, then those that use random
-    numbers.
+    """Yield each seed with the policies that run with it: all with the first, then those that draw numbers.
 
     Where policies share a budget, all run with each seed.
     """

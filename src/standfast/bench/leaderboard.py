@@ -1,5 +1,4 @@
-"""Results of a grid as tables: means over episodes with intervals, places, and the leaderboard, pooled and by
-group.
+"""Results of a grid as tables: means over episodes with intervals, places, leaderboards, pooled and by group.
 
 The settings that put a graded policy on a band come from the same results.
 """
@@ -290,8 +289,7 @@ def size_name(count: int) -> str:
 
 
 def answer_correlations(rows: Sequence[ResultRow], max_bytes: int) -> dict[str, Mean]:
-    """Return how metrics of the byte budget agree with answers: rank correlations over policies, as means
-    over episodes.
+    """Return how metrics of the byte budget agree with answers: mean rank correlations over policies.
 
     Episodes on which all policies have the same figure are left out.
     """

@@ -1,8 +1,6 @@
-"""The report of a grid: files for each policy, leaderboards, comparisons, plots, and one self-contained HTML
-page.
+"""The report of a grid: files for each policy, leaderboards, comparisons, plots, and one HTML page.
 
-Plots are for papers: vector formats, at most six policies to a panel, captions with n and the kind of
-interval.
+Plots are for papers: vector formats, at most six policies to a panel, captions with n and the interval.
 """
 
 import csv

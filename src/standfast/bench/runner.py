@@ -49,8 +49,7 @@ CURVE_POINTS: Final = 256
 def track_view(steps: Sequence[Step], track: Track, hints: frozenset[str] = HINTS) -> tuple[Step, ...]:
     """Return the steps as a policy on this track sees them, frozen.
 
-    These steps are also what is stored and priced, so a policy pays for all metadata that it sees, and for
-    nothing else.
+    These steps are also what is stored and priced, so a policy pays for exactly the metadata that it sees.
     """
     return tuple(
         Step(

@@ -178,8 +178,7 @@ def one_line(text: object, most_chars: int = 300) -> str:
 def locate(spec: PolicySpec, code: PolicyCode | None) -> tuple[str, str]:
     """Return the class of a policy as ``module:Class``, and the folder of its code; empty if it is installed.
 
-    Nothing of it is imported. A policy that is named as ``module:Class`` is looked for on this process's
-    path.
+    Nothing of it is imported. A policy that is named as ``module:Class`` is looked for on our path.
     """
     if code is not None and (place := code.place_of(spec.name)) is not None:
         return place, os.path.realpath(code.folder)

@@ -1,5 +1,4 @@
-"""What every command prints and returns: text for people, one JSON object with ``--json``, errors in the same
-form.
+"""What every command prints and returns: text, or one JSON object with ``--json``; errors too.
 
 Loaded for every call, ``--help`` included, so it imports nothing heavy.
 """

@@ -138,8 +138,7 @@ def endpoint_of(observation: object) -> str | None:
 
 
 def canonical_delta(base: dict[str, Any], new: dict[str, Any]) -> dict[str, Any]:
-    """Return the fields of ``new`` that are missing from ``base`` or differ there, without the endpoint's
-    name.
+    """Return the fields of ``new`` that ``base`` lacks or has otherwise, without the endpoint's name.
 
     A key that is missing from the base is a change even if its new value is null.
     """
@@ -164,8 +163,7 @@ class MemoryItem(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     Building it at every decision would cost more than the rest.
     """
     deltas: dict[int, tuple[Any, "MemoryItem"]] = msgspec.field(default_factory=dict)
-    """For a base: what a MERGE of its step would store, by the timestep of an older base and that base's
-    observation.
+    """For a base: what a MERGE of its step would store, by an older base's timestep and observation.
 
     Computed when first asked for. Each run adds at most one entry."""
 

@@ -1,5 +1,4 @@
-"""The budgeted store: WRITE, MERGE, EXPIRE and SKIP under a byte budget, as the benchmark's document defines
-them.
+"""The budgeted store: WRITE, MERGE, EXPIRE and SKIP under a byte budget, as the document defines them.
 
 Invariants: the used bytes are the sum of the items' costs and never exceed the budget; a rejected action
 changes nothing and costs nothing; every operation takes constant time, however many items are stored.

@@ -1,5 +1,4 @@
-"""Features of a step that any policy can see: its kind, how it differs from the last one, and how much that
-matters.
+"""Features of a step that any policy can see: its kind, how it differs from the last one, and how much.
 
 ``drift_score`` uses no labels. A list that lost an element breaks its users; a parameter that became required
 asks for something new; the flag "deprecated" and words such as "removed" announce a change. In a text, only

@@ -1,5 +1,4 @@
-"""Interfaces that change: what callers depend on, how two versions differ, and the stream of changes as an
-episode.
+"""Interfaces that change: what callers depend on, how two versions differ, and the changes as an episode.
 
 Every format is read into the same shape: operations (of an API), types (of GraphQL), messages (of protobuf)
 or objects (of a JSON Schema) with named parameters. One rule says what changed, whatever the format.

@@ -326,8 +326,7 @@ def _binary_kappas(left: npt.NDArray[np.bool_], right: npt.NDArray[np.bool_]) ->
 def label_report(
     sample: Sequence[HandLabel], answers: Mapping[str, DriftClass] | None = None, *, before: bool = False
 ) -> dict[str, Agreement]:
-    """Return the agreement of the rule with the hand: for all, by half, by format; and of the passes of the
-    hand.
+    """Return the agreement of the rule with the hand: for all, by half, by format; and of the hand's passes.
 
     Args:
         sample: The hand's labels.

@@ -122,8 +122,7 @@ def changelog_episode(
 ) -> Episode:
     """Return the notes of a changelog as one stream, oldest release first.
 
-    Notes that belong to no release with a version number, such as those under "Unreleased", are left out and
-    reported.
+    Notes that belong to no release with a version number, such as "Unreleased", are left out and reported.
     """
     found = list(read_notes(content))
     notes = [note for note in found if note.version]

@@ -1,5 +1,4 @@
-"""Requests to evaluation workers and their results: pass, fail, or error, which counts as neither; and a
-cache of them.
+"""Requests to evaluation workers and their results: pass, fail, or error (neither); and a cache of them.
 
 The cache is there so that nothing is paid for twice and a killed optimization continues where it was. A key
 covers the rendered prompt, the prompt's digest, the sample, the model with its server's address, revision and

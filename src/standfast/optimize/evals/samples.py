@@ -148,8 +148,7 @@ class Dataset(Value, Generic[InputT, ExpectedT], frozen=True, kw_only=True):
         return frozenset(sample.id for sample in self.samples if sample.must_pass)
 
     def split(self, share: float) -> "tuple[Dataset[InputT, ExpectedT], Dataset[InputT, ExpectedT]]":
-        """Split into a part to choose candidates by and a held-out part of exactly this share to confirm them
-        by.
+        """Split into a part to choose candidates by, and a held-out part of exactly this share.
 
         A hash of each sample's id decides, so the order of the samples does not matter, and few samples
         change sides when others are added.

@@ -1,5 +1,4 @@
-"""MainLoop, the agent's own loop: recall, render, ask the model, remember; and EvalLoop, which grades its
-answers.
+"""MainLoop, the agent's own loop: recall, render, ask the model, remember; and EvalLoop, which grades it.
 
 Each request is one run of memory. Context is recalled from the run's snapshot under the budget that the
 prompt's memory section states. What the agent wants to remember is committed with the run, or discarded if

@@ -1,5 +1,4 @@
-"""What a prompt must not lose: protected text, the meaning of its sentences, and whether it is really
-shorter.
+"""What a prompt must not lose: protected text, the meaning of its sentences; and whether it is shorter.
 
 Protected text must still occur somewhere in the prompt: placeholders, commands in capitals, numbers,
 addresses and code. Sentences are compared by ``sentences.py``. Nothing here needs a model.

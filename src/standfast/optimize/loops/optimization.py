@@ -223,8 +223,7 @@ class Optimization:
         return [(removal_edit(section, left, edit, counter=self._counter), rates[left])] if left else []
 
     def _untested_words(self, baseline: Arm, edit: SectionEdit, progress: _Progress) -> Ruling | None:
-        """Reject an edit with other words than the source, unless samples test the sentence or the settings
-        allow it.
+        """Reject an edit with other words than the source, unless samples test them or the settings allow it.
 
         A sentence is tested if the prompt does worse without it. The edit has passed the same samples.
         """

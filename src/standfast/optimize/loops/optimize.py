@@ -102,8 +102,7 @@ class OptimizeResult(Value, frozen=True, kw_only=True):
 class OptimizeLoop(
     WorkerLoop[OptimizeRequest[InputT, ExpectedT], OptimizeResult], Generic[InputT, ExpectedT]
 ):
-    """Proposes shorter prompts, validates them through evaluation workers, and replies with what passed the
-    gate.
+    """Proposes shorter prompts, validates them through evaluation workers, and replies with what passed.
 
     Args:
         eval_requests: The mailbox of the evaluation workers.

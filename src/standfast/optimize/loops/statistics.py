@@ -1,5 +1,4 @@
-"""The tests that the gate decides by, and what they can show: exact binomials, Student's test, levels of
-looks.
+"""The tests that the gate decides by, and what they can show: exact binomials, Student's test, looks.
 
 Pure functions of numbers.
 """
@@ -86,8 +85,7 @@ def power_statement(*, samples: int, margin: float, level: float) -> PowerStatem
 
 @lru_cache(maxsize=64)
 def look_levels(level: float, looks: tuple[int, ...], weights: tuple[float, ...]) -> tuple[float, ...]:
-    """Return the level of each look, in proportion to the weights, so that all of them together spend
-    ``level``.
+    """Return the level of each look, in proportion to the weights; together they spend ``level``.
 
     The statistic of a look is an average over its repeats, so two looks at ``r < s`` repeats have a
     correlation of ``sqrt(r / s)`` if samples do not differ, and a higher one if they do. By Slepian's

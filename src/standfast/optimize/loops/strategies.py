@@ -53,8 +53,7 @@ name a sample or give away its answer. Reply with one instruction a line, each b
 
 
 class FewShot(ModelFreeStrategy):
-    """Proposes to add examples, taken from choosing samples that pass. Answers that were cut off are no
-    examples.
+    """Proposes to add examples, taken from choosing samples that pass. Answers that were cut off are none.
 
     Args:
         counts: How many examples to try. For each number, two different choices are proposed.
@@ -244,8 +243,7 @@ Place = tuple[Path, int]
 
 
 class Ablation(ModelFreeStrategy):
-    """Removes sections, paragraphs, bullets and examples that the evaluations do not need, by delta
-    debugging.
+    """Removes sections, paragraphs, bullets and examples that no evaluation needs, by delta debugging.
 
     Units with protected text that no other unit has are not tried. The gate evaluates the result again, with
     repeats and on held-out samples.

@@ -320,8 +320,7 @@ class Trial:
         return uses.lowest_number(baseline.digest, [sample.digest for sample in samples])
 
     def confirm(self, baseline: Arm, candidate: Arm, samples: Dataset[Any, Any]) -> tuple[Ruling, int]:
-        """Compare on held-out samples and record the test; return the ruling and which use of the samples it
-        was.
+        """Compare on held-out samples and record the test; return the ruling and which use it was.
 
         A use in which the samples could prove nothing is not begun: its ruling has no repeats.
         """

@@ -1,5 +1,4 @@
-"""WorkerLoop takes requests from a mailbox, one at a time, and replies to each; LoopGroup runs several loops
-in threads.
+"""WorkerLoop takes requests from a mailbox and replies to each; LoopGroup runs several loops in threads.
 
 No request stops the loop. A request that fails gets an error as its reply, or becomes a dead letter if there
 is nowhere to reply to. While a server is away the loop waits. A request that is interrupted by a shutdown
@@ -315,8 +314,7 @@ class HealthServer:
 
 
 class LoopGroup:
-    """Runs loops until one crashes or stalls, a signal arrives, or ``shutdown`` is called; then stops all of
-    them.
+    """Runs loops until one crashes or stalls, a signal arrives, or ``shutdown`` is called; then stops all.
 
     Args:
         stall_seconds: How long a loop may go without a heartbeat.

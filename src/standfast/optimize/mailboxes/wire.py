@@ -30,8 +30,7 @@ _NAMES: Final[dict[type, str]] = {}
 
 
 def message_kind(name: str | None = None) -> Callable[[_W], _W]:
-    """Register a class, so that its values can be sent: a dataclass, or a class with ``as_json`` and
-    ``from_json``.
+    """Register a class whose values can be sent: a dataclass, or one with ``as_json`` and ``from_json``.
 
     The name is part of the wire format; without one it is the class's module and name.
 

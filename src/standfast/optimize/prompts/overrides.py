@@ -1,5 +1,4 @@
-"""Overrides of a prompt's sections, stored by namespace, prompt and tag: versions, compare-and-set, temporary
-tags.
+"""Overrides of a prompt's sections, by namespace, prompt and tag: versions, compare-and-set, temporary tags.
 
 ``PromptOverridesStore`` has the rules. A backend (backends.py) only keeps named bytes and writes them on
 the condition that they have not changed since they were read.
@@ -529,8 +528,7 @@ def _history(live: PromptOverride | None, approved_version: int | None) -> tuple
 
 
 def approved_prompt(template: PromptTemplate, held: PromptOverride | None) -> PromptDescriptor:
-    """Return the version of a prompt that a human last approved, given what its tag holds; without any, the
-    source.
+    """Return the version of a prompt that a human last approved, given what its tag holds, or the source.
 
     A version that no longer fits the source counts as none.
     """

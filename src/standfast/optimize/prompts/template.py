@@ -1,5 +1,4 @@
-"""A prompt's source: sections with placeholders, templates made of sections, and the registry that finds
-them.
+"""A prompt's source: sections with placeholders, templates of sections, and the registry that finds them.
 
 ``${name}`` in a section's body is a placeholder; ``$${`` stands for the text ``${``.
 """

@@ -1,5 +1,4 @@
-"""ProviderAdapter, the protocol between Standfast and a model, with what is sent and received; and two that
-ship.
+"""ProviderAdapter, the protocol between Standfast and a model, what is sent and received; and two that ship.
 
 ``ScriptedProvider`` answers from a script, for tests and examples: deterministic and fast. Its configuration
 names the provider ``scripted``, so that a report made with it can't be mistaken for a model's.

@@ -1,5 +1,4 @@
-"""Models behind their vendors' libraries: OpenAI's chat API and servers with the same one, and Anthropic's
-messages API.
+"""Models behind their vendors' libraries: OpenAI's chat API, servers with the same one, and Anthropic's.
 
 Each needs the extra of its library, ``openai`` or ``anthropic``, which is imported when a provider is made.
 """
