@@ -24,6 +24,7 @@ from standfast.bench.episodes import (
 )
 from standfast.errors import BadFile
 from tests.bench.episodes import DATA, REAL, REFERENCE, small_episode
+from tests.raising import raises_code
 
 STEP = {"t": 0, "observation": {"api": "a"}, "metadata": {}}
 GOOD = {"steps": [STEP], "labels": {"critical_steps": [0], "utility_by_step": {"0": 1.5}}}
@@ -89,7 +90,7 @@ def test_a_bad_line_is_reported_with_file_line_and_reason(tmp_path: Path, line: 
     file = tmp_path / "episodes.jsonl"
     file.write_text(json.dumps(GOOD) + "\n\n" + line + "\n", encoding="utf-8")
 
-    with pytest.raises(BadFile, match=problem, check=lambda error: error.code == "bad_episode") as caught:
+    with raises_code("bad_episode", match=problem) as caught:
         load_jsonl(file)
     assert (caught.value.facts["file"], caught.value.facts["line"]) == (str(file), 3)
 
@@ -106,9 +107,7 @@ def test_an_endless_line_is_refused_before_it_is_read_whole(
     file = tmp_path / "endless.jsonl"
     file.write_bytes(b" " * 5_000)
 
-    with pytest.raises(
-        BadFile, match="longer than 1000 bytes", check=lambda error: error.code == "bad_episode"
-    ):
+    with raises_code("bad_episode", match="longer than 1000 bytes"):
         locate_episodes(file)
     assert limits.MAX_EPISODE_BYTES < 1 << 30
 
@@ -117,7 +116,7 @@ def test_bytes_that_are_not_utf8_are_refused(tmp_path: Path) -> None:
     file = tmp_path / "episodes.jsonl"
     file.write_bytes(b'{"steps": [{"t": 0, "observation": "\xff"}], "labels": {}}\n')
 
-    with pytest.raises(BadFile, match="not JSON in UTF-8", check=lambda error: error.code == "bad_episode"):
+    with raises_code("bad_episode", match="not JSON in UTF-8"):
         load_jsonl(file)
 
 

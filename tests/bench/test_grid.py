@@ -35,6 +35,7 @@ from standfast.cli import main
 from standfast.errors import BadFile, PolicyFailed, UnknownPolicy
 from standfast.policies.write_policy import policy_names
 from tests.bench.episodes import REAL, small_episode
+from tests.raising import raises_code
 from tests.servers.process import LOOPBACK, Program, ReservedPort, ServerProcess
 
 POLICIES = [
@@ -235,7 +236,7 @@ def test_the_command_estimates_and_stops(files: list[Path], tmp_path: Path) -> N
 
 def test_results_of_another_grid_are_not_mixed_in(files: list[Path], tmp_path: Path) -> None:
     _run(files, tmp_path / "out", in_process)
-    with pytest.raises(BadFile, match="differs in seeds", check=lambda error: error.code == "other_grid"):
+    with raises_code("other_grid", match="differs in seeds"):
         _run(files, tmp_path / "out", in_process, seeds=(1,))
 
     grid, _ = plan_grid(files, policies=POLICIES, seeds=(1,))

@@ -9,7 +9,7 @@ import pytest
 from standfast import MemoryAction, Step
 from standfast.bench.entrants import Entrant
 from standfast.bench.runner import run_policy
-from standfast.errors import PolicyFailed, UnknownPolicy
+from standfast.errors import UnknownPolicy
 from standfast.limits import MAX_IDLE_ACTIONS
 from standfast.policies import (
     ByteBudget,
@@ -30,6 +30,7 @@ DOCUMENT = {
 
 OWN = """
 from standfast.policies.write_policy import write
+from tests.raising import raises_code
 
 class Mine:
     '''Writes every step.'''
@@ -210,9 +211,7 @@ def test_a_policy_may_emit_a_thousand_actions_without_effect_and_no_more() -> No
 
     assert [accepted for _, accepted in applied] == [True, False] * (MAX_IDLE_ACTIONS // 2) + [True]
     assert applied[-1][0] == write(step)
-    with pytest.raises(
-        PolicyFailed, match="timestep 3", check=lambda error: error.code == "endless_policy"
-    ) as caught:
+    with raises_code("endless_policy", match="timestep 3") as caught:
         apply_policy(Patient(MAX_IDLE_ACTIONS + 1), step, ByteMemoryStore(ByteBudget(100)))
     assert caught.value.facts["actions"] == MAX_IDLE_ACTIONS
 

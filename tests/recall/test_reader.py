@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from standfast.errors import MissingStore, RecallError, UnreadableStore
+from standfast.errors import RecallError, UnreadableStore
 from standfast.recall.answers import RecallAnswer
 from standfast.recall.candidates import Candidate, Fault, read_block, read_line
 from standfast.recall.jsonl import JsonlSource
@@ -226,7 +226,9 @@ def test_what_can_not_be_read_is_an_error_that_is_always_the_same(kind: str, tmp
         told.append(str(caught.value))
 
     assert told[0] == told[1]
-    assert isinstance(caught.value, MissingStore if kind in ("missing", "below a file") else UnreadableStore)
+    assert isinstance(caught.value, UnreadableStore)
+    is_missing = kind in ("missing", "below a file")
+    assert caught.value.code == ("recall_missing_store" if is_missing else "recall_unreadable_store")
 
 
 # Fails at any attempt to write, to look at a clock or the environment, to roll dice or to open a connection.

@@ -51,8 +51,7 @@
     ├── RecallError             a recall could not be answered
     │   ├── EmptyQuery          the query is empty
     │   ├── InvalidRequest      a field of the request has an invalid value
-    │   ├── MissingStore        a store that was named does not exist
-    │   ├── UnreadableStore     a store that was named exists but can't be read
+    │   ├── UnreadableStore     a store that was named is missing, or can't be read
     │   ├── EmbeddingFailed     an embedder gave no vectors, or not those that it promised
     │   └── RerankingFailed     a reranker gave no scores; recall answers without it
     └── NotCanonical            a value or a text is not json-v1

@@ -455,12 +455,11 @@ class InvalidRequest(RecallError, code="recall_request"):
     }
 
 
-class MissingStore(RecallError, code="recall_missing_store"):
-    says = "There is no store {store_path}; correct the path, or leave it out."
-
-
 class UnreadableStore(RecallError, code="recall_unreadable_store"):
     says = "The store {store_path} can't be read: {problem}"
+    cases: ClassVar = {
+        "recall_missing_store": "There is no store {store_path}; correct the path, or leave it out.",
+    }
 
 
 class EmbeddingFailed(RecallError, code="recall_embedding"):

@@ -24,8 +24,7 @@
     └── LoopError               a loop failed
         ├── LoopStopping        the loop stops in the middle of a request, which returns to the queue
         └── OptimizationError   an optimization failed
-            ├── SpendingLimitReached the optimization has spent what it may
-            └── BaselineMoved   the tag no longer holds the baseline of the report
+            └── SpendingLimitReached the optimization has spent what it may
 
 A class has several codes where one class is enough to catch.
 """
@@ -218,6 +217,10 @@ class OptimizationError(LoopError, code="optimization"):
             "The report of experiment {experiment_id} can't be applied: {problem}. Optimize again and apply"
             " the report as it was written."
         ),
+        "baseline_moved": (
+            "The report is for {expected_digest} of {ns}/{prompt_key}, but tag {tag} holds {digest} now."
+            " Optimize again."
+        ),
         "no_rollback": "{ns}/{prompt_key} with tag {tag} can't be rolled back that far. {problem}",
         "optimization_failed": "The optimization failed: {problem}",
     }
@@ -229,11 +232,4 @@ class SpendingLimitReached(OptimizationError, code="spending_limit_reached"):
     says = (
         "The spending limit is reached after {calls} calls (cost {cost}). Raise it and run again: what is"
         " cached is not paid for twice."
-    )
-
-
-class BaselineMoved(OptimizationError, code="baseline_moved"):
-    says = (
-        "The report is for {expected_digest} of {ns}/{prompt_key}, but tag {tag} holds {digest} now. Optimize"
-        " again."
     )

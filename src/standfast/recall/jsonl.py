@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final, Protocol, cast
 
-from standfast.errors import MissingStore, UnreadableStore
+from standfast.errors import UnreadableStore
 from standfast.limits import BLOCK_BYTES, MAX_VALUE_BYTES, READ_CHUNK_BYTES
 from standfast.recall.candidates import BadLine, Candidate, Fault, bad_line, read_block
 
@@ -49,8 +49,7 @@ class JsonlSource:
     """A JSONL file that is read anew each time.
 
     Raises:
-        MissingStore: There is no such file.
-        UnreadableStore: It is not a regular file, or may not be read.
+        UnreadableStore: There is no such file, it is not a regular one, or it may not be read.
     """
 
     def __init__(self, store_path: str, *, chunk_bytes: int = READ_CHUNK_BYTES) -> None:
@@ -103,10 +102,10 @@ def open_store_file(store_path: str) -> tuple[int, os.stat_result]:
     return descriptor, status
 
 
-def unreadable(store_path: str, error: OSError) -> MissingStore | UnreadableStore:
+def unreadable(store_path: str, error: OSError) -> UnreadableStore:
     """Translate an error of the system into one whose message is the same in every locale."""
     if isinstance(error, FileNotFoundError | NotADirectoryError):
-        return MissingStore(store_path=store_path)
+        return UnreadableStore("recall_missing_store", store_path=store_path)
     if isinstance(error, PermissionError):
         return UnreadableStore(store_path=store_path, problem="permission denied")
     name = errno.errorcode.get(error.errno or 0, "unknown error")

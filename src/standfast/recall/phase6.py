@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, cast
 
-from standfast.errors import MissingStore, NotCanonical, RecallError, UnreadableStore
+from standfast.errors import NotCanonical, RecallError, UnreadableStore
 from standfast.limits import MAX_TOLD_FAULTS, READ_CHUNK_BYTES
 from standfast.recall.answers import ExplainedItem, Explanation, LineFault, RecallAnswer, RecordView
 from standfast.recall.candidates import BadLine, Candidate
@@ -95,14 +95,9 @@ def _named(mark: dict[str, Any], name: str, path: str, place: int) -> list[str]:
 def _lines(path: str) -> Iterable[tuple[int, bytes]]:
     try:
         descriptor, status = open_store_file(path)
-    except MissingStore:
-        raise RecallError(
-            "recall_trust_snapshot", trust_snapshot_path=path, problem="there is no such file"
-        ) from None
     except UnreadableStore as error:
-        raise RecallError(
-            "recall_trust_snapshot", trust_snapshot_path=path, problem=error.facts["problem"]
-        ) from None
+        problem = error.facts.get("problem", "there is no such file")
+        raise RecallError("recall_trust_snapshot", trust_snapshot_path=path, problem=problem) from None
     with os.fdopen(descriptor, "rb", buffering=0):
         place = 1
         for block in blocks(read_chunks(descriptor, status.st_size, READ_CHUNK_BYTES)):

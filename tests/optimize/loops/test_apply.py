@@ -7,7 +7,6 @@ import msgspec
 import pytest
 
 from standfast.optimize.errors import (
-    BaselineMoved,
     StaleOverride,
     VersionConflict,
 )
@@ -115,7 +114,7 @@ def test_what_the_tag_overrides_elsewhere_stays(store: LocalPromptOverridesStore
 def test_a_report_for_another_baseline_is_not_applied(store: LocalPromptOverridesStore) -> None:
     apply_modifications(store, TEMPLATE, [_modification("examples", "One and one make two.")])
 
-    with pytest.raises(BaselineMoved):
+    with raises_code("baseline_moved"):
         apply_report(store, TEMPLATE, REPORT)
 
 

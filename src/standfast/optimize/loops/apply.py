@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Final, Protocol
 
 from standfast.errors import StandfastError
-from standfast.optimize.errors import BaselineMoved, OptimizationError
+from standfast.optimize.errors import OptimizationError
 from standfast.optimize.loops.report import Modification, OptimizationReport
 from standfast.optimize.prompts.overrides import (
     STABLE,
@@ -71,14 +71,15 @@ def apply_modifications(
 
     Args:
         expected_digest: The baseline that the modifications were validated against. If the tag no longer
-            resolves to it, ``BaselineMoved`` is raised.
+            resolves to it, ``OptimizationError`` (``baseline_moved``) is raised.
         sealer: Records the change before and after it is made.
         approved_by: Who has read the new prompt and approves it. Later optimizations keep their margin
             against the version that was approved last; without an approval, against the one before.
     """
     before = _resolved(store, prompt, tag)
     if expected_digest is not None and before.descriptor.digest != expected_digest:
-        raise BaselineMoved(
+        raise OptimizationError(
+            "baseline_moved",
             ns=before.descriptor.ns,
             prompt_key=before.descriptor.key,
             tag=tag,
@@ -117,8 +118,8 @@ def apply_report(
         approved_by: Who approves the new prompt; see ``apply_modifications``.
 
     Raises:
-        OptimizationError: The report has no modifications, or they do not make the prompt that was proved.
-        BaselineMoved: The tag holds something else by now.
+        OptimizationError: The report has no modifications, they do not make the prompt that was proved, or
+            the tag holds something else by now (``baseline_moved``).
     """
     if not report.modifications or report.baseline_digest is None or report.candidate_digest is None:
         raise OptimizationError(
@@ -143,7 +144,7 @@ def _require_proved(
     """Raise unless the modifications turn the report's baseline into the prompt that passed the gate."""
     before = _resolved(store, prompt, tag).descriptor
     if before.digest != report.baseline_digest:
-        return  # Applying raises ``BaselineMoved``.
+        return  # Applying says so.
     bodies = {one.section_path: (one.proposed_body, one.recall_tokens) for one in report.modifications}
     if before.with_bodies(bodies).digest != report.candidate_digest:
         problem = "its modifications do not make the prompt that was proved; it was edited"
