@@ -22,6 +22,7 @@ from standfast.policies import (
 )
 from standfast.policies.write_policy import SKIP, PolicySpec, Track, policy_names
 from tests.bench.episodes import small_episode
+from tests.raising import raises_code
 
 DOCUMENT = {
     "AlwaysWrite", "NeverWrite", "UniformSample", "PriorityThreshold", "RecencyBias", "UtilityGreedy",
@@ -30,7 +31,6 @@ DOCUMENT = {
 
 OWN = """
 from standfast.policies.write_policy import write
-from tests.raising import raises_code
 
 class Mine:
     '''Writes every step.'''
