@@ -16,6 +16,7 @@ from standfast.limits import MCP_ANSWER_TOKENS
 from standfast.recall.tokens import BpeCounter
 from standfast.server.mcp.server import TOOLS_OF_SET, ToolSet, build_server
 from standfast.server.mcp.texts import NOTE, framed, model_counter
+from tests.memory.conftest import SECRET
 from tests.server.harness import FACT, HANDBOOK, Harness
 from tests.server.test_mcp import refused, text_of, told
 
@@ -337,3 +338,18 @@ def test_a_limited_key_is_not_told_of_other_scopes(harness: Harness) -> None:
                 assert "ada" not in text
 
     anyio.run(run)
+
+
+def test_a_settlement_that_is_refused_says_so(harness: Harness) -> None:
+    async def steps(client: Client) -> None:
+        for home in ("Munich", "Lisbon"):
+            await told(client, "memory_remember", text=f"I live in {home}.", scope="user/ada")
+        (conflict,) = (await told(client, "memory_conflicts", scope="user/ada"))["conflicts"]
+        named = {"conflict_id": conflict["conflict_id"], "keep": "neither", "scope": "user/ada"}
+        refused = await said(client, "memory_settle", **named, reason=f"her key is {SECRET}")
+        settled = await said(client, "memory_settle", **named, reason="she asked for it")
+
+        assert refused.startswith("Not settled: Contains a secret")
+        assert settled.startswith("Ended: m-")
+
+    use(harness, steps, ToolSet.ALL)

@@ -21,6 +21,7 @@ DOCS = {
     "console-user": "scope",
     "console-record": "record",
     "console-approvals": "approvals",
+    "console-conflicts": "conflicts",
 }
 """The pictures in the docs, and the pages that they show."""
 

@@ -7,6 +7,7 @@ import pytest
 
 from standfast.govern.approvals.sshsig import sign
 from tests.govern import openssh
+from tests.memory.conftest import SECRET
 from tests.server.console.conftest import BrowserClient, browser_client, elements_of, words_of
 from tests.server.console.sample_server import SampleServer, sample_server
 
@@ -69,6 +70,18 @@ def test_ticked_conflicts_are_settled_together_by_what_was_said_last(
     assert answer.headers["location"].endswith("settled=2")
     assert memory.conflicts(scope="*") == []
     assert "there is none of these any more" in words_of(again)
+
+
+def test_a_reason_that_is_refused_settles_nothing_and_is_shown(
+    server: SampleServer, client: BrowserClient
+) -> None:
+    (conflict,) = server.gateway.home.conflicts(scope=ADA)
+    answer = client.post(
+        "/console/conflicts", settle=f"{conflict.conflict_id} neither", reason=f"her key is {SECRET}"
+    )
+
+    assert (answer.status_code, "Contains a secret" in words_of(answer)) == (422, True)
+    assert server.gateway.home.conflicts(scope=ADA) == [conflict]
 
 
 def test_only_operators_settle(server: SampleServer) -> None:

@@ -50,7 +50,7 @@ def settle(request: PageRequest) -> Page:
         if not wanted:
             raise InvalidValue(what="conflict", problem="there is none of these any more; look again")
         for conflict, kept in wanted:
-            memory.settle(
+            settled = memory.settle(
                 conflict.conflict_id,
                 kept,
                 reason=reason,
@@ -58,10 +58,13 @@ def settle(request: PageRequest) -> Page:
                 role=Role.HUMAN,
                 scope=conflict.scope,
             )
+            if settled.problem:
+                raise InvalidValue(what="settlement", problem=settled.problem)
     except StandfastError as error:
         return _page(request, query, problem=error, reason=reason)
-    settled = {"scope": query.scope or None, "settled": len(wanted)}
-    return Page(redirect_to=link("conflicts", request.namespace, **settled))
+    return Page(
+        redirect_to=link("conflicts", request.namespace, scope=query.scope or None, settled=len(wanted))
+    )
 
 
 def _page(

@@ -243,6 +243,8 @@ def memory_settle(
     body = SettleBody.from_json({**given, "propose": propose, "rehearse": rehearse})
     response = current_operations.settle(*place, body)
     ended = [name for one in response.settled for name in one.ended]
+    if problem := next((one.problem for one in response.settled if one.problem), ""):
+        return Reply(f"Not settled: {texts.one_line(problem)}", response)
     verb = "Would end" if rehearse else "A person decides about" if propose else "Ended"
     return Reply(f"{verb}: {', '.join(map(texts.one_line, ended))}.", response)
 
