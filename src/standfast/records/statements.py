@@ -52,6 +52,7 @@ _CLAUSE: Final = re.compile(
 _WORD: Final = re.compile(r"[jnl]['’](?=\w)|\w+(?:[:.,/'’-]\w+)*")
 _FORMULA: Final = re.compile(r"[=^\\<>≤≥{}|]")
 _LETTERS: Final = re.compile(r"[^\W\d_]+")
+_SPACE_BETWEEN_LETTERS: Final = {code: " " for code in range(128) if not chr(code).isalpha()}
 _DIGIT: Final = re.compile(r"\d")
 _CONTRACTIONS: Final = (
     (re.compile(r"\b(i|we)'m\b"), r"\1 am"),
@@ -112,6 +113,8 @@ def _words(section: str) -> frozenset[str]:
 
 def letter_runs(text: str) -> frozenset[str]:
     """The runs of letters of a text, folded."""
+    if text.isascii():
+        return frozenset(text.lower().translate(_SPACE_BETWEEN_LETTERS).split())
     return frozenset(_LETTERS.findall(text.casefold()))
 
 
@@ -140,11 +143,11 @@ class JoinedPhrases:
             runs: Its ``letter_runs``, or those of a longer text, if they are known. Most texts have no
                 phrase, which is then found out quickly.
         """
-        if runs is not None and not self._may_be_in(runs):
+        if runs is not None and not self.may_be_in(runs):
             return text
         return self._regex.sub(lambda found: found.group().replace(" ", "_"), text)
 
-    def _may_be_in(self, runs: frozenset[str]) -> bool:
+    def may_be_in(self, runs: frozenset[str]) -> bool:
         """Whether a text with these runs may have one of the phrases."""
         return not self._longest_runs.isdisjoint(runs) and any(map(runs.issuperset, self._runs))
 
@@ -279,6 +282,14 @@ def tokens_of(text: str, runs: frozenset[str] | None = None) -> list[str]:
     return _WORD.findall(_phrases().in_text(folded, runs))
 
 
+def has_more_words(sentence: str, most: int, *, apart_from: frozenset[str] = frozenset()) -> bool:
+    """Whether a sentence surely has more words than this, however they are counted, if it has no phrase."""
+    words = sentence.casefold().split()
+    if len(words) <= most or "'" in sentence or "’" in sentence:
+        return False
+    return sum([word.isalnum() and word not in apart_from for word in words]) > most
+
+
 def _is_in(word: str, section: str) -> bool:
     return word in _words(section)
 
@@ -303,10 +314,17 @@ class _StatementReader:
     def __init__(self, me: str, owner: str, is_message: bool, runs: frozenset[str]) -> None:
         self._me, self._owner, self._is_message, self._runs = me, owner, is_message, runs
         self._has_cue = not _patterns_by_cue().keys().isdisjoint(runs)
+        self._has_phrases = _phrases().may_be_in(runs)
 
     def of_sentence(self, sentence: str, is_question: bool) -> Iterator[PlainStatement]:
         """The statements of a sentence. In a question, or next to an "if", only changes are told."""
         if is_question and not (self._is_message and self._has_cue):
+            return
+        # A long sentence, as most are, is neither a denial nor about a number.
+        openers = _words("openers")
+        if not (self._has_cue or self._has_phrases) and has_more_words(
+            sentence, _MAX_NUMBER_WORDS, apart_from=openers
+        ):
             return
         words = tokens_of(sentence, self._runs)
         if self._is_message and _FORMULA.search(sentence):
@@ -317,7 +335,7 @@ class _StatementReader:
                 yield from self._by_pattern(clause, only_changes=not is_sure)
         if not is_sure:
             return
-        while words and _is_in(words[0], "openers"):
+        while words and words[0] in openers:
             words.pop(0)
         yield from self._denial(words)
         yield from self._number(words)

@@ -23,6 +23,7 @@ from typing import Final, NamedTuple
 from standfast.records.canon import utc_text
 from standfast.records.statements import (
     JoinedPhrases,
+    has_more_words,
     has_word_of,
     letter_runs,
     longest_runs,
@@ -89,10 +90,12 @@ def validity_in_words(text: str, said: date, *, runs: frozenset[str] | None = No
     folded = text.casefold().replace("’", "'")
     if _date_runs().isdisjoint(runs) and not _NUMERIC_DATE.search(folded):
         return None
-    if not _cues().search(folded):
-        return None
     sentences = [one for one in plain_sentences(folded) if len(one.split()) >= _MIN_WORDS]
     if len(sentences) != 1:
+        return None
+    if has_more_words(sentences[0], _MAX_WORDS) and not _joined().may_be_in(runs):
+        return None
+    if not _cues().search(folded):
         return None
     words = _words_of(sentences[0], runs)
     if not _MIN_WORDS <= len(words) <= _MAX_WORDS or _is_any(words, "stop") or _CLOCK.search(sentences[0]):
