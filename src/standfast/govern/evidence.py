@@ -66,6 +66,7 @@ _CONTENT: Final = (
 assert {*_CONTENT, *_NOT_CONTENT} == set(Record.__struct_fields__), "each field is content, or is not"
 _CONTENT_CHECK: Final = FloorCheck(floor=CONTENT_FLOOR, score=1.0, passed=True, reason="")
 _CONTENT_TEXT: Final = '{"floor": "content", "passed": true, "reason": "sha256:%s", "score": 1.0}'
+_NO_EVIDENCE: Final = Evidence(floor_checks=(), verdict=Verdict.VOID, timestamp="never", hash="0" * 64)
 _content_of = attrgetter(*_CONTENT)
 _EMPTY: Final[tuple[object, ...]] = ((), {})
 _HASH_FIELDS: Final = ("hash", "evidence_hash")
@@ -175,7 +176,9 @@ def build_judged_chain(
     if len(text) > MAX_EVIDENCE_BYTES:
         raise TooLarge(size_bytes=len(text), limit_bytes=MAX_EVIDENCE_BYTES)
     checks = (_content_check(digest), *stored.checks)
-    evidence = Evidence(floor_checks=checks, verdict=verdict, timestamp=timestamp, hash=_sha256(text))
+    evidence = _NO_EVIDENCE.with_fields(
+        floor_checks=checks, verdict=verdict, timestamp=timestamp, hash=_sha256(text)
+    )
     return evidence, _intact(evidence, text)
 
 

@@ -397,7 +397,15 @@ def sites_of(record: Record) -> frozenset[str]:
 
 def witnesses_of(record: Record) -> frozenset[str]:
     """The independent sources of a record, without hearsay."""
-    return frozenset(key for key in sources_of(record) if key.partition(" ")[0] not in HEARSAY_KINDS)
+    if record.refs:
+        return _without_hearsay(sources_of(record))
+    return _without_hearsay(frozenset([source_key(record.source)]))
+
+
+# Many records have the same source.
+@lru_cache(maxsize=1 << 10)
+def _without_hearsay(sources: frozenset[str]) -> frozenset[str]:
+    return frozenset(key for key in sources if key and key.partition(" ")[0] not in HEARSAY_KINDS)
 
 
 def _known_text(record: Record, claim: Claim | None = None) -> KnownText:
@@ -435,7 +443,7 @@ def source_key(source: object) -> str:
     """Kind and id without the place inside the document: two pages of one handbook, or of one site, are one
     source.
     """
-    if not isinstance(source, Mapping):
+    if type(source) is not dict and not isinstance(source, Mapping):
         return ""
     kind, source_id = source.get("kind"), source.get("id")
     if not isinstance(source_id, str) or not source_id.strip():

@@ -343,8 +343,7 @@ class TextReading:
     @computed_once
     def _dated_words(self) -> Sequence[str]:
         """The words, with each date of three words replaced by one ISO date."""
-        has_date = not self.vocabulary.isdisjoint(MONTHS) and _YEAR.search(self.folded)
-        return with_dates(self.words) if has_date else self.words
+        return self.words if self.vocabulary.isdisjoint(MONTHS) else with_dates(self.words)
 
     def _sorted_out(self) -> tuple[frozenset[str], frozenset[str]]:
         """Computes ``numbers`` and ``qualifiers``, which few words are."""
@@ -435,8 +434,12 @@ def quantities_in(words: Sequence[str]) -> dict[str, frozenset[str]]:
     return {unit: frozenset(amounts) for unit, amounts in found.items()}
 
 
-def with_dates(words: Sequence[str]) -> list[str]:
+def with_dates(words: Sequence[str]) -> Sequence[str]:
     """The words, with each date of three words replaced by one ISO date."""
+    months = [index for index, word in enumerate(words) if word in MONTHS]
+    # The year of a date stands one or two words behind the month.
+    if not any(_YEAR.fullmatch(word) for index in months for word in words[index + 1 : index + 3]):
+        return words
     dated: list[str] = []
     index = 0
     while index < len(words):
