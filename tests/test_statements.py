@@ -206,8 +206,10 @@ WORDS = [
 ]
 
 
-@given(st.lists(st.sampled_from(WORDS), min_size=2, max_size=12))
-def test_looking_for_cues_first_hides_nothing(words: list[str]) -> None:
+@given(
+    st.lists(st.sampled_from(WORDS), min_size=2, max_size=12) | st.lists(st.sampled_from(WORDS), max_size=40)
+)
+def test_looking_for_cues_and_lengths_first_hides_nothing(words: list[str]) -> None:
     text, said = " ".join(words), date(2026, 3, 4)
     every = {cue: tuple(range(len(statements._patterns()))) for cue in ["", *map(str.casefold, words)]}
     anything, everywhere = re.compile(""), letter_runs(text)
@@ -215,7 +217,14 @@ def test_looking_for_cues_first_hides_nothing(words: list[str]) -> None:
         patched.setattr(statements, "_patterns_by_cue", lambda: every)
         patched.setattr(validity, "_NUMERIC_DATE", anything)
         patched.setattr(validity, "_cue_runs", lambda: everywhere)
-        patched.setattr(statements.JoinedPhrases, "_may_be_in", lambda *_: True)
+        patched.setattr(statements.JoinedPhrases, "may_be_in", lambda *_: True)
+        for module in (statements, validity):
+            patched.setattr(module, "has_more_words", lambda *_, **__: False)
         slowly = statements_of(text), validity.validity_in_words(text, said)
 
     assert (statements_of(text), validity.validity_in_words(text, said)) == slowly
+
+
+@given(st.text())
+def test_the_runs_of_letters_of_ascii_are_those_of_any_text(text: str) -> None:
+    assert letter_runs(text) == frozenset(statements._LETTERS.findall(text.casefold()))
