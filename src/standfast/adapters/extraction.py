@@ -152,7 +152,8 @@ class Extractor:
             )
             answer = self._provider.complete(request).text
         answered = _read(answer)
-        self._answers.setdefault(key, answer)
+        # Kept once it could be read; a broken answer is asked for again.
+        self._answers[key] = answer
         shown = {one.position for one in messages}
         facts = (_fact(one, shown, numbered) for one in answered)
         return [one for one in facts if one is not None][:MAX_EXTRACTED_FACTS]
