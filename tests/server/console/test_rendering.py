@@ -1,4 +1,4 @@
-"""Statistics, charts, text differences, and escaping."""
+"""Statistics, charts, and escaping."""
 
 import re
 from pathlib import Path
@@ -6,7 +6,6 @@ from pathlib import Path
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from standfast.html_pages import word_pieces
 from standfast.memory import Memory
 from standfast.records.vocabulary import Band
 from standfast.server.console.charts import HEIGHT, WIDTH, line_chart, nice
@@ -15,24 +14,6 @@ from standfast.server.console.rendering import bytes_text, link, render, timesta
 
 TEMPLATES = Path(__file__).parents[3] / "src" / "standfast" / "server" / "console" / "templates"
 few = settings(max_examples=60)
-TEXTS = st.text(alphabet="ab c.\n<é", max_size=40)
-
-
-@given(before=TEXTS, after=TEXTS)
-@few
-def test_a_difference_contains_both_texts(before: str, after: str) -> None:
-    pieces = word_pieces(before, after)
-
-    assert "".join(text for kind, text in pieces if kind != "added") == before
-    assert "".join(text for kind, text in pieces if kind != "removed") == after
-
-
-def test_long_texts_are_compared_by_lines_and_very_long_ones_as_a_whole() -> None:
-    by_lines = word_pieces("a b c\n" * 1_000 + "x", "a b c\n" * 1_000 + "y")
-    whole = word_pieces("a\n" * 5_000, "b\n" * 5_000)
-
-    assert [kind for kind, _ in by_lines] == ["same", "removed", "added"]
-    assert [kind for kind, _ in whole] == ["removed", "added"]
 
 
 @given(st.lists(st.floats(0, 1e12), min_size=1, max_size=80))
