@@ -161,7 +161,7 @@ def test_the_list_has_the_reason_on_top_and_what_is_replaced_beside(tmp_path: Pa
     changed = waiting[waiting.index("policy/eu-refunds") :]
     assert changed.index("too long?") < changed.index("Memory now EU refunds take 30 days")
     assert "Proposed EU refunds take 30 60 days" in changed
-    assert "law takes a person's signature. Now Nothing: the subject is new." in waiting
+    assert "Ada never gets refunds. waiting It was proposed as law" in waiting, "text first, no id, and once"
     assert "Ada never gets refunds." in of_user
     assert "Ada never gets refunds." in of_bo
     assert "Somebody should look at this." not in of_user + of_bo

@@ -15,7 +15,7 @@ from tests.server.console.sample_server import SampleServer
 
 EXPLAINED = {term.word.lower() for terms in SECTIONS.values() for term in terms}
 # Headings that everybody knows.
-EVERYDAY = {"from", "to", "valid until", "memories"}
+EVERYDAY = {"from", "to", "valid until", "memories", "last message"}
 
 
 def _is_explained(heading: str) -> bool:

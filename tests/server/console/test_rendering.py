@@ -3,6 +3,7 @@
 import re
 from pathlib import Path
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -10,7 +11,7 @@ from standfast.memory import Memory
 from standfast.records.vocabulary import Band
 from standfast.server.console.charts import HEIGHT, WIDTH, line_chart, nice
 from standfast.server.console.namespace_stats import StatsCache, What
-from standfast.server.console.rendering import bytes_text, link, render, timestamp_text, visible
+from standfast.server.console.rendering import bytes_text, link, render, subject_name, timestamp_text, visible
 
 TEMPLATES = Path(__file__).parents[3] / "src" / "standfast" / "server" / "console" / "templates"
 few = settings(max_examples=60)
@@ -112,3 +113,25 @@ def test_incremental_statistics_equal_a_full_count(changes: list[tuple[str, str,
         assert sum(one.what is What.STORED for one in counted.recent) == sum(
             what == "write" for _, what, _ in changes
         )
+
+
+@pytest.mark.parametrize(
+    ("name", "shown"),
+    [
+        ("policy/warranty", "policy/warranty"),
+        ("policy/warranty~b4549602ee93", "policy/warranty"),
+        ("m-35ff8581b828045ae4535b7600000001", "details"),
+        ("m-35ff8581b828045ae4535b7600000001~b46377a41022", "details"),
+        ("plan~b", "plan~b"),
+    ],
+)
+def test_a_link_names_a_subject_and_no_digest(name: str, shown: str) -> None:
+    assert subject_name(name) == shown
+
+
+@pytest.mark.parametrize("most", range(1, 60))
+def test_an_axis_of_counts_names_whole_numbers(most: int) -> None:
+    rows = line_chart([("waiting", [0, most])], ["a", "b"]).rows
+
+    assert all(row.label.isdigit() for row in rows), [row.label for row in rows]
+    assert 2 <= len(rows) <= 6

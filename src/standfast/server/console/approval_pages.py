@@ -19,7 +19,7 @@ from standfast.records.scopes import is_within, name_in, scope_in
 from standfast.records.vocabulary import Band, Record, Verdict, none_of
 from standfast.server.access.permissions import Permission
 from standfast.server.console.record_pages import JudgeReason, notes_of
-from standfast.server.console.rendering import Page, PageRequest, link
+from standfast.server.console.rendering import Page, PageRequest, link, short_name, shortened
 from standfast.server.edge.problems import status_of
 from standfast.server.operations import governance_operations
 from standfast.server.operations.memory_operations import records_of
@@ -53,6 +53,13 @@ class ProposalCard:
     law: Record | None = None
     memory: Record | None = None
     ended_law: tuple[Record, ...] = ()
+
+    @property
+    def title(self) -> str:
+        """Its subject, or else the beginning of its text."""
+        if self.record is None:
+            return short_name(name_in(self.proposal.key))
+        return self.record.subject or shortened(self.record.text)
 
     @property
     def replaced(self) -> Record | None:

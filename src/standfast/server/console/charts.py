@@ -100,12 +100,20 @@ def line_chart(
         area = f"{x(0)},{HEIGHT - BOTTOM} {series[0].points} {x(count - 1)},{HEIGHT - BOTTOM}"
     return LineChart(
         series=series,
-        rows=tuple(Tick(y(highest * part / 4), text(highest * part / 4)) for part in range(5)),
+        rows=tuple(Tick(y(value), text(value)) for value in _steps(highest, text is short)),
         columns=tuple(
             Tick(x(number), labels[number], times[number] if times else "") for number in _spread(count)
         ),
         area=area,
     )
+
+
+def _steps(highest: float, is_count: bool) -> list[float]:
+    """The values that an axis names: in quarters, or whole numbers where things are counted."""
+    parts = 4
+    if is_count and highest % 4:
+        parts = 5 if highest % 5 == 0 else max(1, int(highest))
+    return [highest * part / parts for part in range(parts + 1)]
 
 
 def _spread(count: int, most: int = 5) -> list[int]:

@@ -20,7 +20,7 @@ from standfast.records.vocabulary import ActionType, Band, Value
 from standfast.server.access.permissions import KeyRole, Permission
 from standfast.server.console.charts import LineChart, line_chart
 from standfast.server.console.namespace_stats import Happening, NamespaceStats, What
-from standfast.server.console.rendering import Page, PageRequest, link, short_name
+from standfast.server.console.rendering import Page, PageRequest, link, short_name, shortened
 from standfast.server.operations import memory_operations
 from standfast.server.operations.call_history import RECALLS, WRITES, hour_of, start_of
 from standfast.server.operations.event_operations import (
@@ -32,7 +32,6 @@ from standfast.server.operations.event_operations import (
 )
 from standfast.store.stored_records import record_of
 
-_SHOWN_CHARS: Final = 160
 # Marks further versions of one record in the same band.
 _SUFFIX: Final = re.compile(r"(~[0-9a-f]{12}){0,2}(@[0-9]+\.[0-9]+)?$")
 _PAGES_BACK: Final = 10
@@ -87,17 +86,6 @@ class Tally:
     name: str
     stored: int
     rejected: int
-
-    @property
-    def kind(self) -> str:
-        """The kind of a source, for a search."""
-        return self.name.partition(":")[0]
-
-    @property
-    def words(self) -> str:
-        """The id of a source, for a search."""
-        plain = self.name.partition(":")[2].replace('"', " ").strip()
-        return f'"{plain}"' if plain else ""
 
 
 def home(request: PageRequest) -> Page:
@@ -265,7 +253,7 @@ def line_of(memory: Memory, event: ServerEvent) -> ActivityLine:
     names = list(dict.fromkeys((one.scope, _SUFFIX.sub("", one.memory_id)) for one in event.records))
     key = scoped_key(first.band, first.scope, first.memory_id)
     row = memory.store.read(namespace, [key], at=event.memory_snapshot_id).get(key)
-    text = _shortened(record_of(row).text) if row else short_name(names[0][1])
+    text = shortened(record_of(row).text) if row else short_name(names[0][1])
     if len(names) > 1:
         text += f" (and {len(names) - 1} more)"
     ended = all(one.action is ActionType.EXPIRE for one in event.records)
@@ -289,10 +277,4 @@ def _proposal_line(memory: Memory, event: ServerEvent) -> ActivityLine:
     text = found.record.text if isinstance(found, WaitingProposal) else proposal.summary
     name = short_name(name_in(proposal.key))
     scope = scope_in(proposal.key)
-    return ActivityLine(event, label, _shortened(text or name), to, "" if scope == SHARED else scope)
-
-
-def _shortened(text: str) -> str:
-    """The beginning of a text, on one line."""
-    plain = " ".join(text.split())
-    return plain if len(plain) <= _SHOWN_CHARS else f"{plain[:_SHOWN_CHARS].rsplit(' ', 1)[0]} …"
+    return ActivityLine(event, label, shortened(text or name), to, "" if scope == SHARED else scope)

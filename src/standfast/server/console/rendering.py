@@ -87,6 +87,9 @@ _INVISIBLE: Final = re.compile(
 )
 _NO_FLOORS: Final = (CONTENT_FLOOR, HUMAN_SEAL_FLOOR, HUMAN_ACCEPT_FLOOR, HUMAN_DECISION_FLOOR)
 _MADE_ID: Final = re.compile("[ms]-[0-9a-f]{16,}(-[0-9]+)?")
+_SHOWN_CHARS: Final = 160
+_OWN_ENDING: Final = re.compile("~[0-9a-f]{12}$")
+"""What tells the id of a record from that of another one of its subject: more trusted, or accepted."""
 MAX_LISTED_NAMESPACES: Final = 200
 _Query = TypeVar("_Query", bound=Value)
 
@@ -147,6 +150,7 @@ def _environment() -> Environment:
         "visible": visible,
         "short_id": short_id,
         "short_name": short_name,
+        "source_words": source_words,
         "subject_name": subject_name,
         "json_text": json_text,
         "json_line": json_line,
@@ -202,12 +206,27 @@ def short_id(text: str) -> str:
 
 def short_name(name: str) -> str:
     """The name of a record: a subject as it is, an id that was made for it shortened."""
-    return short_id(name) if _MADE_ID.fullmatch(name) else name
+    plain = _OWN_ENDING.sub("", name)
+    return short_id(plain) if _MADE_ID.fullmatch(plain) else plain
 
 
 def subject_name(name: str) -> str:
     """What a link to a record says: its subject, or "details" if it has only an id that was made for it."""
-    return "details" if _MADE_ID.fullmatch(name) else name
+    plain = _OWN_ENDING.sub("", name)
+    return "details" if _MADE_ID.fullmatch(plain) else plain
+
+
+def shortened(text: str) -> str:
+    """The beginning of a text, on one line."""
+    plain = " ".join(text.split())
+    return plain if len(plain) <= _SHOWN_CHARS else f"{plain[:_SHOWN_CHARS].rsplit(' ', 1)[0]} …"
+
+
+def source_words(source: str) -> dict[str, str]:
+    """What finds the texts of a source, written kind:id, among those that were rejected."""
+    kind, _, name = source.partition(":")
+    plain = name.replace('"', " ").strip()
+    return {"source_kind": kind, "q": f'"{plain}"'} if plain else {"source_kind": kind}
 
 
 def json_text(value: object) -> str:

@@ -160,7 +160,9 @@ def scope(request: PageRequest) -> Page:
         "messages": _found(request, SearchQuery(scope=name, kind=SearchKind.MESSAGES), HELD_BANDS).found,
         "waiting": _found(request, SearchQuery(scope=name, band=Band.PHOENIX, kind=SearchKind.PROPOSALS), ()),
         "rejected": _found(request, rejected, (Band.VOID,)).found if Band.VOID in readable else None,
-        "sessions": sessions[:CONSOLE_PAGE_ITEMS],
+        "sessions": sorted(
+            sessions[:CONSOLE_PAGE_ITEMS], key=lambda one: (one.last_time, one.key), reverse=True
+        ),
         "more_sessions": len(sessions) > CONSOLE_PAGE_ITEMS,
         "inner": [one for one, _ in facts.facets["scope"] if one != name],
         "may_forget": request.may(Permission.FORGET),
