@@ -18,7 +18,7 @@ from standfast.cli import main
 from standfast.errors import CannotOpen, Corruption, StoreFailed
 from standfast.ledger import CheckpointFile, KeyFile
 from standfast.ledger.notary import Notary
-from standfast.ledger.witness import Verification
+from standfast.ledger.witness import LedgerState, Verification
 from standfast.store.sqlite.file import translate
 from standfast.store.store import open_store
 from tests.ledger.builders import LOG_KEY
@@ -178,6 +178,19 @@ def test_a_restore_accepts_that_checkpoints_are_missing(
     assert done.exit_code == 0, done.output
     assert isinstance(found, Verification)
     assert (found.state, found.problems) == ("sound", ())
+
+
+def test_a_database_is_sound_on_a_machine_that_has_no_folder_of_it(
+    postgres_store_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with Memory.open(postgres_store_url) as memory:
+        memory.remember("Gate 1 opens at noon.")
+    shutil.rmtree("standfast-files")
+    found = _found(postgres_store_url)
+
+    assert isinstance(found, Verification)
+    assert (found.state, found.notices) == (LedgerState.SOUND, ())
 
 
 def test_processes_that_sign_at_once_miss_no_checkpoint(url: str) -> None:
