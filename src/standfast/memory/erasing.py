@@ -271,8 +271,9 @@ class Eraser:
 
     def _still_held(self, rows: Sequence[_RowToErase], until: int) -> tuple[_RowToErase, ...]:
         """Those of the rows that others have not erased meanwhile."""
-        versions = self._store.versions_under(self._namespace, [row.key for row in rows])
-        held = {one.key for one in versions if one.content is not None and one.memory_snapshot_id <= until}
+        keys = [row.key for row in rows]
+        versions = self._store.versions_under(self._namespace, keys, with_content=False)
+        held = {one.key for one in versions if _has_content(one) and one.memory_snapshot_id <= until}
         return tuple(row for row in rows if row.key in held)
 
     def _end(self, intent: ErasureIntent) -> Forgotten:
@@ -370,11 +371,13 @@ class Eraser:
     ) -> Iterator[_RowToErase]:
         """The rows to erase behind a place, by stage and key."""
         for number in range(stage, len(ERASED_KINDS)):
-            prefix = self._prefix(target, number)
-            for versions in self._store.versions_by_key(self._namespace, prefix=prefix, after=after):
-                held = [
-                    one for one in versions if one.content is not None and one.memory_snapshot_id <= until
-                ]
+            prefix, rule = self._prefix(target, number), RULES[ERASED_KINDS[number]]
+            # Without a source nearly all rows are erased for where they are, whatever they say.
+            with_content = target.source is not None or rule.erased_by is ErasedBy.ITS_CONTENT
+            for versions in self._store.versions_by_key(
+                self._namespace, prefix=prefix, after=after, with_content=with_content
+            ):
+                held = [one for one in versions if _has_content(one) and one.memory_snapshot_id <= until]
                 if held and self._is_erased(target, number, held, at):
                     yield _RowToErase(number, held[-1].memory_snapshot_id, held[-1].key)
             after = ""
@@ -448,6 +451,11 @@ class Eraser:
                 _is_call_about(call, target, memory_id) for event in trace.events for call in event.tool_calls
             )
         ]
+
+
+def _has_content(version: Version) -> bool:
+    """Whether a version has content, even if it was read without."""
+    return version.fingerprint is not None and version.erased_by is None
 
 
 def _is_call_about(call: ToolCall, target: ErasureTarget, memory_id: str | None) -> bool:

@@ -198,7 +198,7 @@ class Store:
         return [verified(version) for version in versions] if verify else versions
 
     def versions_by_key(
-        self, namespace: str, *, prefix: str = "", after: str = ""
+        self, namespace: str, *, prefix: str = "", after: str = "", with_content: bool = True
     ) -> Iterator[list[Version]]:
         """Every version of each record in a range of keys, by key; a record's oldest first.
 
@@ -207,7 +207,7 @@ class Store:
         limit = SCAN_PAGE_RECORDS
         while True:
             query = VersionQuery(namespace=namespace, prefix=prefix, after=(namespace, after), limit=limit)
-            page = self._storage.versions(query)
+            page = self._storage.versions(replace(query, with_content=with_content))
             groups = [list(group) for _, group in groupby(page, key=lambda version: version.key)]
             is_last = len(page) < limit
             if not is_last and len(groups) == 1:
