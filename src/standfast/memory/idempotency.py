@@ -264,7 +264,7 @@ def fingerprint_of_call(call: list[Any]) -> str:
     If they hold a secret, that of the secret's kind instead.
     """
     text = canonical_bytes(call).decode()
-    for reading in (text, plain(text)):
+    for reading in dict.fromkeys((text, plain(text))):
         found = next(secrets_in(reading, TextReading(reading).longest_run_chars), None)
         if found is not None:
             return fingerprint(["call-with-secret/v1", call[0], found.kind])
