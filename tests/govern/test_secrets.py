@@ -330,6 +330,16 @@ def test_what_used_to_pass_is_found(text: str, kind: str) -> None:
         "re_compile_all_patterns_of_the_project is slow.",
         "The function sk_live_mode_is_enabled_for_tests returns a bool.",
         "The departmental id is 7.",
+        'fields(label2=_("Password confirmation")):\n    password1 = forms.CharField(',
+        "rules = ['password' => 'required|min:8|confirmed']",
+        "'password' => static::$password ??= Hash::make('password'),",
+        "[the-secret-number]: ch02-00-guessing-game.html#the-secret-number",
+        "  username: ada\n  password: !secret oven_pass4",
+        "It looks like `mysql2://signon-user2:a-secret-password@host/signon`.",
+        "The default PIN of these radios is 1234.",
+        "See https://drive.example/view?usp=sharing&resourcekey=0-9P0D8xh9vdnsxBiRU4YO7w",
+        "Book [here](https://calendar.example/selfsched?sstoken=UUYtMlFDQlRoTG10fGRlZmF1bHR8NWY2YTg2).",
+        "The token counts are in `PASSWORD_HASHERS = [CountingMD5PasswordHasher]`.",
     ],
 )
 def test_what_is_ordinary_is_no_secret(text: str) -> None:

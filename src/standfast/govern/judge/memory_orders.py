@@ -43,6 +43,17 @@ _ORDERS: Final = (
     ("to the reader", "change"),
     ("to the reader", "tell"),
     ("to the reader", "lasting"),
+    ("open with", "own answers", "lasting"),
+    ("open with", "own answers", "later talks"),
+    ("open with", "own answers", "next time"),
+    ("next time", "tell"),
+    ("remember", "next time"),
+    ("remember", "trusted source"),
+    ("remember", "put first"),
+    ("remember", "next word"),
+    ("own memory", "next word"),
+    ("silently", "next word"),
+    ("silently", "keep"),
 )
 """The parts that are an order if they stand together."""
 

@@ -8,9 +8,10 @@ from collections import Counter
 from math import log2
 from typing import Final
 
-# Paths, calls and references; names of algorithms and formats; words joined by hyphens.
+# Paths, pages, calls and references; rules of forms; names of algorithms and formats; words joined by hyphens.
 NO_VALUE: Final = re.compile(
-    r"[/~@#]|!\[|\.{1,2}/|https?:|--|.*\($|(?:sha|md5|bcrypt|argon|pbkdf|base|aes|utf|rot|rfc|scrypt|oauth|hmac|"
+    r"[/~@#]|!\[|!(?:secret|vault|env|ref|sub|include|getatt)(?![\w-])|[\w.-]{1,80}\.(?:html?|mdx?|rst|php|aspx?)(?:[#?]|$)|"
+    r"[a-z]{2,20}\|[a-z]|\$?[a-z_]\w{0,60}(?:::|->)\$?[a-z_]|\.{1,2}/|https?:|--|.*\($|(?:sha|md5|bcrypt|argon|pbkdf|base|aes|utf|rot|rfc|scrypt|oauth|hmac|"
     r"jwt|2fa)[\w-]{0,40}$|"
     r"[a-z]{2,20}(?:[._/-][a-z]{2,20}){1,2}$",
     re.IGNORECASE,
@@ -28,7 +29,7 @@ LEAST_VARIETY: Final = 8
 _PLACEHOLDER: Final = re.compile(
     r"^postgres$|^guest$|x{4}|(?<![A-Za-z])x{3}(?![A-Za-z])|\*{3}|\.{3}|…|•{3}|(.)\1{7}|example|sample|placeholder|your[_-]|"
     r"change_?me|redacted|dummy|insert|replace|fake|"
-    r"(?<![a-z])(?:my|secure|test|new|old|some|other|strong|super)[_-](?:secret|pass(?:word)?|token|key)|"
+    r"(?<![a-z])(?:my|secure|secret|actual|real|test|new|old|some|other|strong|super)[_-](?:secret|pass(?:word)?|token|key)|"
     r"^[$%<\[]|[>\]]$|^[a-z]{2,20}[_-](?:password|passwd|secret|token)$|\{\{?|\$\(|os\.environ|process\.env|getenv|secrets\.|vault:|"
     r"^(?:true|false|null|none|nil|undefined|required|optional|string|password|passwd|secret|token|pass|"
     r"user|hunter2?)\W*$",

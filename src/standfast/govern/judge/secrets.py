@@ -62,7 +62,7 @@ _NAMED: Final = (
     r"senha|parola|wachtwoord|clave|hasło|lösenord|密码|密碼|口令|パスワード|пароль|"
     r"비밀번호|şifre|heslo|salasana|mật khẩu|κωδικός(?: πρόσβασης)?|סיסמה|كلمة (?:المرور|السر)|"
     r"पासवर्ड|adgangskode|jelszó|lozinka|"
-    r"secret|token|credentials?|api[ _-]?key|access[ _-]?key|auth[ _-]?key|signing[ _-]?key|encryption["
+    r"secret|(?<!ss)token|credentials?|api[ _-]?key|access[ _-]?key|auth[ _-]?key|signing[ _-]?key|encryption["
     r" _-]?key|"
     r"client[ _-]?secret|secret[ _-]?key|private[ _-]?key|master[ _-]?key|license[ _-]?key|account[ _-]?key"
 )
@@ -95,7 +95,7 @@ _OPTION: Final = re.compile(
     re.IGNORECASE,
 )
 _HARMLESS_NAME: Final = re.compile(
-    r"idempoten|partition|primary|foreign|cache|public|sort|row|dedup|etag|key.?id|kid$|fingerprint|hash|digest|checksum|"
+    r"idempoten|partition|resource.?key|sstoken|primary|foreign|cache|public|sort|row|dedup|etag|key.?id|kid$|fingerprint|hash|digest|checksum|"
     r"(?<![a-z])sha|(?<![a-z])page|cursor|next|continuation|access.?log|tokeni|keyboard|monkey|author|csrf|nonce|key.?name|object|(?<![a-z])bucket|"
     r"image|commit|trace|span|session.?id|token.?id|access.?point|hot.?key|key.?word|keystore|redis|shard|ledger|label",
     re.IGNORECASE,
@@ -108,7 +108,9 @@ _GIVES_ACCESS: Final = re.compile(
 _CHOSEN_BY_PEOPLE: Final = tuple(_TABLE.words("chosen by people"))
 # The line of a test that passed.
 _TEST_NAME: Final = re.compile(r"Test[A-Z]|test_")
-_CAMEL_CASE: Final = re.compile(r"[A-Za-z][a-z]*(?:[A-Z]{1,3}[a-z]{2,20}|(?<!\d)\d{1,300}(?!\d)){1,12}")
+_CAMEL_CASE: Final = re.compile(r"[A-Za-z][a-z]*(?:[A-Z]{1,3}[a-z]{2,20}|[A-Z]{2,4}(?=\d)|(?<!\d)\d{1,300}(?!\d)){1,12}")
+# What follows is assigned a value itself: "Password confirmation:", and in the next line `password1 = …`.
+_ASSIGNED_TO: Final = re.compile(r"\s{0,3}\+?=(?!=)")
 _CALLED: Final = re.compile(r"[A-Za-z_]\w{0,60}(?:\.[A-Za-z_]\w{0,60}){0,6}")
 _MEETING: Final = re.compile(r"://(?:[\w-]{1,40}\.)?zoom\.us/[^\s?]{1,60}\?(?:[^\s?]{0,40}&)?$")
 _BEARER: Final = re.compile(r"(?<!\w)(?:bearer|basic)\s{1,3}([A-Za-z0-9._~+/=-]{16,4000})", re.IGNORECASE)
@@ -150,6 +152,7 @@ _CARD_PIN: Final = re.compile(
     r"(?<!\w)PIN(?:["
     r" -]?[Cc]ode)?(?:\s[^\s:=]{1,20}){0,5}?\s{0,2}(?:is|:|=|ist|est|es)\s{1,3}(\d{4,8})(?![\w.,%]\d|\w)"
 )
+_BEFORE_PIN_CHARS: Final = 20
 _PAIR: Final = re.compile(
     r"(?<!\w)(?:log[ -]?in|creds?|credentials|access"
     r" data|zugangsdaten|zugang|identifiants|credenciales|accesso)(?!\w)[^\n/]{0,60}?[\w.@-]{2,40}\s?/\s?"
@@ -358,7 +361,9 @@ def _codes_in(text: str, lowered: str) -> Iterator[FoundSecret]:
         yield from (FoundSecret("code that opens a door", found[1]) for found in _DOOR_CODE.finditer(text))
         yield from (FoundSecret("recovery codes", found[0]) for found in _RECOVERY_CODES.finditer(text))
     if "PIN" in text:
-        yield from (FoundSecret("PIN or card code", found[1]) for found in _CARD_PIN.finditer(text))
+        for found in _CARD_PIN.finditer(text):
+            if "default" not in lowered[max(0, found.start() - _BEFORE_PIN_CHARS) : found.start()]:
+                yield FoundSecret("PIN or card code", found[1])
     if "/" in text and any(map(lowered.__contains__, _PAIR_WORDS)):
         for found in _PAIR.finditer(text):
             if not is_placeholder(found[1]):
@@ -475,6 +480,7 @@ def _is_given(found: re.Match[str]) -> bool:
         or NO_VALUE.match(value)
         or VARIABLE.fullmatch(value)
         or _is_called(found)
+        or _ASSIGNED_TO.match(found.string, found.end("value"))
         or _is_meeting_link(found)
     ):
         return False
