@@ -47,6 +47,7 @@ _ORDERS: Final = (
     ("open with", "own answers", "later talks"),
     ("open with", "own answers", "next time"),
     ("next time", "tell"),
+    ("remember", "future requests"),
     ("remember", "next time"),
     ("remember", "trusted source"),
     ("remember", "put first"),
