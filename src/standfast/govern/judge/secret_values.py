@@ -8,10 +8,11 @@ from collections import Counter
 from math import log2
 from typing import Final
 
-# Paths, pages, calls and references; rules of forms; names of algorithms and formats; words joined by hyphens.
+# Paths, pages, files of keys, calls and references; rules of forms; names of algorithms and formats; words
+# joined by hyphens.
 NO_VALUE: Final = re.compile(
     r"[/~@#]|!\[|!(?:secret|vault|env|ref|sub|include|getatt)(?![\w-])|[\w.-]{1,80}\.(?:html?|mdx?|rst|php|aspx?)(?:[#?]|$)|"
-    r"[a-z]{2,20}\|[a-z]|\$?[a-z_]\w{0,60}(?:::|->)\$?[a-z_]|\.{1,2}/|https?:|--|.*\($|(?:sha|md5|bcrypt|argon|pbkdf|base|aes|utf|rot|rfc|scrypt|oauth|hmac|"
+    r"id_(?:rsa|dsa|ecdsa|ed25519)|(?:ed25519|rsa\d{0,4}|nistp\d{3}|cv25519)/|(?:min|max|size|digits|between):\d|[a-z]{2,20}\|[a-z]|\$?[a-z_]\w{0,60}(?:::|->)\$?[a-z_]|\.{1,2}/|https?:|--|.*\($|(?:sha|md5|bcrypt|argon|pbkdf|base|aes|utf|rot|rfc|scrypt|oauth|hmac|"
     r"jwt|2fa)[\w-]{0,40}$|"
     r"[a-z]{2,20}(?:[._/-][a-z]{2,20}){1,2}$",
     re.IGNORECASE,

@@ -62,8 +62,8 @@ _NAMED: Final = (
     r"senha|parola|wachtwoord|clave|hasło|lösenord|密码|密碼|口令|パスワード|пароль|"
     r"비밀번호|şifre|heslo|salasana|mật khẩu|κωδικός(?: πρόσβασης)?|סיסמה|كلمة (?:المرور|السر)|"
     r"पासवर्ड|adgangskode|jelszó|lozinka|"
-    r"secret|(?<!ss)token|credentials?|api[ _-]?key|access[ _-]?key|auth[ _-]?key|signing[ _-]?key|encryption["
-    r" _-]?key|"
+    r"secret|(?<!ss|ch)token|credentials?|api[ _-]?key|access[ _-]?key|auth[ _-]?key|"
+    r"signing[ _-]?key|encryption[ _-]?key|"
     r"client[ _-]?secret|secret[ _-]?key|private[ _-]?key|master[ _-]?key|license[ _-]?key|account[ _-]?key"
 )
 _NAME_WORDS: Final = tuple(_TABLE.words("name parts"))
@@ -95,7 +95,7 @@ _OPTION: Final = re.compile(
     re.IGNORECASE,
 )
 _HARMLESS_NAME: Final = re.compile(
-    r"idempoten|partition|resource.?key|sstoken|primary|foreign|cache|public|sort|row|dedup|etag|key.?id|kid$|fingerprint|hash|digest|checksum|"
+    r"idempoten|partition|resource.?key|sstoken|search.?token|primary|foreign|cache|public|sort|row|dedup|etag|key.?id|kid$|fingerprint|hash|digest|checksum|"
     r"(?<![a-z])sha|(?<![a-z])page|cursor|next|continuation|access.?log|tokeni|keyboard|monkey|author|csrf|nonce|key.?name|object|(?<![a-z])bucket|"
     r"image|commit|trace|span|session.?id|token.?id|access.?point|hot.?key|key.?word|keystore|redis|shard|ledger|label",
     re.IGNORECASE,
@@ -108,7 +108,9 @@ _GIVES_ACCESS: Final = re.compile(
 _CHOSEN_BY_PEOPLE: Final = tuple(_TABLE.words("chosen by people"))
 # The line of a test that passed.
 _TEST_NAME: Final = re.compile(r"Test[A-Z]|test_")
-_CAMEL_CASE: Final = re.compile(r"[A-Za-z][a-z]*(?:[A-Z]{1,3}[a-z]{2,20}|[A-Z]{2,4}(?=\d)|(?<!\d)\d{1,300}(?!\d)){1,12}")
+_CAMEL_CASE: Final = re.compile(
+    r"[A-Za-z][a-z]*(?:[A-Z]{1,3}[a-z]{2,20}|[A-Z]{2,4}(?=\d)|(?<!\d)\d{1,300}(?!\d)){1,12}"
+)
 # What follows is assigned a value itself: "Password confirmation:", and in the next line `password1 = …`.
 _ASSIGNED_TO: Final = re.compile(r"\s{0,3}\+?=(?!=)")
 _CALLED: Final = re.compile(r"[A-Za-z_]\w{0,60}(?:\.[A-Za-z_]\w{0,60}){0,6}")
@@ -166,7 +168,7 @@ _RECOVERY_CODES: Final = re.compile(
     r"(?:[0-9a-z]{4,6}-[0-9a-z]{4,6}|\d{8})){1,20}",
     re.IGNORECASE,
 )
-_OTP_SEED: Final = re.compile(r"(?<!\w)(?=[A-Z2-7]{0,62}[2-7][A-Z2-7]{0,62}[2-7])[A-Z2-7]{16,64}(?!\w)")
+_OTP_SEED: Final = re.compile(r"(?<![\w/])(?=[A-Z2-7]{0,62}[2-7][A-Z2-7]{0,62}[2-7])[A-Z2-7]{16,64}(?!\w)")
 _SEED: Final = re.compile(
     r"(?:seed|recovery|mnemonic|backup|secret)["
     r" -](?:phrase|words)\W{1,4}(?:[a-z]{2,8}\W{1,4}){0,3}?(?:[a-z]{3,8}[ ,]{1,2}){11,23}[a-z]{3,8}",
@@ -505,6 +507,9 @@ def _is_named_token(found: re.Match[str]) -> bool:
     if _HARMLESS_NAME.search(name) or not is_issued(token) or VARIABLE.fullmatch(token):
         return False
     if NO_VALUE.match(token) or DATED.search(token) or _is_called(found) or _is_meeting_link(found):
+        return False
+    # The address of a page is made of words: `…/wi-fi-password-hitron-coda4582-cgn3amr`.
+    if found["joint"] == "-" and "-" in token:
         return False
     digits = len(DIGIT_RUNS.findall(token))
     if CODE_NAME.fullmatch(token) and digits < _DIGITS_OF_A_KEY:
