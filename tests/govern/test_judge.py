@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from standfast.errors import InvalidValue
+from standfast.errors import InvalidValue, LoneSurrogate
 from standfast.govern.judge.claim import CLEAN
 from standfast.govern.judge.floors import NoveltyFloor
 from standfast.govern.judge.judge import Claim, Finding, FloorRegistry, Judge, Judgement, JudgingContext
@@ -369,7 +369,7 @@ def test_whatever_comes_gets_a_judgement(
     fields = {"tags": tuple(sorted({tag.lower() for tag in tags})), "subject": subject, "band": band}
     try:
         record = Record(memory_id="claim", text=text, source=source, refs=tuple(refs), **fields)  # type: ignore[arg-type]
-    except InvalidValue:
+    except (InvalidValue, LoneSurrogate):
         return
     records = tuple(
         known(f"k{place}", one, subject=subject, band=band) for place, one in enumerate(known_texts)

@@ -343,6 +343,7 @@ def test_what_used_to_pass_is_found(text: str, kind: str) -> None:
         "General key info..: pub  ed25519/A3F1E9C0B827D54E 2025-09-23",
         "The password rules are `validate: ['password' => 'min:8']`.",
         "See https://site.example/wi-fi-password-hitron-coda4582-cgn3amr-cgnm3552-cgn3acr",
+        "More: [templates](http://m.onkey.org/2008/12/4/rails-templates4)",
         "See https://images.example/?uselang=en&searchToken=5902rmnmjz5fivko9172xs74c",
         "The seed of this MFA thread: https://mail.example/thread/VNSD4TSAM2BM64FJNIQPAOPNEGNX4MDX/",
         "Un commit sin nombre: 69bcdaff commit 214 152 167\n",

@@ -509,7 +509,7 @@ def _is_named_token(found: re.Match[str]) -> bool:
     if NO_VALUE.match(token) or DATED.search(token) or _is_called(found) or _is_meeting_link(found):
         return False
     # The address of a page is made of words: `…/wi-fi-password-hitron-coda4582-cgn3amr`.
-    if found["joint"] == "-" and "-" in token:
+    if found["joint"] in ("-", ".") and ("-" in token or "/" in token):
         return False
     digits = len(DIGIT_RUNS.findall(token))
     if CODE_NAME.fullmatch(token) and digits < _DIGITS_OF_A_KEY:
