@@ -1,6 +1,6 @@
 """What is current: of two statements on one matter both are shown, newest first, and the older is marked."""
 
-from itertools import permutations
+from itertools import permutations, product
 
 import pytest
 
@@ -64,6 +64,24 @@ def test_what_returns_in_the_very_same_words_is_said_anew(memory: Memory) -> Non
     assert again.known == last, "said twice in a row, it is known"
     assert marked[0] == (last, False)
     assert memory.profile(ADA).items[0].memory_id == last
+
+
+def test_whatever_is_told_in_whatever_order_the_last_telling_holds() -> None:
+    """Values that change, stay and return, told in the very same words."""
+    homes = ("I live in Oslo.", "I live in Rome.")
+    with Memory.open(":memory:") as memory:
+        for number, texts in enumerate(product(homes, repeat=3)):
+            scope = f"user/u{number}"
+            told(memory, *texts, scope=scope)
+            marked = {
+                item.excerpt
+                for item in asked(memory, "Where do I live?", scope=scope).items
+                if item.said_later
+            }
+
+            assert memory.profile(scope).items[0].excerpt == texts[-1]
+            assert texts[-1] not in marked
+            assert marked == set(texts) - {texts[-1]}
 
 
 def test_what_is_told_out_of_order_replaces_nothing_that_was_said_later(memory: Memory) -> None:

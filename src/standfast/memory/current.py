@@ -162,6 +162,17 @@ class _Row(NamedTuple):
         return validity_at(self.record.valid_from, self.record.valid_until, now)
 
 
+class _SettlingAct(NamedTuple):
+    """Who settles, why and how; see ``CurrentFacts.settle``."""
+
+    reason: str
+    by: str
+    role: str
+    rehearse: bool
+    propose: bool
+    max_origin: Origin | str
+
+
 class CurrentFacts:
     """What is current in the scopes of one namespace. ``memory.current`` is it.
 
@@ -332,17 +343,8 @@ class CurrentFacts:
         conflict = next((one for one in self.conflicts(scope=scope) if one.conflict_id == conflict_id), None)
         if conflict is None:
             raise _no_conflict(conflict_id)
-        settlement = self._settled(
-            conflict,
-            keep,
-            reason=reason,
-            by=by,
-            role=role,
-            rehearse=rehearse,
-            propose=propose,
-            max_origin=max_origin,
-        )
-        if settlement is None:
+        act = _SettlingAct(reason, by, role, rehearse, propose, max_origin)
+        if (settlement := self._settled(conflict, keep, act)) is None:
             raise _no_conflict(conflict_id)
         return settlement
 
@@ -366,19 +368,11 @@ class CurrentFacts:
             reason: Why, as for ``settle``; so are the others.
         """
         done = []
+        act = _SettlingAct(reason, by, role, rehearse, propose, max_origin)
         for conflict in self.conflicts(scope=scope):
             kept = conflict.entries[0]
             try:
-                settlement = self._settled(
-                    conflict,
-                    kept.memory_id,
-                    reason=reason,
-                    by=by,
-                    role=role,
-                    rehearse=rehearse,
-                    propose=propose,
-                    max_origin=max_origin,
-                )
+                settlement = self._settled(conflict, kept.memory_id, act)
                 # None if it was settled with another one, or by somebody else.
                 done += [] if settlement is None else [settlement]
             except NotAuthorised as error:
@@ -390,19 +384,9 @@ class CurrentFacts:
                 )
         return done
 
-    def _settled(
-        self,
-        conflict: Conflict,
-        keep: str,
-        *,
-        reason: str,
-        by: str,
-        role: str,
-        rehearse: bool,
-        propose: bool,
-        max_origin: Origin | str,
-    ) -> Settlement | None:
+    def _settled(self, conflict: Conflict, keep: str, act: _SettlingAct) -> Settlement | None:
         """Settle a conflict; None if not all of its sides are there any more."""
+        reason, by, role, rehearse, propose, max_origin = act
         if not (isinstance(reason, str) and reason.strip()):
             raise InvalidValue(what="reason", problem="it must say why, in a few words")
         ids = [one.memory_id for one in conflict.entries]
