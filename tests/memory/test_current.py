@@ -84,6 +84,30 @@ def test_whatever_is_told_in_whatever_order_the_last_telling_holds() -> None:
             assert marked == set(texts) - {texts[-1]}
 
 
+def test_values_of_a_subject_that_holds_several_do_not_disagree(memory: Memory) -> None:
+    source = {"kind": "user", "id": "ada"}
+    answers = [
+        memory.remember(
+            f"My favourite band is {band}.", scope=ADA, subject="band", several=True, source=source
+        )
+        for band in ("Low", "Can")
+    ]
+
+    assert [one.earlier for one in answers] == [(), ()]
+    assert [item.said_later for item in asked(memory, "favourite band").items] == ["", ""]
+    assert memory.conflicts(scope=ADA) == []
+
+
+def test_what_others_date_in_the_future_is_not_the_last_word(memory: Memory) -> None:
+    """A document from the year 9999 would outdate whatever the user says, for ever."""
+    document = {"kind": "doc", "id": "x"}
+    memory.remember("I live in Rome.", scope=ADA, source=document, time="9999-01-01T00:00:00Z")
+    told(memory, "I live in Oslo.")
+
+    assert [item.excerpt for item in memory.profile(ADA).items] == ["I live in Oslo."]
+    assert not any(item.said_later for item in asked(memory, "Where do I live?").items)
+
+
 def test_what_is_told_out_of_order_replaces_nothing_that_was_said_later(memory: Memory) -> None:
     source = {"kind": "user", "id": "ada"}
     memory.remember("I moved to Lisbon.", scope=ADA, time="2026-03-03T10:00:00Z", source=source)
@@ -141,7 +165,8 @@ def test_a_mark_stays_within_the_budget_and_never_depends_on_the_order_of_other_
 
 def test_two_statements_of_one_day_are_told_apart_by_the_time(memory: Memory) -> None:
     for hour, text in ((9, "I love Chinese food."), (15, "I hate Chinese food.")):
-        memory.remember(text, scope=ADA, time=f"2026-01-03T{hour:02}:30:00Z")
+        source = {"kind": "user", "id": "ada"}
+        memory.remember(text, scope=ADA, time=f"2026-01-03T{hour:02}:30:00Z", source=source)
     (_, older) = asked(memory, "Do I like Chinese food?").items
 
     assert older.said_later == "2026-01-03 15:30: I hate Chinese food."

@@ -8,7 +8,7 @@ results into a commit.
 import logging
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from functools import cached_property
 from typing import Final, NamedTuple
 
@@ -248,6 +248,8 @@ def admit(
     verdict = judgement.verdict
     has_secret = verdict is Verdict.VOID and _failed(judgement, SECRECY_FLOOR)
     content = redacted_claim(claim) if has_secret else with_readings(claim.record, claim.is_message)
+    if content.statements and _is_ahead(content, now):
+        content = content.with_fields(statements=())
     digest = content_fingerprint(content)
     evidence, chain = build_judged_chain(digest, judgement.floor_checks, verdict, now)
     is_meant_as_law = claim.record.band in (Band.VAULT, Band.PHOENIX)
@@ -276,6 +278,16 @@ def admit(
     # Neither band nor verdict nor evidence are content, so this is the record's fingerprint too.
     judged.__dict__["content_hash"] = digest
     return judged
+
+
+def _is_ahead(record: Record, now: datetime) -> bool:
+    """Whether a source that is not trusted dates its text in the future. Its statements would be the last
+    word for ever, whatever the user says.
+    """
+    if record.origin is Origin.TRUSTED or record.ts_utc is None:
+        return False
+    # Clocks and calendars may be a day apart.
+    return record.ts_utc[:10] > (now + timedelta(days=1)).date().isoformat()
 
 
 def with_readings(record: Record, is_message: bool = False) -> Record:

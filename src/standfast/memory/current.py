@@ -21,6 +21,7 @@ from standfast.memory.snapshot_view import SnapshotReader
 from standfast.recall.analysis import IndexedRecord, decode_record, sentences_of
 from standfast.recall.filters import UNREVIEWED_VERDICTS, validity_at
 from standfast.recall.index.store_index import path_of
+from standfast.recall.newest_first import are_of_one_set
 from standfast.recall.package import (
     RecallItem,
     SealedPackage,
@@ -572,7 +573,10 @@ def _telling_part(record: IndexedRecord) -> str:
 
 
 def _disagree(sides: Sequence[tuple[_Row, str]]) -> bool:
-    return any(differs(value, other) for (_, value), (_, other) in combinations(sides, 2))
+    return any(
+        differs(value, other) and not are_of_one_set(row.record, another.record)
+        for (row, value), (another, other) in combinations(sides, 2)
+    )
 
 
 def _conflict(scope: str, matter: str, sides: Sequence[tuple[_Row, str]]) -> Conflict:

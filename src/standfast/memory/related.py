@@ -13,7 +13,7 @@ from standfast.memory.snapshot_view import SnapshotReader
 from standfast.recall.analysis import IndexedRecord, matter_term, words_of
 from standfast.recall.filters import UNREVIEWED_VERDICTS
 from standfast.recall.index.view import LexicalView
-from standfast.recall.newest_first import MAX_COMPARED_WORDS, are_nearly_equal
+from standfast.recall.newest_first import MAX_COMPARED_WORDS, are_nearly_equal, are_of_one_set
 from standfast.records.filters import trust_of
 from standfast.records.origins import Origin
 from standfast.records.requests import RECALLED_BANDS
@@ -99,7 +99,7 @@ def _records_with(view: LexicalView, record: Record, terms: Sequence[str]) -> li
     """The records of the scope with one of some terms, the newest first."""
     slots = [view.index.slots_with(term) for term in dict.fromkeys(terms)]
     found = np.unique(np.concatenate(slots)) if slots else np.zeros(0, dtype=np.intp)
-    return _read(view, record, found)
+    return [one for one in _read(view, record, found) if not are_of_one_set(one, record)]
 
 
 def _alike(view: LexicalView, record: Record, words: list[str]) -> list[IndexedRecord]:

@@ -25,6 +25,7 @@ from standfast.records.filters import trust_of
 from standfast.records.origins import Origin
 from standfast.records.statements import differs
 from standfast.records.timestamps import clock_of
+from standfast.records.vocabulary import Record
 
 WINDOW: Final = 32
 """So many of the best rows are compared with each other."""
@@ -187,6 +188,11 @@ def are_nearly_equal(words: frozenset[str], others: frozenset[str]) -> bool:
     return shared > 1 and 2 * shared >= len(words | others)
 
 
+def are_of_one_set(one: IndexedRecord, other: IndexedRecord | Record) -> bool:
+    """Whether two records are values of one subject that holds several: both hold."""
+    return one.subject is not None and one.subject == other.subject and bool(one.several or other.several)
+
+
 class LaterStatement(NamedTuple):
     """What was said later about a matter of a record: the text with its date, and the id of its record."""
 
@@ -230,7 +236,7 @@ class SaidLast:
             newest = self._newest.get((record.scope, statement.matter))
             if newest is None or newest.newness <= (record.time, snapshot, record.position or 0):
                 continue
-            if differs(newest.value, statement.value):
+            if differs(newest.value, statement.value) and not are_of_one_set(newest.record, record):
                 return LaterStatement(_shown(newest.record, record), newest.record.memory_id)
         return None
 
