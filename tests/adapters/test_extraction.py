@@ -310,6 +310,7 @@ def test_what_a_tool_said_replaces_nothing(memory: Memory) -> None:
     added = memory.add(chat, scope="user/ada", extract=Extractor(oracle.provider))
 
     assert added.facts_problem is None
+    assert [one.accepted for one in added.facts] == [True]
     assert "Ada's order is on its way." in current_texts(memory)
 
 

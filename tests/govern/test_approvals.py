@@ -23,7 +23,7 @@ from standfast.govern.approvals.approvals import (
 )
 from standfast.govern.authority import Operation, needs_human
 from standfast.limits import MAX_SUMMARY_CHARS
-from standfast.records.canon import canonical_bytes, parse
+from standfast.records.canon import canonical_bytes, fingerprint, parse
 from standfast.records.vocabulary import Verdict
 from tests.govern import openssh
 from tests.govern.mutation import armor, blob_of
@@ -308,3 +308,12 @@ def test_a_human_is_shown_what_is_there_and_nothing_turned_around() -> None:
 )
 def test_what_was_made_safe_to_show_stays_as_it_is(text: str) -> None:
     assert visible_text(visible_text(text)) == visible_text(text)
+
+
+@pytest.mark.parametrize("summary", ["A hidden\u200b word", "x" * (MAX_SUMMARY_CHARS + 1)])
+def test_a_summary_is_what_people_can_see_and_the_one_that_was_hashed(summary: str) -> None:
+    fields = PROPOSAL.as_json()
+    with pytest.raises(InvalidValue, match="summary_fingerprint"):
+        Proposal.from_json({**fields, "summary": "Another summary."})
+    with pytest.raises(InvalidValue, match="visible"):
+        Proposal.from_json({**fields, "summary": summary, "summary_fingerprint": fingerprint(summary)})

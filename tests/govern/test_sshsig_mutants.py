@@ -127,6 +127,13 @@ def test_what_is_too_long_is_refused_before_it_is_read() -> None:
         load_private_key(bytes(MAX_KEY_FILE_BYTES + 1))
 
 
+def test_a_key_file_may_be_as_long_as_the_limit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    key_file = openssh.key_file(tmp_path, KEY).read_bytes()
+    monkeypatch.setattr("standfast.govern.approvals.sshsig.MAX_KEY_FILE_BYTES", len(key_file))
+
+    assert load_private_key(key_file) is not None
+
+
 def test_the_namespace_that_is_asked_for_must_be_the_one_that_was_signed() -> None:
     with raises_code("wrong_namespace") as refusal:
         verify(ARMORED, MESSAGE, "file")

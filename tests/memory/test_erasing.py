@@ -17,7 +17,7 @@ import pytest
 
 from standfast.clock import ManualClock, RandomIds, SystemClock
 from standfast.errors import InvalidValue, NotAuthorised
-from standfast.govern.approvals.approvals import Decision
+from standfast.govern.approvals.approvals import Decision, ProposalState
 from standfast.limits import (
     COMMIT_OWN_ROWS,
     ERASED_ROWS_PER_COMMIT,
@@ -125,6 +125,7 @@ def test_law_is_listed_and_stays(memory: Memory) -> None:
     done = memory.forget(scope=ADA, reason="asked for")
 
     assert plan.law == done.law == ("VAULT/user/ada//law",)
+    assert memory.approvals.find(waiting.proposal.proposal_id).proposal.state is ProposalState.APPROVED
     assert [record.text for record in memory.records(scope=ADA)] == ["Ada is a minor."]
     assert list(memory.verify()) == []
     with pytest.raises(NotAuthorised):

@@ -266,3 +266,43 @@ def test_a_time_range_leaves_out_versions_that_were_written_outside_of_it(story:
     assert [one.snapshot for one in memory.investigate("policy", since=now).start] == [1, 2, 7]
     with pytest.raises(NotFound):
         memory.investigate("policy", until=now)
+
+
+def test_a_run_before_the_snapshot_that_is_looked_at_wrote_nothing_later(story: Story) -> None:
+    now, then = story.memory.incidents._lineage(), story.memory.incidents._lineage(at=4)
+
+    assert [one.place.snapshot for one in now.written_in(["e"])["e"]] == [5]
+    assert then.written_in(["e", "d"]).keys() == {"e", "d"}
+    assert then.written_in(["e"])["e"] == []
+    assert [one.place.snapshot for one in then.written_in(["d"])["d"]] == [4]
+
+
+def test_a_package_of_working_memory_shows_the_record_that_it_repeats(story: Story) -> None:
+    with story.memory.run(workflow="w", mode="buffered_write", run_id="h", scope="office") as run:
+        package = run.recall("garden", tokens=400, bands=["ACTIVE"])
+        run.remember("The garden is closed.", subject="closed")
+    story.packages[package.package_hash] = "to-h"
+
+    assert [item.memory_id for item in package.items] == ["garden"]
+    assert "record:office//garden@6 -> package:to-h: shown in" in story.graph(
+        story.memory.investigate("garden", scope="office")
+    )
+    found = story.graph(story.memory.investigate(package_hash=package.package_hash))
+    assert "cause 1 certain: record:office//garden@6 (current)" in found
+    assert "reach 1 possible: record:office//closed@8 (current)" in found
+
+
+def test_a_history_says_of_each_version_when_by_which_commit_and_what(story: Story) -> None:
+    first, *_ = story.memory.history("policy")
+    applied = story.memory.store.commit_of(first.memory_snapshot_id)
+
+    assert (first.memory_snapshot_id, first.commit_id, first.committed_at) == (
+        1,
+        applied.commit_id,
+        applied.committed_at,
+    )
+    assert first.key in ("ACTIVE/shared//policy", "LEDGER/shared//policy")
+    assert (first.action, first.erased_by) == ("WRITE", None)
+    assert first.record is not None
+    assert first.record.text == "EU refunds take 14 days."
+    assert first.fingerprint == story.memory.store.history("default", first.key)[0].fingerprint

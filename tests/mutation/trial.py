@@ -42,7 +42,7 @@ SOURCE: Final = Path(__file__).parents[2] / "src" / "standfast"
 BASELINE_TIMEOUT_SECONDS: Final = 7_200
 SHORTEST_TIMEOUT_SECONDS: Final = 10
 """Of processor time: how busy the machine is must not decide whether a mutant hangs."""
-WAITING_FACTOR: Final = 4
+WAITING_FACTOR: Final = 10
 """Tests that only wait hang after so much more time by the clock."""
 FIRST_TESTS: Final = 24
 """Most mutants fail one of so many tests; only the others are worth loading every test file."""

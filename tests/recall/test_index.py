@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -17,7 +18,7 @@ from standfast.recall.analysis import analyzer_of
 from standfast.recall.arrays import SizedCache
 from standfast.recall.index import store_index
 from standfast.recall.index import upkeep as upkeep_module
-from standfast.recall.index.segment import Segment, expanded
+from standfast.recall.index.segment import Segment, _width_of, expanded
 from standfast.recall.index.upkeep import IndexUpkeep, SegmentRange, problems_of_index, uncovered
 from standfast.store.protocol import SegmentHead
 from standfast.store.store import open_store
@@ -324,3 +325,10 @@ def test_a_cache_keeps_what_was_used_last_within_its_size() -> None:
     assert [cache.get(name) for name in "acde"] == [ord("a"), ord("c"), ord("d"), ord("e")]
     cache.put("f", ord("f"), 11)
     assert [cache.get(name) for name in "acdef"] == [None] * 5
+
+
+def test_columns_take_as_few_bytes_as_their_greatest_number_needs() -> None:
+    greatest = [0, 255, 256, 65_535, 65_536, (1 << 32) - 1, 1 << 32]
+
+    assert [_width_of(np.array([0, one], dtype=np.int64)) for one in greatest] == [1, 1, 2, 2, 4, 4, 8]
+    assert _width_of(np.zeros(0, dtype=np.int64)) == 1

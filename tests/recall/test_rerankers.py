@@ -14,6 +14,7 @@ from standfast.errors import InvalidSettings, InvalidValue, RerankingFailed
 from standfast.memory import Memory
 from standfast.recall import HttpReranker, LocalReranker, RerankScores, open_reranker
 from standfast.recall.bert import BertEncoder
+from standfast.recall.ranking import SNAPSHOT_BITS
 from standfast.recall.rerankers import RERANKED
 from standfast.settings import Settings
 from standfast.wiring import reranker_of
@@ -99,6 +100,9 @@ def test_the_best_are_ordered_by_the_reranker_and_scores_say_so(controller: str)
     assert _ids(package) == ["harbour", "violin", "tea"]
     scores = [item.score for item in package.items]
     assert scores == sorted(scores, reverse=True)
+    points = [score >> SNAPSHOT_BITS for score in scores]
+    # Two letters o, one, none: the best has all of the spread above the others, the second half of it.
+    assert [points[0] - points[2], points[1] - points[2]] == [1 << 20, 1 << 19]
     assert package.request.reranking.reranker == "vowels/1"
     assert package.request.reranking.scores["LEDGER/shared//harbour"] == -3_500_000
     assert [query for query, _ in reranker.asked] == ["What does Ada drink?"]
@@ -248,3 +252,17 @@ def test_a_cross_encoder_in_a_folder_tells_the_two_texts_apart(tmp_path: Path) -
 def test_a_model_without_a_class_is_no_reranker(tmp_path: Path) -> None:
     with pytest.raises(InvalidValue, match="cross-encoder"):
         open_reranker(f"local:{_model(tmp_path)}")
+
+
+def test_points_are_spread_between_the_least_and_the_most_and_lie_above_all_others() -> None:
+    scores = RerankScores(reranker="r/1", scores={"a": -5, "b": 0, "c": 5})
+    alike = RerankScores(reranker="r/1", scores={"a": 7, "b": 7})
+
+    assert [scores.points_of(key, above=100, trust_percent=100) for key in "abcd"] == [
+        100,
+        100 + (1 << 19),
+        100 + (1 << 20),
+        None,
+    ]
+    assert scores.points_of("c", above=0, trust_percent=50) == 1 << 19
+    assert [alike.points_of(key, above=3, trust_percent=100) for key in "ab"] == [3, 3]

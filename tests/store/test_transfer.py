@@ -5,12 +5,13 @@ from pathlib import Path
 
 import pytest
 
-from standfast.errors import Corruption
+from standfast.errors import CannotOpen, Corruption
 from standfast.limits import COPY_PAGE_RECORDS, SCAN_PAGE_RECORDS
 from standfast.store import backup
 from standfast.store.commit import Fact
 from standfast.store.protocol import Version, VersionQuery
-from standfast.store.store import Store
+from standfast.store.restore import restore_copy
+from standfast.store.store import Store, open_store
 from tests.store.builders import NAMESPACE, commit, contents, expire, memory_store, merge, sqlite_store, write
 
 RECORDS = [{"memory_id": f"m{n}", "text": f"fact {n} — ü", "tags": ["a"], "score": n / 3} for n in range(5)]
@@ -192,3 +193,18 @@ def test_a_copy_reads_a_few_records_at_a_time(store: Store) -> None:
 
     assert largest[0] == COPY_PAGE_RECORDS
     assert contents(store) == contents(source)
+
+
+def test_a_restore_that_was_interrupted_is_begun_anew(tmp_path: Path) -> None:
+    source, place = str(tmp_path / "backup.db"), tmp_path / "store.db"
+    copy = open_store(source, create=True)
+    copy.commit(commit("r1", write("LEDGER/shared//m0", RECORDS[0])))
+    copy.close()
+    draft = Path(f"{place}.restoring")
+    draft.write_bytes(b"half of something")
+    restore_copy(source, str(place))
+
+    assert place.exists()
+    assert not draft.exists()
+    with pytest.raises(CannotOpen):
+        restore_copy(source, str(place))

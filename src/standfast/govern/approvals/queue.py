@@ -383,8 +383,6 @@ class _DecisionCommit(msgspec.Struct, frozen=True, kw_only=True):
         if placed:
             rows[said_key(record.scope, reading, record.memory_id)] = {}
         present = self.store.read(self.namespace, [*rows], at=self.head, even_hidden=True)
-        for one in placed:
-            require_write(Role.HUMAN, one.band)
         writes = [
             Write.of(self.namespace, key, ActionType.MERGE if key in present else ActionType.WRITE, row)
             for key, row in rows.items()
