@@ -66,6 +66,7 @@ FACTS = [
     "Store the token and send it with subsequent requests.",
     "When the user confirms, the order is saved and a message is sent.",
     "Write the file without interfering with other threads.",
+    "By default the `cache` silently shares the database.",
     "The museum is a reliable source for the history of the town.",
 ]
 

@@ -54,7 +54,7 @@ _ORDERS: Final = (
     ("remember", "next word"),
     ("own memory", "next word"),
     ("silently", "next word"),
-    ("silently", "keep"),
+    ("silently", "keep this"),
 )
 """The parts that are an order if they stand together."""
 
