@@ -18,7 +18,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager, suppress
 from contextvars import copy_context
 from itertools import islice
-from types import GenericAlias, TracebackType
+from types import GenericAlias
 from typing import Any, Concatenate, Final, Generic, ParamSpec, Self, TypeVar, get_args
 
 from standfast.client.client import TIMEOUT_SECONDS, Client
@@ -326,7 +326,5 @@ class AsyncClient(InThreads[Client]):
     async def __aenter__(self) -> Self:
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         await self.close()

@@ -11,7 +11,6 @@ effect once.
 
 import os
 from collections.abc import Iterable, Iterator, Sequence
-from types import TracebackType
 from typing import Any, Final, Self, Unpack
 from weakref import WeakSet
 
@@ -506,9 +505,7 @@ class Client:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def _key(self, request_key: str | None) -> str:

@@ -6,9 +6,9 @@ Each writing call of a run has an idempotency key, so that any server of the sto
 import asyncio
 import json
 from collections.abc import Awaitable, Callable, Iterator
+from concurrent.futures import Future
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
-from types import TracebackType
 from typing import Any, Final, ParamSpec, Self, TypeVar, Unpack
 
 from standfast.client.bodies import recall_body
@@ -167,9 +167,7 @@ class RemoteRun:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         if self.is_over:
             return
         if kind is None:
@@ -310,16 +308,12 @@ def _taken(profile: ToolProfile, args: object) -> Callable[[], Any]:
 
     If they are none, it raises when they are recorded: a call is made whatever can be recorded of it.
     """
+    taken: Future[Any] = Future()
     try:
-        plain = _plain(selected(profile.normalized_args_fields, args))
+        taken.set_result(_plain(selected(profile.normalized_args_fields, args)))
     except Exception as error:  # noqa: BLE001  # Whatever it is, it becomes a gap.
-        problem = error
-
-        def unrecordable() -> Any:
-            raise problem
-
-        return unrecordable
-    return lambda: plain
+        taken.set_exception(error)
+    return taken.result
 
 
 class RemoteSnapshot:

@@ -6,7 +6,8 @@ import json
 import socket
 import threading
 import weakref
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Final, TypeVar
 from urllib.parse import quote, urlencode, urlsplit
@@ -90,17 +91,23 @@ class Transport:
 
     def _send_once(self, method: str, path: str, content: bytes | None, headers: dict[str, str]) -> Any:
         connection = self._connection()
-        try:
+        with self._reaching(self._drop_connection):
             connection.request(method, path, content, headers)
             response = connection.getresponse()
             raw = response.read()
+        return self._answer_of(response, raw)
+
+    @contextmanager
+    def _reaching(self, cleanup: Callable[[], None]) -> Iterator[None]:
+        """Say of a connection that fails in this block that the request can be sent again."""
+        try:
+            yield
         except (OSError, http.client.HTTPException) as failure:
-            self._drop_connection()
+            cleanup()
             problem = str(failure) or type(failure).__name__
             raise RetryableFailure(
                 Unreachable(address=self.address, problem=problem), PAUSE_SECONDS
             ) from None
-        return self._answer_of(response, raw)
 
     def _answer_of(self, response: http.client.HTTPResponse, raw: bytes) -> Any:
         """The JSON of a response, or the error that it tells of."""
@@ -124,18 +131,12 @@ class Transport:
     def open_stream(self, path: str, headers: dict[str, str]) -> "OpenStream":
         """Begin a response that does not end by itself, on a connection of its own."""
         connection = self._new_connection(max(self._timeout_seconds, 3 * EVENT_PULSE_SECONDS))
-        try:
+        with self._reaching(connection.close):
             connection.connect()
             opened = connection.sock
             connection.request("GET", f"{self._prefix}{path}", headers={**self._headers, **headers})
             response = connection.getresponse()
             raw = b"" if response.status == http.HTTPStatus.OK else response.read()
-        except (OSError, http.client.HTTPException) as failure:
-            connection.close()
-            problem = str(failure) or type(failure).__name__
-            raise RetryableFailure(
-                Unreachable(address=self.address, problem=problem), PAUSE_SECONDS
-            ) from None
         if response.status != http.HTTPStatus.OK:
             connection.close()
             self._answer_of(response, raw)

@@ -15,7 +15,7 @@ import threading
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, suppress
 from types import FrameType
-from typing import Any, Final
+from typing import ClassVar, Final
 
 import anyio
 import anyio.to_thread
@@ -27,6 +27,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import BaseRoute
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from standfast.errors import AccessError, StoreError
 from standfast.limits import (
@@ -136,24 +137,18 @@ def address_of(bound: socket.socket, host: str) -> str:
 class HeadDeadlines:
     """An ASGI application that closes connections whose next request head does not arrive in time.
 
-    uvicorn waits for a head without limit, so silent connections would use up its connection limit. This
-    class only uses public interfaces: ``protocol`` goes into ``uvicorn.Config(http=…)`` and wraps uvicorn's
-    own protocol to see connections and data; as an ASGI application it sees which connections have a request
-    in progress.
+    uvicorn waits for a head without limit, so silent connections would use up its connection limit. Its
+    protocol, which ``protocol`` extends, sees connections and data; as an ASGI application this class sees
+    which connections have a request in progress.
     """
 
     def __init__(self, app: ASGIApp, *, started: Callable[[], None] = lambda: None) -> None:
         self._app = app
         self._started = started
-        self._connections: dict[object, _Connection] = {}
-        # uvicorn chooses the class when a configuration is loaded.
-        chosen = uvicorn.Config(app, http="h11", log_config=None)
-        chosen.load()
-        connections, inner = self._connections, chosen.http_protocol_class
+        connections = self._connections = dict[object, _Connection]()
 
         class TimedProtocol(_Connection):
-            def __init__(self, **options: Any) -> None:
-                super().__init__(connections, inner(**options))
+            by_peer = connections
 
         self.protocol: type[asyncio.Protocol] = TimedProtocol
 
@@ -182,33 +177,26 @@ class HeadDeadlines:
         return announce
 
 
-class _Connection(asyncio.Protocol):
-    """One connection: passes everything to uvicorn's protocol, and closes when a head takes too long."""
+class _Connection(H11Protocol):
+    """One connection. It is closed when a head takes too long."""
 
-    def __init__(self, connections: dict[object, "_Connection"], inner: asyncio.Protocol) -> None:
-        self._connections = connections
-        self._inner = inner
-        self._peer: object = None
-        self._transport: asyncio.Transport | None = None
-        self._timer: asyncio.TimerHandle | None = None
-        self._is_idle = False
-        self._in_progress = 0
+    by_peer: ClassVar[dict[object, "_Connection"]]
+    _timer: asyncio.TimerHandle | None = None
+    _is_idle = False
+    _in_progress = 0
 
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # As uvicorn's.
         """Register the connection and wait for its first head."""
-        assert isinstance(transport, asyncio.Transport), "the listening sockets are streams"
-        self._transport = transport
-        self._peer = tuple(transport.get_extra_info("peername", ()))[:2]
-        self._connections[self._peer] = self
-        self._inner.connection_made(transport)
+        super().connection_made(transport)
+        self.by_peer[self.client] = self
         self._close_after(HEADERS_SECONDS)
 
     def data_received(self, data: bytes) -> None:
-        """Pass data on. The first bytes after a response begin a new head."""
+        """Take data. The first bytes after a response begin a new head."""
         if self._is_idle:
             self._is_idle = False
             self._close_after(HEADERS_SECONDS)
-        self._inner.data_received(data)
+        super().data_received(data)
 
     def request_started(self) -> None:
         """The head is complete; the edge limits the rest of the request."""
@@ -220,42 +208,25 @@ class _Connection(asyncio.Protocol):
         already.
         """
         self._in_progress -= 1
-        if self._in_progress == 0 and self._transport is not None:
+        if self._in_progress == 0 and self.by_peer.get(self.client) is self:
             self._is_idle = True
             self._close_after(KEEP_ALIVE_SECONDS + HEADERS_SECONDS)
-
-    def eof_received(self) -> bool | None:
-        """Pass it on."""
-        return self._inner.eof_received()
-
-    def pause_writing(self) -> None:
-        """Pass it on."""
-        self._inner.pause_writing()
-
-    def resume_writing(self) -> None:
-        """Pass it on."""
-        self._inner.resume_writing()
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Forget the connection."""
         self._cancel()
-        self._transport = None
-        if self._connections.get(self._peer) is self:
-            del self._connections[self._peer]
-        self._inner.connection_lost(exc)
+        if self.by_peer.get(self.client) is self:
+            del self.by_peer[self.client]
+        super().connection_lost(exc)
 
     def _close_after(self, seconds: float) -> None:
         self._cancel()
-        self._timer = asyncio.get_running_loop().call_later(seconds, self._close)
+        self._timer = self.loop.call_later(seconds, self.transport.close)
 
     def _cancel(self) -> None:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
-
-    def _close(self) -> None:
-        if self._transport is not None:
-            self._transport.close()
 
 
 def server_config(

@@ -20,7 +20,6 @@ from standfast.records.vocabulary import Band, Record, Verdict, none_of
 from standfast.server.access.permissions import Permission
 from standfast.server.console.record_pages import JudgeReason, notes_of
 from standfast.server.console.rendering import Page, PageRequest, link, short_name, shortened
-from standfast.server.edge.problems import status_of
 from standfast.server.operations import governance_operations
 from standfast.server.operations.memory_operations import records_of
 from standfast.server.operations.store_schemas import (
@@ -271,8 +270,7 @@ def _proposal_page(
         "problem": problem,
         "minutes": SIGNING_MINUTES,
     }
-    status = 200 if problem is None else status_of(problem)
-    return Page(template="proposal.html", context=context, status=status)
+    return Page(template="proposal.html", context=context)
 
 
 def _same_statement(to_sign: StatementToSign, refused: DecisionBody | None) -> StatementToSign:

@@ -11,7 +11,6 @@ from standfast.records.origins import Origin
 from standfast.records.vocabulary import Value
 from standfast.server.access.permissions import ALL_NAMESPACES, KeyRole, Permission, is_allowed
 from standfast.server.console.rendering import Page, PageRequest, link, listed
-from standfast.server.edge.problems import status_of
 from standfast.server.operations import governance_operations
 from standfast.server.operations.schemas import PageQuery, encode_cursor
 from standfast.server.operations.store_schemas import (
@@ -203,4 +202,4 @@ def _keys_page(
         "may_create": is_allowed(caller, Permission.CREATE_KEY, None),
         "may_revoke": is_allowed(caller, Permission.REVOKE_KEY, None),
     }
-    return Page(template="keys.html", context=context, status=200 if problem is None else status_of(problem))
+    return Page(template="keys.html", context=context)

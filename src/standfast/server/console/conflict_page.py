@@ -11,7 +11,6 @@ from standfast.records.vocabulary import Value
 from standfast.server.access.permissions import Permission
 from standfast.server.access.scope_limits import listed_scopes
 from standfast.server.console.rendering import Page, PageRequest, link
-from standfast.server.edge.problems import status_of
 
 _TICKED: Final = "c-"
 
@@ -85,9 +84,7 @@ def _page(
         "both": BOTH,
         "neither": NEITHER,
     }
-    return Page(
-        template="conflicts.html", context=context, status=200 if problem is None else status_of(problem)
-    )
+    return Page(template="conflicts.html", context=context)
 
 
 def _conflicts(request: PageRequest, scope: str) -> list[Conflict]:

@@ -15,7 +15,6 @@ from standfast.records.scopes import ALL_SCOPES, SHARED
 from standfast.records.vocabulary import Value
 from standfast.server.access.permissions import KeyRole, Permission
 from standfast.server.console.rendering import Page, PageRequest, link
-from standfast.server.edge.problems import status_of
 
 MOST_DRAWN: Final = 60
 """How many nodes the graph has; the list below it has all."""
@@ -186,8 +185,7 @@ def _quarantines(
         "may_release": request.may(Permission.QUARANTINE),
         "problem": problem,
     }
-    status = 200 if problem is None else status_of(problem)
-    return Page(template="quarantine.html", context=context, status=status)
+    return Page(template="quarantine.html", context=context)
 
 
 def _each_text_once(records: Sequence[QuarantinedRecord]) -> tuple[QuarantinedRecord, ...]:
@@ -248,5 +246,4 @@ def _page(
                 context["plan"] = memory.incidents.act(plan, by=request.caller.name)
     except StandfastError as error:
         problem = problem or error
-    status = 200 if problem is None else status_of(problem)
-    return Page(template="investigate.html", context={**context, "problem": problem}, status=status)
+    return Page(template="investigate.html", context={**context, "problem": problem})

@@ -13,7 +13,6 @@ from standfast.records.vocabulary import Record, Value
 from standfast.server.access.permissions import Permission
 from standfast.server.console.rendering import Page, PageRequest, listed
 from standfast.server.console.times import PointInTime, point_of
-from standfast.server.edge.problems import status_of
 from standfast.server.operations import memory_operations
 from standfast.server.operations.schemas import RecallBody
 
@@ -135,8 +134,7 @@ def playground(request: PageRequest) -> Page:
         context["point"] = point = point_of(memory.store, query.day, query.zone)
         context["answer"] = _answer(request, query, point)
     except StandfastError as error:
-        status = status_of(error)
-        return Page(template="playground.html", context={**context, "problem": error}, status=status)
+        context["problem"] = error
     return Page(template="playground.html", context=context)
 
 

@@ -17,7 +17,7 @@ import msgspec
 from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
 from starlette.responses import RedirectResponse, Response
 
-from standfast.errors import InvalidValue
+from standfast.errors import InvalidValue, StandfastError
 from standfast.extensions import extensions
 from standfast.govern.evidence import (
     CONTENT_FLOOR,
@@ -35,6 +35,7 @@ from standfast.server.access.permissions import Caller, Permission, is_allowed
 from standfast.server.access.scope_limits import own_scope
 from standfast.server.console.charts import line_chart
 from standfast.server.console.namespace_stats import StatsCache
+from standfast.server.edge.problems import status_of
 from standfast.server.operations.gateway import Gateway
 from standfast.server.operations.telemetry import VERSION
 from standfast.settings import Settings
@@ -325,7 +326,7 @@ class PageRequest:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Page:
     """A template with its context; or a redirect; or a file to download, with the content ``context["text"]``
-    or in ``pieces``.
+    or in ``pieces``. Its status is that of ``context["problem"]``, if there is one.
     """
 
     template: str = ""
@@ -334,6 +335,10 @@ class Page:
     redirect_to: str | None = None
     file_name: str | None = None
     pieces: Iterator[bytes] | None = None
+
+    def __post_init__(self) -> None:
+        if isinstance(problem := self.context.get("problem"), StandfastError):
+            object.__setattr__(self, "status", status_of(problem))
 
 
 PageHandler = Callable[[PageRequest], Page]

@@ -20,7 +20,6 @@ from standfast.server.console.namespace_stats import HELD_BANDS, UNDECIDED, USER
 from standfast.server.console.record_pages import timeline_of
 from standfast.server.console.rendering import Page, PageRequest, link, listed
 from standfast.server.console.search import Search, SearchHit, SearchKind, SearchQuery, SearchResults
-from standfast.server.edge.problems import status_of
 from standfast.server.operations import memory_operations
 from standfast.server.operations.schemas import ForgetResponse
 from standfast.store.stored_records import record_of
@@ -293,7 +292,7 @@ def remember(request: PageRequest) -> Page:
             *request.target, _body(request, scope), request_key=_request_key(request), workflow=WORKFLOW
         )
     except StandfastError as error:
-        return _write_page(dict(form), current, problem=error, status=status_of(error))
+        return _write_page(dict(form), current, problem=error)
     if answer.proposal_id is not None:
         return Page(redirect_to=link("proposal", request.namespace, id=answer.proposal_id))
     if Band.VOID.value in answer.bands:
@@ -339,20 +338,9 @@ def _write_page(
     reasons: list[str] | None = None,
     status: int = 200,
 ) -> Page:
-    names = (
-        "id",
-        "scope",
-        "subject",
-        "text",
-        "tags",
-        "source",
-        REASON,
-        "valid_from",
-        "valid_until",
-        "supersedes",
-    )
+    names = ("id", "scope", "subject", "text", "tags", "source", "valid_from", "valid_until", "supersedes")
     context = {
-        "fields": {name: fields.get(name, "") for name in names},
+        "fields": {name: fields.get(name, "") for name in (*names, REASON)},
         "current_record": current,
         "problem": problem,
         "reasons": reasons,
@@ -399,9 +387,7 @@ def _forget_page(
         "reason": reason,
         "request_key": fresh_secret(),
     }
-    return Page(
-        template="forget.html", context=context, status=200 if problem is None else status_of(problem)
-    )
+    return Page(template="forget.html", context=context)
 
 
 def _plan(request: PageRequest, query: ChangePageQuery) -> ForgetResponse:

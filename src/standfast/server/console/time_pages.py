@@ -13,7 +13,6 @@ from standfast.server.access.permissions import Permission
 from standfast.server.access.scope_limits import sees_any
 from standfast.server.console.rendering import Page, PageRequest
 from standfast.server.console.times import point_of
-from standfast.server.edge.problems import status_of
 from standfast.server.operations import memory_operations
 from standfast.server.operations.schemas import DiffQuery, NewestQuery
 from standfast.store.stored_records import RecordChange
@@ -116,8 +115,7 @@ def changes(request: PageRequest) -> Page:
         wanted = DiffQuery(old=old, new=new, scope=query.scope or ALL_SCOPES)
         found = merged(memory_operations.diff(*request.target, wanted).changes)
     except (InvalidValue, NoSuchSnapshot) as error:
-        page = {**context, "problem": error}
-        return Page(template="changes.html", context=page, status=status_of(error))
+        return Page(template="changes.html", context={**context, "problem": error})
     kinds = ("new", "changed", "removed", "rejected")
     context["counts"] = {kind: sum(one.what == kind for one in found) for kind in kinds}
     return Page(template="changes.html", context={**context, "changes": found})
@@ -144,6 +142,5 @@ def known(request: PageRequest) -> Page:
         wanted = NewestQuery(scope=query.scope or ALL_SCOPES, at=point.snapshot)
         context["records"] = memory_operations.newest_records(*request.target, wanted).records
     except StandfastError as error:
-        page = {**context, "problem": error}
-        return Page(template="known.html", context=page, status=status_of(error))
+        context["problem"] = error
     return Page(template="known.html", context=context)

@@ -99,39 +99,24 @@ class ApiContext:
         *,
         interface: str = "http",
     ) -> Response:
-        """The same as ``refuse``, from the event loop.
-
-        Never raises ``Overloaded``: there are threads for all connections' refusals.
-        """
-        return await self._refusal_threads.run(
-            lambda: self.refuse(error, request, operation, namespace, interface=interface)
-        )
-
-    def refuse(
-        self,
-        error: StandfastError,
-        request: Request,
-        operation: str,
-        namespace: str | None,
-        *,
-        interface: str = "http",
-    ) -> Response:
         """Return the response for a failed request.
 
-        Refusals go to the access log, internal errors to the log.
+        Refusals go to the access log, internal errors to the log. Never raises ``Overloaded``: there are
+        threads for all connections' refusals.
         """
-        self.gateway.log_refusal(
-            error,
-            interface=interface,
-            operation=operation,
-            caller=request.scope.get(CALLER_IN_SCOPE),
-            namespace=namespace,
-            peer=peer_of(request),
-        )
         if is_internal(error):
-            log.error(
-                "%s: %s [%s]", operation, error, error.code, extra={"fields": request_fields(request.scope)}
+            fields = {"fields": request_fields(request.scope)}
+            log.error("%s: %s [%s]", operation, error, error.code, extra=fields)
+        await self._refusal_threads.run(
+            lambda: self.gateway.log_refusal(
+                error,
+                interface=interface,
+                operation=operation,
+                caller=request.scope.get(CALLER_IN_SCOPE),
+                namespace=namespace,
+                peer=peer_of(request),
             )
+        )
         return response_of(error)
 
 

@@ -173,13 +173,12 @@ class HttpApi:
             return await self._context.health_threads.run(lambda: self._metrics_text(request))
         except Overloaded as error:
             return response_of(error)
+        except StandfastError as error:
+            return await self._context.refusal(error, request, Permission.METRICS.value, None)
 
     def _metrics_text(self, request: Request) -> Response:
         context = self._context
-        try:
-            caller = context.authorize(request, Permission.METRICS, None)
-        except StandfastError as error:
-            return context.refuse(error, request, Permission.METRICS.value, None)
+        caller = context.authorize(request, Permission.METRICS, None)
         gateway = context.gateway
         head = gateway.store.head()
         entries = gateway.store.commit_of(head).ledger_seq if head else 0

@@ -50,10 +50,10 @@ _SAFE_NUMBER: Final = {"minimum": -SAFE_INTEGER, "maximum": SAFE_INTEGER}
 _TOKENS: Final = {"minimum": 1}
 
 
-def _given(*names: str, without: Iterable[str] = ()) -> dict[str, Any]:
-    """These fields are there, and those are not."""
-    others = {name: _NULL for name in without if name not in names}
-    return {"required": list(names), "properties": {**dict.fromkeys(names, _GIVEN), **others}}
+def _given(*names: str, without: Iterable[str] = (), **others: dict[str, Any]) -> dict[str, Any]:
+    """These fields are there, those are not, and others are as given."""
+    absent = {name: _NULL for name in without if name not in names}
+    return {"required": list(names), "properties": {**dict.fromkeys(names, _GIVEN), **absent, **others}}
 
 
 def _one_of(*names: str) -> dict[str, Any]:
@@ -74,24 +74,14 @@ _ONE_PLACE: Final[dict[str, Any]] = {
     "not": {"required": ["scope", "scopes"], "properties": {"scope": _GIVEN, "scopes": _GIVEN}}
 }
 _DIGESTS: Final = ("result_fingerprint", "side_effects_fingerprint")
-_NOT_KEPT: Final = {"result": _NULL, "error": _NULL, "side_effects": {"not": {}}}
+_VALUES: Final = ("result", "error")
+_NEVER: Final[dict[str, Any]] = {"not": {}}
 _EFFECTS: Final = {"required": ["side_effect_fields"], "properties": {"side_effect_fields": {"minItems": 1}}}
 _TOOL_ENTRY: Final = {
     "oneOf": [
         {"properties": dict.fromkeys(_DIGESTS, _NULL)},
-        {
-            "required": ["result_fingerprint"],
-            "properties": {
-                **_NOT_KEPT,
-                "result_fingerprint": _GIVEN,
-                "side_effects_fingerprint": _NULL,
-                "profile": {"not": _EFFECTS},
-            },
-        },
-        {
-            "required": [*_DIGESTS],
-            "properties": {**_NOT_KEPT, **dict.fromkeys(_DIGESTS, _GIVEN), "profile": _EFFECTS},
-        },
+        _given(_DIGESTS[0], without=(*_DIGESTS, *_VALUES), side_effects=_NEVER, profile={"not": _EFFECTS}),
+        _given(*_DIGESTS, without=_VALUES, side_effects=_NEVER, profile=_EFFECTS),
     ]
 }
 """A tool call is told with what it returned, or with fingerprints of that."""

@@ -1,6 +1,6 @@
 """Operations on what is current: profiles of scopes, what disagrees in them, and how that is settled."""
 
-from typing import Annotated
+from typing import Annotated, Any
 
 from msgspec import Meta
 
@@ -116,32 +116,20 @@ def settle(gateway: Gateway, caller: Caller, namespace: str, body: SettleBody) -
     """Settle a conflict, or all of a scope. Only an operator can end what a trusted user said."""
     memory = gateway.authorize(caller, Permission.REMEMBER, namespace)
     is_person = caller.role is KeyRole.OPERATOR and caller.origin is Origin.TRUSTED
-    role = Role.HUMAN if is_person else Role.AGENT
+    told: dict[str, Any] = {
+        "reason": body.reason,
+        "by": caller.name,
+        "role": Role.HUMAN if is_person else Role.AGENT,
+        "rehearse": body.rehearse,
+        "propose": body.propose,
+        "max_origin": caller.origin,
+    }
     done: list[Settlement] = []
     for scope in listed_scopes(caller, Permission.REMEMBER, body.scope):
         if body.conflict_id is None or body.keep is None:
-            done += memory.settle_all(
-                reason=body.reason,
-                by=caller.name,
-                role=role,
-                scope=scope,
-                rehearse=body.rehearse,
-                propose=body.propose,
-                max_origin=caller.origin,
-            )
+            done += memory.settle_all(**told, scope=scope)
         elif any(one.conflict_id == body.conflict_id for one in memory.conflicts(scope=scope)):
-            settled = memory.settle(
-                body.conflict_id,
-                body.keep,
-                reason=body.reason,
-                by=caller.name,
-                role=role,
-                scope=scope,
-                rehearse=body.rehearse,
-                propose=body.propose,
-                max_origin=caller.origin,
-            )
-            done.append(settled)
+            done.append(memory.settle(body.conflict_id, body.keep, **told, scope=scope))
     if body.conflict_id is not None and not done:
         problem = f"there is no conflict {body.conflict_id!r:.40} there now; list them again"
         raise InvalidValue(what="conflict_id", problem=problem)
