@@ -326,19 +326,20 @@ class PageRequest:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Page:
     """A template with its context; or a redirect; or a file to download, with the content ``context["text"]``
-    or in ``pieces``. Its status is that of ``context["problem"]``, if there is one.
+    or in ``pieces``. By default its status is that of ``context["problem"]``.
     """
 
     template: str = ""
     context: Mapping[str, Any] = field(default_factory=dict)
-    status: int = 200
+    status: int = 0
     redirect_to: str | None = None
     file_name: str | None = None
     pieces: Iterator[bytes] | None = None
 
     def __post_init__(self) -> None:
-        if isinstance(problem := self.context.get("problem"), StandfastError):
-            object.__setattr__(self, "status", status_of(problem))
+        problem = self.context.get("problem")
+        otherwise = status_of(problem) if isinstance(problem, StandfastError) else 200
+        object.__setattr__(self, "status", self.status or otherwise)
 
 
 PageHandler = Callable[[PageRequest], Page]

@@ -92,7 +92,7 @@ def _extension_route(page: ConsolePage) -> PageRoute:
     def get(request: PageRequest) -> Page:
         traces = request.whole_store().traces
         context = part_at(page.at)(request.settings, request.query, traces)
-        return Page(template=f"{page.path}.html", context=context)
+        return Page(template=f"{page.path}.html", context=context, status=200)
 
     def post(request: PageRequest) -> Page:
         traces = request.gateway.authorize_store(request.caller, Permission.CHANGE_PROMPT).traces

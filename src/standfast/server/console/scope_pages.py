@@ -336,7 +336,7 @@ def _write_page(
     *,
     problem: StandfastError | None = None,
     reasons: list[str] | None = None,
-    status: int = 200,
+    status: int = 0,
 ) -> Page:
     names = ("id", "scope", "subject", "text", "tags", "source", "valid_from", "valid_until", "supersedes")
     context = {
