@@ -74,7 +74,7 @@ LIBRARY_CALLS: Final[dict[str, dict[str, Any]]] = {
     "remember": {**REMEMBER, **NAMED},
     "add": {**ADD, **NAMED, "is_operator": False, "rehearse": False, "wait_seconds": None},
     "recall": RECALL,
-    "forget": {**FORGET, "workflow": "triage", "agent": "bot", "run_id": UNIQUE},
+    "forget": {**FORGET, **NAMED},
     "history": {"subject": "policy/eu-refunds", "scope": "user/ada"},
     "diff": {"old": 0, "new": 1, "scope": "user/ada"},
     "records": {"band": None, "at": None, "scope": "user/ada", "where": WHERE},
