@@ -341,3 +341,20 @@ def test_a_profile_of_then_says_that_something_was_erased_since(memory: Memory) 
     assert untouched == before
     assert after.erased_since is not None
     assert before.compare(after) == "erased"
+
+
+def test_a_conflict_of_many_sides_is_settled_a_part_at_a_time(memory: Memory) -> None:
+    for number in range(70):
+        memory.remember(f"I live in Town{chr(97 + number // 26)}{chr(97 + number % 26)}.", scope=ADA)
+    counts = []
+    while found := memory.conflicts(scope=ADA):
+        (conflict,) = found
+        counts.append(len(conflict.entries))
+        newest = conflict.entries[0]
+        memory.settle(
+            conflict.conflict_id, newest.memory_id, reason="it was said last", role="human", scope=ADA
+        )
+
+    assert newest.text == "I live in Towncr."
+    # Seven are left of them, and the record that ended the others.
+    assert counts == [64, 8]

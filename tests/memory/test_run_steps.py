@@ -9,6 +9,7 @@ from standfast.memory.run_step import RunStep
 from standfast.traces.artifact import ModelConfig
 from standfast.traces.entries import TraceEntry
 from standfast.traces.equivalence import compare
+from standfast.traces.shapes import TextShape
 from tests.memory.conftest import HANDBOOK, SECRET
 
 MODEL = ModelConfig(provider_name="scripted", model_name="parrot", seed=7)
@@ -34,7 +35,7 @@ def act(run: Run) -> None:
     run.remember("UK refunds take 28 days.", subject="policy/uk", source=HANDBOOK)
     run.remember(SECRET)
     run.forget("known/1", reason="it is out of date")
-    run.record(TraceEntry(output={"type": "text", "sections": ["answer"]}))
+    run.record(TraceEntry(output=TextShape(sections=("answer",))))
 
 
 def carried_on(memory: Memory, steps: list[RunStep], run: Run, *, run_id: str | None = None) -> Run:

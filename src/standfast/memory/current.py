@@ -14,7 +14,12 @@ from msgspec.structs import replace
 from standfast.errors import InvalidValue, NotAuthorised
 from standfast.govern.approvals.queue import ApprovalQueue
 from standfast.govern.authority import Role
-from standfast.limits import DEFAULT_RECALL_TOKENS, MAX_NAME_CHARS, MAX_SINGLE_CALL_ATTEMPTS
+from standfast.limits import (
+    DEFAULT_RECALL_TOKENS,
+    MAX_NAME_CHARS,
+    MAX_SINGLE_CALL_ATTEMPTS,
+    MAX_SUPERSEDED,
+)
 from standfast.memory.retries import RetryLines
 from standfast.memory.run import Run
 from standfast.memory.snapshot_view import SnapshotReader
@@ -117,6 +122,9 @@ class ConflictEntry(Value, frozen=True, kw_only=True):
 
 class Conflict(Value, frozen=True, kw_only=True):
     """Records of one scope that say different things about one matter, the newest first.
+
+    Of many sides the newest 64 are listed, as many as one record can end. When those are settled, the older
+    ones are a conflict with what holds.
 
     Attributes:
         conflict_id: Names it for ``settle``. It changes when a record is added or ends.
@@ -595,7 +603,7 @@ def _conflict(scope: str, matter: str, sides: Sequence[tuple[_Row, str]]) -> Con
         )
         for row, value in reversed(ordered)
     }
-    listed = tuple(reversed(entries.values()))
+    listed = tuple(reversed(entries.values()))[:MAX_SUPERSEDED]
     holder, _, attribute = matter.rpartition("\n")
     conflict_id = fingerprint(["conflict/v1", scope, matter, [one.memory_id for one in listed]])[:16]
     about = f"{'the user' if holder == '@' else holder}: {attribute}" if holder else attribute

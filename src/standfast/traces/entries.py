@@ -18,6 +18,7 @@ from standfast.records.requests import Name
 from standfast.records.vocabulary import Value
 from standfast.traces.artifact import Digest, ToolProfile, selected
 from standfast.traces.recording import Redact, error_name, shortened
+from standfast.traces.shapes import Shape
 
 _P = ParamSpec("_P")
 _R = TypeVar("_R")
@@ -149,7 +150,7 @@ class TraceEntry(Value, frozen=True, kw_only=True):
     tool: ToolEntry | None = None
     offered: ToolProfile | None = None
     guardrail: Name | None = None
-    output: dict[str, Any] | None = None
+    output: Shape | None = None
     model_revision: Name | None = None
     gap: GapEntry | None = None
 
@@ -158,8 +159,8 @@ class TraceEntry(Value, frozen=True, kw_only=True):
         self._require(len(given) == 1, f"give exactly one of {', '.join(self.__struct_fields__)}")
 
     def as_json(self) -> dict[str, Any]:
-        """The entry with the one field that it has."""
-        plain: dict[str, Any] = msgspec.to_builtins(self)
+        """The entry with the one field that it has, as it is read back: with lists, no tuples."""
+        plain: dict[str, Any] = orjson.loads(msgspec.json.encode(self))
         return {name: value for name, value in plain.items() if value is not None}
 
 

@@ -26,20 +26,33 @@ _KINDS: Final = {type(None): "null", bool: "boolean", int: "number", float: "num
 
 
 class TextShape(Value, frozen=True, kw_only=True, tag="text", tag_field="type"):
-    """Prose: the headings of its sections, in order."""
+    """Prose: the headings of its sections, in order.
+
+    Args:
+        sections: Its headings, in order.
+    """
 
     sections: tuple[str, ...]
 
 
 class PlanStep(Value, frozen=True, kw_only=True):
-    """One step of a plan."""
+    """One step of a plan.
+
+    Args:
+        id: The number of the step.
+        action: What is done.
+    """
 
     id: Count
     action: Name
 
 
 class PlanShape(Value, frozen=True, kw_only=True, tag="plan", tag_field="type"):
-    """A plan: its actions, in order."""
+    """A plan: its actions, in order.
+
+    Args:
+        steps: Its steps, in order.
+    """
 
     steps: tuple[PlanStep, ...]
 
@@ -53,7 +66,14 @@ class ChangeKind(StrEnum):
 
 
 class ShapeChange(Value, frozen=True, kw_only=True):
-    """A run of changed lines; ``at_line`` counts in the new file."""
+    """A run of changed lines; ``at_line`` counts in the new file.
+
+    Args:
+        kind: What the change does.
+        at_line: Where it begins in the new file.
+        lines_added: How many lines it adds.
+        lines_removed: How many lines it removes.
+    """
 
     kind: ChangeKind
     at_line: Count
@@ -62,46 +82,79 @@ class ShapeChange(Value, frozen=True, kw_only=True):
 
 
 class PatchedFile(Value, frozen=True, kw_only=True):
-    """One file of a patch."""
+    """One file of a patch.
+
+    Args:
+        path: The path of the file.
+        changes: Its changes, in order.
+    """
 
     path: Annotated[str, Meta(min_length=1)]
     changes: tuple[ShapeChange, ...]
 
 
 class CodePatchShape(Value, frozen=True, kw_only=True, tag="code_patch", tag_field="type"):
-    """A patch: its files, and where and by how much each changes."""
+    """A patch: its files, and where and by how much each changes.
+
+    Args:
+        files: The files that it changes.
+    """
 
     files: tuple[PatchedFile, ...]
 
 
 class JsonShape(Value, frozen=True, kw_only=True, tag="json", tag_field="type"):
-    """A structured answer: its keys and the kinds of its values. Build it with ``json_shape``."""
+    """A structured answer: its keys and the kinds of its values. Build it with ``json_shape``.
+
+    Args:
+        structure: The value with the kinds of its parts in their places.
+    """
 
     structure: Any
 
 
 class TableShape(Value, frozen=True, kw_only=True, tag="table", tag_field="type"):
-    """A table: its columns, in order, and its number of rows."""
+    """A table: its columns, in order, and its number of rows.
+
+    Args:
+        columns: Their names, in order.
+        rows: How many rows there are.
+    """
 
     columns: tuple[str, ...]
     rows: Count
 
 
 class ChoiceShape(Value, frozen=True, kw_only=True, tag="choice", tag_field="type"):
-    """A choice between given options: a class, a route, yes or no."""
+    """A choice between given options: a class, a route, yes or no.
+
+    Args:
+        options: What could be chosen.
+        chosen: What was.
+    """
 
     options: tuple[Name, ...]
     chosen: tuple[Name, ...]
 
 
 class RefusalShape(Value, frozen=True, kw_only=True, tag="refusal", tag_field="type"):
-    """The agent declined, for a named reason."""
+    """The agent declined, for a named reason.
+
+    Args:
+        reason_code: The name of the reason.
+    """
 
     reason_code: Name
 
 
 class CustomShape(Value, frozen=True, kw_only=True, tag="custom", tag_field="type"):
-    """Any other structure, under a name and version that the user chooses."""
+    """Any other structure, under a name and version that the user chooses.
+
+    Args:
+        name: The name of the structure.
+        version: Its version.
+        structure: The structure as JSON.
+    """
 
     name: Name
     version: Name

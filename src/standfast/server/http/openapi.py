@@ -33,6 +33,9 @@ def openapi_document() -> dict[str, Any]:
     for name in sent:
         for field, described in components[name].get("properties", {}).items():
             described["examples"] = field_examples(name, field)
+            if field == "type" and (tag := described.get("enum")):
+                # One of several forms; its only value tells which.
+                described |= {"description": "Which form it is.", "examples": tag}
     paths: dict[str, dict[str, Any]] = {}
     for one in ENDPOINTS:
         paths.setdefault(one.path, {})[one.method.lower()] = _operation(one, components)
