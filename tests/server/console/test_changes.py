@@ -57,6 +57,22 @@ def test_everything_of_a_user_is_on_one_page(client: BrowserClient) -> None:
     assert "Gate 0" not in text
 
 
+def test_a_user_who_only_talked_is_known_by_what_they_said(
+    server: SampleServer, client: BrowserClient
+) -> None:
+    for day, text in (("05", "I live in Oslo."), ("09", "I moved to Bergen."), ("10", "Thanks!")):
+        said = {"role": "user", "content": text, "time": f"2026-11-{day}"}
+        server.gateway.home.add([said], scope="user/zoe", session=f"day-{day}")
+    page = words_of(client.get("/console/scope?scope=user/zoe"))
+    known, _, outdated = page.partition("1 said before something newer that differs")
+
+    assert "1 current fact 3 messages" in known
+    assert "Said in conversations I moved to Bergen." in known
+    assert "No facts" not in known
+    assert "Oslo" not in known
+    assert "I live in Oslo." in outdated
+
+
 def test_scopes_are_listed_each_once_with_pages(server: SampleServer, client: BrowserClient) -> None:
     for number in range(60):
         server.gateway.home.remember(f"Fact {number}.", scope=f"user/u{number:02}/deep")

@@ -423,6 +423,20 @@ def test_the_playground_says_what_did_not_fit(operator: BrowserClient) -> None:
     assert "did not fit the token budget" in words
 
 
+def test_the_playground_names_what_a_memory_repeats_by_its_number(tmp_path: Path) -> None:
+    with (
+        sample_server(tmp_path, memory_only=True) as server,
+        browser_client(server, server.operator) as client,
+    ):
+        for session in ("monday", "tuesday"):
+            server.gateway.home.add(
+                [{"role": "user", "content": "The parrot talks."}], scope="user/zoe", session=session
+            )
+        words = words_of(client.get("/console/playground?q=parrot&scopes=user/zoe"))
+
+    assert "says the same as number 1" in words
+
+
 def test_memory_of_a_day_is_what_was_known_then(operator: BrowserClient, harness: SampleServer) -> None:
     """In the reader's own time: the same minute two hours further east is two hours earlier."""
     then = words_of(operator.get(harness.pages()["known"]))

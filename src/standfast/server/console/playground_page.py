@@ -143,13 +143,18 @@ def _answer(request: PageRequest, query: PlaygroundQuery, point: PointInTime) ->
     view = request.memory(Permission.RECALL).at(point.snapshot)
     explained = answer.explanation or {}
     best = max((one["score"] for one in explained["items"]), default=1)
+    same = {f"says the same as {one['memory_id']}": one["rank"] for one in explained["items"]}
     looked_at = [
         Considered(
             record=view.record_at(one["store_path"], one["memory_id"]),
             memory_id=one["memory_id"],
             rank=one["rank"],
             score=_shown_score(one["score"], best),
-            outcome=one["outcome"],
+            outcome=(
+                f"says the same as number {same[one['outcome']]}"
+                if one["outcome"] in same
+                else one["outcome"]
+            ),
             why=tuple(REASONS.get(reason, reason) for reason in one.get("why", ())),
             matched=tuple(
                 one.get("matched") or [*one.get("matched_terms", ()), *one.get("matched_tags", ())]

@@ -11,6 +11,7 @@ from standfast.clock import fresh_secret
 from standfast.errors import InvalidValue, NotFound, StandfastError
 from standfast.limits import CONSOLE_PAGE_ITEMS, MAX_CONSOLE_COUNTED, MAX_NAME_CHARS, MAX_RECALL_TOKENS
 from standfast.memory import Memory
+from standfast.recall.index.store_index import key_at
 from standfast.records.canon import canonical_bytes
 from standfast.records.requests import ForgetRequest, RememberRequest
 from standfast.records.scopes import SHARED, checked_scope, is_within, outer_scopes, prefix_of, scope_in
@@ -146,17 +147,20 @@ def scope(request: PageRequest) -> Page:
     readable = memory_operations.readable_bands(request.caller)
     facts = _found(request, SearchQuery(scope=name, kind=SearchKind.FACTS), HELD_BANDS)
     held = [hit for hit in facts.hits if hit.row.verdict not in UNDECIDED]
-    later = _said_later(memory, name) if facts.next_cursor is None else {}
+    messages = _found(request, SearchQuery(scope=name, kind=SearchKind.MESSAGES), HELD_BANDS)
+    said, later = _statements(memory, name) if facts.next_cursor is None else ((), set())
+    outdated = [hit for hit in held if hit.row.memory_id in later]
     sessions = list(islice(view.sessions(scope=name), CONSOLE_PAGE_ITEMS + 1))
     rejected = SearchQuery(scope=name, band=Band.VOID, kind=SearchKind.RECORDS)
     context = {
         "scope": name,
         "is_user": name.startswith(f"{USER_SCOPE}/"),
         "groups": _grouped(memory, [hit for hit in held if hit.row.memory_id not in later]),
-        "outdated": [hit for hit in held if hit.row.memory_id in later],
-        "facts": facts.found - len(facts.hits) + len(held) - len(later),
+        "said": said,
+        "outdated": [*outdated, *(hit for hit in messages.hits if hit.row.memory_id in later)],
+        "facts": facts.found - len(facts.hits) + len(held) - len(outdated) + len(said),
         "has_more": facts.next_begin is not None or facts.next_cursor is not None,
-        "messages": _found(request, SearchQuery(scope=name, kind=SearchKind.MESSAGES), HELD_BANDS).found,
+        "messages": messages.found,
         "waiting": _found(request, SearchQuery(scope=name, band=Band.PHOENIX, kind=SearchKind.PROPOSALS), ()),
         "rejected": _found(request, rejected, (Band.VOID,)).found if Band.VOID in readable else None,
         "sessions": sorted(
@@ -180,10 +184,15 @@ def _found(request: PageRequest, query: SearchQuery, bands: Sequence[Band]) -> S
     ).run()
 
 
-def _said_later(memory: Memory, scope: str) -> set[str]:
-    """The ids of memories that something said later contradicts, as the profile of a scope finds them."""
-    left_out = memory.profile(scope, tokens=MAX_RECALL_TOKENS).left_out
-    return {one.memory_id for one in left_out if one.reason.startswith("said later")}
+def _statements(memory: Memory, scope: str) -> tuple[tuple[Record, ...], set[str]]:
+    """What the profile of a scope has from conversations, and the ids of what something said later
+    contradicts.
+    """
+    profile = memory.profile(scope, tokens=MAX_RECALL_TOKENS)
+    keys = [key_at(memory.namespace, one.store_path, one.memory_id) for one in profile.items if one.session]
+    found = memory.store.read(memory.namespace, keys)
+    later = {one.memory_id for one in profile.left_out if one.reason.startswith("said later")}
+    return tuple(record_of(found[key]) for key in keys if key in found), later
 
 
 def _grouped(memory: Memory, hits: Sequence[SearchHit]) -> list[FactGroup]:
