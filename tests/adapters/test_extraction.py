@@ -21,7 +21,18 @@ from standfast.optimize.providers.adapter import ModelRequest, ScriptedProvider
 from standfast.optimize.providers.vendors import OpenAICompatibleProvider
 from standfast.records.origins import Origin
 from standfast.records.vocabulary import Band, Record, Verdict
-from tests.memory.conftest import SECRET, backend, clock, memory, opener, place, store
+from tests.memory.conftest import (
+    HANDBOOK,
+    SECRET,
+    SIGNERS,
+    backend,
+    clock,
+    decision,
+    memory,
+    opener,
+    place,
+    store,
+)
 from tests.servers.model import MODEL_NAME, ModelServer
 
 __all__ = ["backend", "clock", "memory", "opener", "place", "store"]
@@ -294,6 +305,26 @@ def test_what_a_trusted_user_said_is_not_ended_by_a_model_but_listed_as_a_confli
         conflict.conflict_id, kept.memory_id, reason="she said so", scope="user/ada", role="human", by="kim"
     )
     assert memory.conflicts(scope="user/ada") == []
+
+
+def test_law_is_not_ended_by_a_model_and_the_fact_is_kept(memory: Memory) -> None:
+    memory.remember(
+        "Refunds take 14 days.", scope="user/ada", subject="refunds", source=HANDBOOK, propose=True
+    )
+    (waiting,) = memory.approvals.waiting()
+    memory.approvals.decide(decision(memory, waiting), signers=SIGNERS)
+    oracle = Oracle({"text": "Refunds take 30 days.", "messages": [0], "replaces": "Refunds take 14 days."})
+    added = memory.add(
+        said("Refunds take 30 days now.", "2026-03-02T09:00:00Z"),
+        scope="user/ada",
+        extract=Extractor(oracle.provider),
+    )
+
+    assert added.facts_problem is None
+    assert [one.accepted for one in added.facts] == [True]
+    assert [one.text for one in memory.records(band=Band.VAULT, scope="user/ada")] == [
+        "Refunds take 14 days."
+    ]
 
 
 def test_what_a_tool_said_replaces_nothing(memory: Memory) -> None:

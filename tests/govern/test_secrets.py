@@ -442,6 +442,20 @@ def test_a_token_after_a_name_is_a_secret_from_16_characters_on(name: str, token
     assert _kind(f"The setting is {name}: {token[:-1]} on the server.") == ""
 
 
+@pytest.mark.parametrize("name", ["public", "cache", "primary", "commit", "idempotency"])
+def test_a_name_that_is_no_secret_makes_none_of_its_token(name: str) -> None:
+    token = "a1B2c3D4e5F6g7H8i9J0"
+
+    assert _kind(f"{name}_key = {token}") == ""
+    assert "token after the name of a key" in _kind(f"build_key = {token}")
+
+
+def test_a_token_of_few_different_characters_is_none() -> None:
+    """Eight characters, each twice, have three bits each; seven have less."""
+    assert "token after the name of a key" in _kind("build_key = w1x2y3z4w1x2y3z4")
+    assert _kind("build_key = w1x2y3z3w1x2y3z3") == ""
+
+
 LOWER = string.ascii_lowercase + string.digits
 FRAMES = {
     "secret in an element": "<entry><id>jenkins</id><secret>{{ci AQAA {token}}}</secret></entry>",

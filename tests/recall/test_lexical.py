@@ -322,6 +322,18 @@ def test_the_budget_bounds_the_whole_text_for_every_counter(texts: list[str], to
         assert RecallPackage.from_json(package.as_json()) == package
 
 
+@pytest.mark.parametrize("letters", range(4))
+def test_a_record_fits_a_budget_that_it_fills_to_the_byte(letters: int) -> None:
+    records = [record("a", f"The refund is du{'e' * letters}.")]
+    sizes = {}
+    for tokens in range(1, 60):
+        found = answer(records, "refund", tokens=tokens)
+        sizes[tokens] = found.count_tokens(EstimatedCounter()) if found.items else 0
+    least = min(tokens for tokens, size in sizes.items() if size)
+
+    assert sizes[least] == least
+
+
 @pytest.mark.parametrize("counter", [EstimatedCounter(), BpeCounter()])
 def test_what_does_not_fit_makes_room_for_the_next(counter: TokenCounter) -> None:
     large = record("b", "Refund refund refund " + " ".join(f"w{n}" for n in range(30)), subject="refund")
