@@ -252,6 +252,20 @@ def test_a_whole_number_may_be_written_with_a_point(app: ASGIApp, harness: Harne
     assert (refused.status_code, "float" in refused.json()["detail"]) == (422, True)
 
 
+def test_a_second_profile_of_a_tool_is_a_conflict(app: ASGIApp, harness: Harness) -> None:
+    client = TestClient(app, headers=harness.headers("operator", "*"))
+    runs = "/v1/namespaces/described/runs"
+    run_id = client.post(runs, json={"workflow": "triage"}).json()["run_id"]
+    offered = {"tool_name": "search", "tool_profile_version": "1"}
+    first = client.post(f"{runs}/{run_id}/record", json={"offered": offered})
+    second = client.post(
+        f"{runs}/{run_id}/record", json={"offered": {**offered, "tool_profile_version": "2"}}
+    )
+
+    assert (first.status_code, second.status_code) == (200, 409)
+    assert second.json()["code"] == "profile_conflict"
+
+
 def test_the_checks_would_see_an_answer_that_is_not_as_described(schema: Any, harness: Harness) -> None:
     """The description of one answer is bent; if this passed, the tests above would prove nothing."""
     import schemathesis

@@ -40,6 +40,7 @@ STATUS_OF_CODE: Final = {
     "commit_aborted": 409,
     "payload_mismatch": 409,
     "message_conflict": 409,
+    "profile_conflict": 409,
     "stale_fence": 409,
     "store_busy": 503,
     "store_failed": 503,

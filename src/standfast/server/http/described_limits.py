@@ -158,6 +158,8 @@ _FIELDS: Final[dict[str, dict[str, dict[str, Any]]]] = {
     "DecisionBody": {"signature": {"pattern": f"^{ARMOR.pattern}$"}, "signed_list": _DIGEST},
     "PromptTemplate": {"ns": _NAME, "key": _NAME, "sections": {"minItems": 1}},
     "Section": {"key": _NAME, "recall_tokens": _TOKENS},
+    "JsonShape": {"structure": {"$ref": f"#/components/schemas/{JSON_VALUE}"}},
+    "CustomShape": {"structure": {"$ref": f"#/components/schemas/{JSON_VALUE}"}},
     "SectionOverride": {"path": {"minItems": 1}, "expected_hash": _DIGEST, "recall_tokens": _TOKENS},
 }
 """What a field of one schema must be besides what its name says."""
