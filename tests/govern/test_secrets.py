@@ -450,6 +450,21 @@ def test_a_name_that_is_no_secret_makes_none_of_its_token(name: str) -> None:
     assert "token after the name of a key" in _kind(f"build_key = {token}")
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "My password manager is 1Password.",
+        "Password policy: min8chars",
+        "page_token = q7Wz3kT9bN4xR2v8",
+        "next-token: q7Wz3kT9bN4xR2v8",
+    ],
+)
+def test_what_manages_passwords_or_pages_through_a_list_is_no_secret(text: str) -> None:
+    assert _kind(text) == ""
+    assert _kind("The password of the manager is q7Wz3kT9.") != ""
+    assert _kind("access_token = q7Wz3kT9bN4xR2v8") != ""
+
+
 def test_a_token_of_few_different_characters_is_none() -> None:
     """Eight characters, each twice, have three bits each; seven have less."""
     assert "token after the name of a key" in _kind("build_key = w1x2y3z4w1x2y3z4")

@@ -68,7 +68,8 @@ _NAMED: Final = (
 )
 _NAME_WORDS: Final = tuple(_TABLE.words("name parts"))
 _GIVEN: Final = re.compile(
-    rf"(?P<word>{_NAMED})(?P<joint>[\w.-]{{0,30}}[\\\"'`\])]{{0,4}}\s{{0,3}}(?::=|=>|==?|:|：|\?=|は|是|"
+    rf"(?P<word>{_NAMED})(?!\s{{1,8}}(?:manager|polic(?:y|ies)|generator|limit|length)\b)"
+    rf"(?P<joint>[\w.-]{{0,30}}[\\\"'`\])]{{0,4}}\s{{0,3}}(?::=|=>|==?|:|：|\?=|は|是|"
     rf"为)\s{{0,3}}"
     r"|(?:\s{1,8}[^\s:=]{1,40}){1,5}?:\s{1,8}"
     r"|(?:\s{1,8}(?!fingerprint|thumbprint|hash|digest|checksum|sha-?\d|md5)[^\s:=;]{1,40}){0,8}?\s{1,8}"
@@ -94,6 +95,8 @@ _OPTION: Final = re.compile(
     r"[\"']?(?P<value>[^\s\"'`,;<>()$%{\[-][^\s\"'`,;<>()]{5,200})",
     re.IGNORECASE,
 )
+# Tokens that page through a list open nothing by themselves.
+_HARMLESS_BEFORE: Final = re.compile(r"(?:page|next|continuation|cursor|sync)[_-]?$", re.IGNORECASE)
 _HARMLESS_NAME: Final = re.compile(
     r"idempoten|partition|resource.?key|sstoken|search.?token|primary|foreign|cache|public|sort|row|dedup|etag|key.?id|kid$|fingerprint|hash|digest|checksum|"
     r"(?<![a-z])sha|(?<![a-z])page|cursor|next|continuation|access.?log|tokeni|keyboard|monkey|author|csrf|nonce|key.?name|object|(?<![a-z])bucket|"
@@ -484,6 +487,7 @@ def _is_given(found: re.Match[str]) -> bool:
         or _is_called(found)
         or _ASSIGNED_TO.match(found.string, found.end("value"))
         or _is_meeting_link(found)
+        or _HARMLESS_BEFORE.search(found.string, max(0, found.start() - 16), found.start())
     ):
         return False
     has_letter, has_digit = any(map(str.isalpha, value)), any(map(str.isdigit, value))
