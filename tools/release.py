@@ -20,7 +20,18 @@ from packaging.metadata import Metadata
 ROOT = Path(__file__).parents[1]
 DIST = ROOT / "dist"
 # Of the sdist, what its root folder may hold.
-SDIST = {"src", "tests", "docs", "deploy", "README.md", "CHANGELOG.md", "CITATION.cff", "LICENSE"}
+SDIST = {
+    "src",
+    "tests",
+    "docs",
+    "deploy",
+    "examples",
+    "plugins",
+    "README.md",
+    "CHANGELOG.md",
+    "CITATION.cff",
+    "LICENSE",
+}
 
 
 def main() -> None:
