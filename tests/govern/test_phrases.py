@@ -1,7 +1,7 @@
 """Set phrases: what is left out for speed never leaves out a find, and spoken text has one form."""
 
 import pytest
-from hypothesis import assume, example, given, settings
+from hypothesis import HealthCheck, assume, example, given, settings
 from hypothesis import strategies as st
 
 from standfast.govern.judge.floors import authority_phrases
@@ -29,7 +29,8 @@ def test_a_text_that_holds_a_phrase_is_always_searched_for_it(book: Phrasebook, 
         sorted({char for char in phrase.pattern.pattern if char.isalnum() or char in "' .:\""})
     )
 
-    @settings(max_examples=settings().max_examples // 25)
+    # Of a pattern with foreign letters most texts are not folded.
+    @settings(max_examples=settings().max_examples // 25, suppress_health_check=[HealthCheck.filter_too_much])
     @given(st.from_regex(phrase.pattern, fullmatch=True, alphabet=letters))
     def holds(said: str) -> None:
         assume(fold(said) == said)

@@ -23,6 +23,7 @@ from standfast.limits import (
     ERASED_ROWS_PER_COMMIT,
     LEASE_SECONDS,
     MAX_CLOCK_SKEW_SECONDS,
+    MAX_RUN_ITEMS,
 )
 from standfast.memory import Memory, erasing
 from standfast.memory.erasure_targets import ErasureIntent, ErasureTarget
@@ -508,11 +509,9 @@ BETWEEN_PROCESSES: Final = pytest.mark.parametrize("backend", ["sqlite", "postgr
 def _many(url: str, count: int) -> int:
     with Memory.open(url, notary=None) as memory:
         memory.remember("Bob likes tea.", scope="user/bob")
-        memory.add(
-            [{"role": "user", "content": f"Note {number}."} for number in range(count)],
-            scope=ADA,
-            session="s",
-        )
+        notes = [{"role": "user", "content": f"Note {number}."} for number in range(count)]
+        for start in range(0, count, MAX_RUN_ITEMS):
+            memory.add(notes[start : start + MAX_RUN_ITEMS], scope=ADA, session="s")
         return memory.forget(scope=ADA, rehearse=True).rows
 
 

@@ -136,7 +136,13 @@ class History:
             case "source":
                 return self.memory.quarantine(source=what, reason="incident 4").act_id
             case "run_id":
-                commits = self.memory.store.commits()
+                # The last commit of an erasure writes nothing of the namespace.
+                store, own = self.memory.store, self.memory.namespace
+                commits = [
+                    one
+                    for one in store.commits()
+                    if any(row.namespace == own for row in store.versions_of(one.memory_snapshot_id))
+                ]
                 run_id = commits[what % len(commits)].run_id if commits else "none"
                 return self.memory.quarantine(run_id=run_id, reason="incident 4").act_id if commits else None
             case "memory_id":

@@ -73,9 +73,10 @@ def test_a_memory_with_it_finds_what_is_said_in_other_words(embedder: LocalEmbed
     def found(query: str) -> list[str]:
         return [item.memory_id for item in memory.recall(query, controller="hybrid-v1").items]
 
-    assert found("When do customers get their money back?") == ["policy/refunds"]
+    # A small scope is handed out whole; what fits best is first.
+    assert found("When do customers get their money back?")[0] == "policy/refunds"
     assert found("cat")[0] == "ada/pets"
-    assert found("quantum chromodynamics") == []
+    assert len(found("quantum chromodynamics")) == 3
     assert list(memory.verify()) == []
 
 

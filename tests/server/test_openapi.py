@@ -151,6 +151,7 @@ NOT_SAYABLE = {
     "valid_from must be before valid_until|must be after since": "one field is compared with another",
     "is far behind it": "a position is compared with the number of messages of its session",
     "budgets together": "a sum over the items of a list",
+    "snapshots after old": "one field is compared with another",
     "two sections .*have the same key|a section is overridden twice": "items are told apart by one field",
     "another (prompt|proposal) than the path names": "a field of the body is compared with the path",
     "has no section |does not match the source": "an override is compared with its prompt",
@@ -210,6 +211,10 @@ def test_what_the_description_allows_is_not_rejected(
         case.path_parameters = {**case.path_parameters, **_places(operation.path, app, headers)}
         _fitted(case)
         answer = case.call(headers=headers)
+        if name == "open_run" and answer.status_code == 200:
+            # A key has only so many open runs.
+            opened = f"/v1/namespaces/described/runs/{answer.json()['run_id']}"
+            TestClient(app, headers=headers).delete(opened)
         # What is not there, not open or not allowed to the key is no matter of the description.
         if answer.status_code in (200, 201, 403, 404, 409):
             return

@@ -10,7 +10,13 @@ from msgspec.structs import replace
 
 from standfast.errors import CommitAborted, InvalidValue, PayloadMismatch, StaleFence
 from standfast.ledger.chain import Tip, check
-from standfast.limits import LEASE_SECONDS, MAX_CLOCK_SKEW_SECONDS, MAX_COMMIT_FACTS, MAX_COMMIT_WRITES
+from standfast.limits import (
+    LEASE_SECONDS,
+    MAX_CLOCK_SKEW_SECONDS,
+    MAX_COMMIT_FACTS,
+    MAX_COMMIT_WRITES,
+    MAX_KEY_CHARS,
+)
 from standfast.records.canon import fingerprint_of_bytes
 from standfast.records.vocabulary import AbortReason, ActionType, BufferState, Receipt
 from standfast.store import pipeline
@@ -484,7 +490,7 @@ def test_a_fact_has_a_name_for_its_kind_that_the_store_does_not_use(kind: str) -
     [
         {"namespace": ""},
         {"key": ""},
-        {"key": "k" * 529},
+        {"key": "k" * (MAX_KEY_CHARS + 1)},
         {"action": ActionType.SKIP},
         {"content": None},
         {"fingerprint": None},
