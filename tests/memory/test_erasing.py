@@ -579,3 +579,14 @@ def test_a_run_is_refused_as_soon_as_it_is_full_and_can_still_commit(
 
     assert run.receipt is not None
     assert len(list(memory.records(band=Band.LEDGER))) == 12
+
+
+@pytest.mark.parametrize("reason", ["asked for\nby mail", "by\x7fmail", "cafe\u0301 closed"])
+def test_a_reason_of_several_lines_holds_no_erasure_up(memory: Memory, reason: str) -> None:
+    memory.remember("Ada likes tea.", subject="drink", scope=ADA)
+    memory.remember("Bob likes tea.", subject="drink", scope="user/bob")
+
+    assert memory.forget(scope=ADA, reason=reason).records == 1
+    memory.forget("drink", scope="user/bob", reason=reason)
+    assert memory.forget(scope=ADA, reason="again").records == 0
+    assert list(memory.verify()) == []

@@ -411,7 +411,7 @@ class Memory(IncidentVerbs):
                 return self._eraser.plan(target)
             self._require_writable("forget")
             by = agent or workflow
-            return self._eraser.erase(target, reason=reason, by=by, key=run_id)
+            return self._eraser.erase(target, reason=request.reason, by=by, key=run_id)
         if rehearse:
             return self._eraser.plan_one(request.name, request.place)
         open_run = partial(self._writing_run, workflow, agent, run_id, highest)

@@ -480,8 +480,12 @@ class ForgetRequest(Value, frozen=True, kw_only=True, omit_defaults=True):
         return cls(subject=subject, reason=reason, rehearse=rehearse, **fields)  # type: ignore[arg-type]  # As above.
 
     def __post_init__(self) -> None:
-        reason, source = self.reason, self.source
         check_limits(self)
+        # It is part of every row that is erased, where only one printable line can stand.
+        if isinstance(self.reason, str):
+            printable = "".join(char if char.isprintable() else " " for char in normal_string(self.reason))
+            force_setattr(self, "reason", " ".join(printable.split()))
+        reason, source = self.reason, self.source
         if not self.rehearse and not (isinstance(reason, str) and reason.strip()):
             problem = f"say why (reason=… or --reason); the ledger keeps it. It is {reason!r:.80}"
             raise InvalidValue(what="reason", problem=problem)
