@@ -58,7 +58,9 @@ class ListedVectors:
         dots, squares = vectors @ wanted, (vectors**2).sum(axis=1)
         percents = percents_of(dots, squares, int((wanted * wanted).sum()))
         alike = percents >= vector.floor_percent
-        return Similarities(squares > 0, dots, alike, lambda slot: int(percents[slot]), lambda _: 0)
+        return Similarities(
+            squares > 0, dots.astype(np.int32), alike, lambda slot: int(percents[slot]), lambda _: 0
+        )
 
 
 def package_of(records: list[dict[str, Any]], request: dict[str, Any]) -> dict[str, Any]:

@@ -31,6 +31,7 @@ from standfast.recall.embedders import (
     MAX_LENGTH,
     checked_embedder,
     checked_vectors,
+    related_words,
 )
 from tests.servers.process import LOOPBACK, Program, ReservedPort, ServerProcess
 
@@ -113,6 +114,30 @@ def test_the_shipped_table_knows_what_is_alike() -> None:
 
     assert kitten @ cat > 2 * abs(office @ cat)
     assert not nothing.any()
+
+
+@pytest.mark.parametrize("first", range(0, 400, 40))
+def test_related_words_are_those_with_the_most_alike_vectors(first: int) -> None:
+    """The shipped lists, against the cosines of all words of the table, one word after the other."""
+    folder = ROOT / "src/standfast/recall/static_minilm"
+    tokens = (folder / "vocab.txt").read_text(encoding="utf-8").split("\n")
+    table = np.frombuffer((folder / "table.bin").read_bytes(), np.int8).reshape(-1, 128).astype(np.int64)
+    others = [number for number, token in enumerate(tokens) if token.isalpha() and len(token) > 2]
+    squares = (table * table).sum(axis=1).tolist()
+    for number in [*others[first :: len(others) // 4], tokens.index("go"), tokens.index("1999")]:
+        dots = (table[others] @ table[number]).tolist()
+        percents = {
+            other: math.isqrt(10_000 * max(0, dot) ** 2 // max(1, squares[other] * squares[number]))
+            for other, dot in zip(others, dots, strict=True)
+            if other != number
+        }
+        best = sorted((other for other in percents if percents[other] >= 50), key=lambda one: -percents[one])
+
+        assert related_words(tokens[number]) == tuple((tokens[one], percents[one]) for one in best[:12])
+
+
+def test_words_that_the_table_does_not_have_as_a_whole_have_no_related_ones() -> None:
+    assert related_words("zyzzyvaish") == ()
 
 
 def test_the_query_s_vector_survives_json() -> None:

@@ -1,25 +1,40 @@
 """Vectors in segments: read in a few pieces, the same answers as from the table, erased with their rows."""
 
+import base64
+import math
+import random
+import zlib
+from collections.abc import Sequence
 from contextlib import closing
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import apsw
 import numpy as np
+import numpy.typing as npt
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from standfast.memory import Memory
-from standfast.recall.embedders import StaticEmbedder, percents_of
+from standfast.recall.embedders import (
+    QueryVector,
+    StaticEmbedder,
+    identity_of,
+    percents_of,
+    to_signed_bytes,
+)
 from standfast.recall.index import vector_parts
 from standfast.recall.index.segment import Segment, expanded, sealed
 from standfast.recall.index.upkeep import problems_of_index
 from standfast.recall.vectors import is_alike
+from standfast.records.vocabulary import Band
+from standfast.store.audit import CHECKSUM_BYTES
 from standfast.store.store import Store
 from tests.memory.conftest import HANDBOOK
 from tests.memory.test_vectors import Failing
-from tests.store.builders import sqlite_store
+from tests.store.builders import memory_store, sqlite_store
 
 FACTS = {
     "ada/pets": "Ada adopted a kitten last spring.",
@@ -148,13 +163,110 @@ def test_verify_finds_vectors_that_are_not_those_of_the_table(store: Store, tmp_
 
 
 @given(
-    st.integers(-1_032_256, 1_032_256),
-    st.integers(0, 1_032_256),
+    st.lists(
+        st.tuples(st.integers(0, 1_032_256), st.one_of(st.integers(-1000, 1000), st.integers(1, 999))),
+        min_size=1,
+        max_size=9,
+    ),
     st.integers(0, 1_032_256),
     st.integers(0, 110),
+    st.integers(0, 1),
 )
 @settings(max_examples=500)
-def test_a_floor_is_compared_as_the_rounded_cosine_is(dot: int, square: int, other: int, floor: int) -> None:
-    dots, squares = np.array([dot]), np.array([square])
+def test_a_floor_is_compared_as_the_rounded_cosine_is(
+    drawn: list[tuple[int, int]], other: int, floor: int, step: int
+) -> None:
+    squares = np.array([square for square, _ in drawn])
+    # No product is larger than the lengths of both. Around the floor, one more or less decides.
+    products = [math.isqrt(square * other) for square, _ in drawn]
+    near = [product * floor // 100 + step for product in products]
+    far = [product * share // 1000 for product, (_, share) in zip(products, drawn, strict=True)]
+    shortest = min((square for square, _ in drawn if square), default=1)
+    for dots in (np.minimum(near, products).astype(np.int32), np.array(far, dtype=np.int32)):
+        expected = percents_of(dots.astype(np.int64), squares, other) >= floor
 
-    assert is_alike(dots, squares, other, floor) == (percents_of(dots, squares, other) >= floor)
+        assert is_alike(dots, squares, other, floor, shortest=shortest).tolist() == expected.tolist()
+        assert is_alike(dots, squares, other, floor).tolist() == expected.tolist()
+
+
+class Drawn(Failing):
+    """Vectors that have nothing to do with their texts, some of them zeros."""
+
+    name, dimensions = "drawn", 8
+
+    def embed(self, texts: Sequence[str]) -> npt.NDArray[np.int8]:
+        """The same vector for the same text."""
+        super().embed(texts)
+        drawn = [np.random.default_rng(zlib.crc32(text.encode())).normal(size=8) for text in texts]
+        vectors = to_signed_bytes(np.array(drawn).reshape(len(texts), 8))
+        vectors[[zlib.crc32(text.encode()) % 7 == 0 for text in texts]] = 0
+        return vectors
+
+
+def _similarities(memory: Memory, at: int, vector: QueryVector) -> tuple[list[str], list[tuple[int, ...]]]:
+    """The keys of a view, and for each what ``_plain_similarities`` gives."""
+    index = memory.reader.index.view([Band.LEDGER], at=at).index
+    similar = memory.vectors.view(at=at).similarities(index, vector)
+    columns = zip(similar.has.tolist(), similar.dots.tolist(), similar.is_alike.tolist(), strict=True)
+    return index.index.keys_of(index.rows.tolist()), [
+        (has, dot, similar.best(slot), similar.percent(slot), is_like)
+        for slot, (has, dot, is_like) in enumerate(columns)
+    ]
+
+
+def _plain_similarities(
+    memory: Memory, rows: list[str], at: int, vector: QueryVector
+) -> list[tuple[int, ...]]:
+    """For each key: whether it has a vector at a snapshot, the product of its best passage and which one that
+    is, its cosine in percent, and whether that is at least the floor.
+    """
+    wanted, found = [int(n) for n in vector.numbers], list[tuple[int, ...]]()
+    for key in rows:
+        passages = [
+            list(one.content[start : start + 8])
+            for one in memory.store.vectors("default")
+            if one.key == key and one.since <= at
+            for start in range(0, len(one.content) - CHECKSUM_BYTES, 8)
+        ]
+        exact = [[n - 256 if n > 127 else n for n in passage] for passage in passages]
+        dots = [sum(a * b for a, b in zip(one, wanted, strict=True)) for one in exact]
+        percents = [
+            math.isqrt(
+                10_000 * max(0, dot) ** 2 // max(1, sum(n * n for n in one) * sum(n * n for n in wanted))
+            )
+            for one, dot in zip(exact, dots, strict=True)
+        ]
+        percent = max(percents, default=0)
+        is_like = bool(dots) and percent >= vector.floor_percent
+        found.append(
+            (bool(dots), max(dots, default=0), dots.index(max(dots)) if dots else 0, percent, is_like)
+        )
+    return found
+
+
+@given(st.integers(0, 2**32), st.integers(0, 100))
+@settings(max_examples=25)
+def test_similarities_are_what_plain_python_gives_whenever_they_are_asked_for(seed: int, floor: int) -> None:
+    draw, embedder = random.Random(seed), Drawn()
+    memory = Memory(memory_store(), embedder=embedder)
+    for number in range(12):
+        embedder.left = 0 if draw.random() < 0.2 else 10**6
+        words = draw.choice([3, 3, 150, 400])
+        text = " ".join(f"Word {draw.randrange(10**6)} comes." for _ in range(words // 3))
+        memory.remember(text, subject=f"s{number}", source=HANDBOOK)
+        if draw.random() < 0.2:
+            memory.reader.index.upkeep.rebuild()
+        embedder.left = 10**6
+        if draw.random() < 0.2:
+            memory.vectors.fill(by="op")
+        head = memory.store.head()
+        at = draw.choice([head, draw.randint(1, head)])
+        vector = QueryVector(
+            embedder=identity_of(embedder),
+            weight_percent=60,
+            floor_percent=floor,
+            signed_bytes=base64.b64encode(embedder.embed([str(draw.random())]).tobytes()).decode(),
+        )
+        keys, found = memory.reader.index.retry(partial(_similarities, memory, at, vector))
+
+        assert found == _plain_similarities(memory, keys, at, vector)

@@ -2,7 +2,7 @@
 
 import threading
 from collections import OrderedDict
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from typing import Any, Generic, TypeVar
 
 import numpy as np
@@ -65,6 +65,16 @@ class SizedCache(Generic[_Name, _T]):
                 return None
             self._values.move_to_end(name)
             return found[0]
+
+    def get_all(self, names: Iterable[_Name]) -> dict[_Name, _T]:
+        """The values of those of some names that have one."""
+        found: dict[_Name, _T] = {}
+        with self._lock:
+            for name in names:
+                if (known := self._values.get(name)) is not None:
+                    self._values.move_to_end(name)
+                    found[name] = known[0]
+        return found
 
     def put(self, name: _Name, value: _T, size: int) -> None:
         """Keep a value, and drop others if they are too large together."""

@@ -371,8 +371,6 @@ def posted_json(url: str, body: dict[str, Any], api_key: str, timeout_seconds: f
 
 
 STATIC_DIMENSIONS: Final = 128
-MIN_WORD_CHARS: Final = 3
-"""Shorter tokens of the table are no words to look for."""
 MAX_STATIC_TOKENS: Final = 1 << 20
 """The tokens of a text that count, so that sums and squares stay below 2^63."""
 
@@ -424,44 +422,38 @@ def _shipped_table() -> tuple[WordPiece, npt.NDArray[np.int8]]:
     return wordpiece, table.reshape(-1, STATIC_DIMENSIONS)
 
 
-RELATED_PERCENT: Final = 50
-"""The least cosine of words that mean something alike, in percent."""
-MAX_RELATED: Final = 12
-
-
 @lru_cache(maxsize=1 << 12)
 def related_words(word: str) -> tuple[tuple[str, int], ...]:
     """The words of the shipped table that are most like one of them, and the cosine of each in percent.
 
-    The most alike comes first; those that are equally alike are in the order of the table.
+    At most twelve, each with a cosine of at least 50 %. The most alike comes first; those that are equally
+    alike are in the order of the table.
     """
-    wordpiece, table = _shipped_table()
+    wordpiece, _ = _shipped_table()
     number = wordpiece.number_of(word)
     if number is None:
         return ()
-    numbers, rows, squares = _table_words()
-    vector = table[number].astype(np.float32)
-    # Sums stay below 2^24, so float32 is exact; small blocks keep BLAS from starting threads.
-    dots = np.concatenate([rows[at : at + 2048] @ vector for at in range(0, len(rows), 2048)])
-    percents = percents_of(dots.astype(np.int64), squares, int((table[number].astype(np.int64) ** 2).sum()))
-    percents[numbers == number] = 0
-    best = np.argsort(-percents, kind="stable")[:MAX_RELATED]
+    starts, numbers, percents = _shipped_related()
+    found = slice(int(starts[number]), int(starts[number + 1]))
     return tuple(
-        (wordpiece.tokens[numbers[at]], int(percents[at])) for at in best if percents[at] >= RELATED_PERCENT
+        (wordpiece.tokens[other], percent)
+        for other, percent in zip(numbers[found].tolist(), percents[found].tolist(), strict=True)
     )
 
 
 @cache
-def _table_words() -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float32], npt.NDArray[np.int64]]:
-    """The whole words of the table: their numbers, their vectors, and the squared lengths of these."""
-    wordpiece, table = _shipped_table()
-    words = [
-        number
-        for number, token in enumerate(wordpiece.tokens)
-        if token.isalpha() and len(token) >= MIN_WORD_CHARS
-    ]
-    rows = table[words].astype(np.float32)
-    return np.array(words), rows, (table[words].astype(np.int64) ** 2).sum(axis=1)
+def _shipped_related() -> tuple[npt.NDArray[np.int64], npt.NDArray[np.uint16], npt.NDArray[np.uint8]]:
+    """Where the related words of each token begin, the numbers of those words, and the cosine of each.
+
+    ``related.bin`` has, one behind the other: for each token of the table how many it has (a byte), all their
+    numbers (two bytes, the lower one first), and all their cosines in percent (a byte).
+    """
+    content = files("standfast.recall").joinpath("static_minilm", "related.bin").read_bytes()
+    tokens = len(_shipped_table()[1])
+    counts = np.frombuffer(content, np.uint8, tokens)
+    starts = np.append(0, np.cumsum(counts, dtype=np.int64))
+    numbers = np.frombuffer(content, "<u2", int(starts[-1]), tokens)
+    return starts, numbers, np.frombuffer(content, np.uint8, offset=tokens + numbers.nbytes)
 
 
 def percents_of(

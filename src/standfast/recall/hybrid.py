@@ -5,6 +5,8 @@ the vectors of query and record are.
 """
 
 from collections.abc import Sequence
+from functools import lru_cache
+from itertools import islice
 from typing import Final
 
 import numpy as np
@@ -40,8 +42,9 @@ class HybridController(LexicalController):
         """
         analyzer = index.index.analyzer
         related = related_terms(query, analyzer)
-        index.fetch([*query.terms, *(term for of_word in related for term, _ in of_word)], query.words)
+        index.fetch(query.terms, query.words, (term for of_word in related for term, _ in of_word))
         occurring = _occurring(related, index)
+        index.fetch(occurring)
         weights, shares_word, lexical = lexical_scores(query.terms, index, occurring)
         vector = vector_of(request)
         vectors = None if vector is None else view.vectors()
@@ -76,24 +79,30 @@ def related_terms(query: LexicalQuery, analyzer: Analyzer) -> list[list[tuple[st
     """
     if analyzer.language == NO_LANGUAGE:
         return []
-    found, known = list[list[tuple[str, int]]](), set(query.terms)
-    for word in dict.fromkeys(query.words):
-        if not analyzer.terms_of([word]):
-            continue
-        of_word: dict[str, int] = {}
-        for other, cosine in related_words(word):
-            for term in analyzer.terms_of([other]):
-                if term not in known:
-                    of_word.setdefault(term, RELATED_WEIGHT_PERCENT * cosine // 100)
-        found.append(list(of_word.items()))
-    return found
+    known = set(query.terms)
+    return [
+        [(term, percent) for term, percent in _related_to(word, analyzer) if term not in known]
+        for word in dict.fromkeys(query.words)
+    ]
+
+
+@lru_cache(maxsize=1 << 12)
+def _related_to(word: str, analyzer: Analyzer) -> tuple[tuple[str, int], ...]:
+    """The terms that mean something like a word, and what each counts; none for a function word."""
+    if not analyzer.terms_of([word]):
+        return ()
+    found: dict[str, int] = {}
+    for other, cosine in related_words(word):
+        for term in analyzer.terms_of([other]):
+            found.setdefault(term, RELATED_WEIGHT_PERCENT * cosine // 100)
+    return tuple(found.items())
 
 
 def _occurring(related: Sequence[Sequence[tuple[str, int]]], index: IndexView) -> dict[str, int]:
     """The first few terms of each word that occur in the view, with the most that each counts."""
     kept: dict[str, int] = {}
     for of_word in related:
-        occurring = [(term, percent) for term, percent in of_word if index.has_term(term)][:RELATED_TERMS]
-        for term, percent in occurring:
+        occurring = ((term, percent) for term, percent in of_word if index.has_term(term))
+        for term, percent in islice(occurring, RELATED_TERMS):
             kept[term] = max(kept.get(term, 0), percent)
     return kept

@@ -5,17 +5,18 @@ A vector belongs to a row of the index, and says since which snapshot it is ther
 answers as of every snapshot. Rows that were erased are shown by none.
 """
 
+import math
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import groupby
-from typing import Final, Protocol
+from typing import Final, NamedTuple, Protocol
 from weakref import WeakKeyDictionary
 
 import numpy as np
 import numpy.typing as npt
 
-from standfast.recall.arrays import Flags, GrowingArray, Numbers
+from standfast.recall.arrays import Flags, GrowingArray, Numbers, SmallNumbers
 from standfast.recall.embedders import QueryVector, SignedBytes, percents_of
 from standfast.recall.index.lexical_index import LexicalIndex
 from standfast.recall.index.vector_parts import VectorRows, dimensions_of
@@ -24,10 +25,12 @@ from standfast.store.audit import CHECKSUM_BYTES, checksummed
 from standfast.store.protocol import Vector
 from standfast.store.store import Store
 
-_BLOCK_ROWS: Final = 1 << 9
+_BLOCK_ROWS: Final = 1 << 10
 """As floats, these fit the cache of a core. With more than 2,048 rows BLAS starts threads, which is ten times
 slower.
 """
+_LONGEST_SQUARE: Final = 1 << 24
+"""More than the square of any vector."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +39,7 @@ class Similarities:
 
     Attributes:
         has: Which slots have a vector.
-        dots: The dot product of each slot's vector with the query's; 0 without a vector.
+        dots: The dot product of each slot's vector with the query's, below 2^24; 0 without a vector.
         is_alike: Which slots have a cosine that is at least the floor of the query's vector.
         percent: Gives the cosine of a slot in percent, rounded down; 0 where it is negative or there is no
             vector.
@@ -44,7 +47,7 @@ class Similarities:
     """
 
     has: Flags
-    dots: Numbers
+    dots: SmallNumbers
     is_alike: Flags
     percent: Callable[[int], int]
     best: Callable[[int], int]
@@ -52,7 +55,7 @@ class Similarities:
     @classmethod
     def none(cls, count: int) -> "Similarities":
         """Those of slots without vectors."""
-        empty = np.zeros(count, dtype=np.int64)
+        empty = np.zeros(count, dtype=np.int32)
         return cls(empty > 0, empty, empty > 0, lambda _: 0, lambda _: 0)
 
 
@@ -64,17 +67,41 @@ class VectorView(Protocol):
         ...
 
 
-def is_alike(dots: Numbers, squares: Numbers, query_square: int, floor_percent: int) -> Flags:
+def is_alike(
+    dots: SmallNumbers, squares: Numbers, query_square: int, floor_percent: int, *, shortest: int = 1
+) -> Flags:
     """Which cosines, in percent and rounded down, are at least a floor.
 
     Without a root, because::
 
-    floor(sqrt(10000 · dot² // (square · query_square))) >= floor   if and only if
-    10000 · dot² >= floor² · square · query_square
+        floor(sqrt(10000 · dot² // (square · query_square))) >= floor   if and only if
+        10000 · dot² >= floor² · square · query_square
+
+    Most vectors have a lower product than the shortest one would need, and are passed over at once.
+
+    Args:
+        shortest: At most the least of the squares that are not 0; vectors of zeros have a product of 0.
     """
-    positive = np.maximum(dots, 0)
-    alike: Flags = 10_000 * (positive * positive) >= floor_percent**2 * np.maximum(1, squares * query_square)
+    needed = floor_percent**2 * max(1, shortest * query_square)
+    if needed == 0:
+        return np.ones(len(dots), dtype=np.bool_)
+    alike: Flags = dots > math.isqrt((needed - 1) // 10_000)
+    places = np.flatnonzero(alike)
+    products = dots[places].astype(np.int64)
+    bounds = floor_percent**2 * np.maximum(1, squares[places] * query_square)
+    alike[places] = 10_000 * (products * products) >= bounds
     return alike
+
+
+class _Places(NamedTuple):
+    """The number of the vector of each slot of a view, and which slots have one in a snapshot, when there
+    were so many vectors.
+    """
+
+    snapshot: int
+    size: int
+    numbers: Numbers
+    has: Flags
 
 
 class _RowVectors:
@@ -87,8 +114,11 @@ class _RowVectors:
         self.dimensions = dimensions_of(embedder)
         self._passages = GrowingArray(self.dimensions, dtype=np.int8)
         self._squares, self._starts, self._since = GrowingArray(), GrowingArray(), GrowingArray()
+        self._shortest = _LONGEST_SQUARE
+        """The least square that is not 0."""
         self._number_of = GrowingArray()
         """For each row of the index the number of its vector, or -1."""
+        self._places: WeakKeyDictionary[IndexView, _Places] = WeakKeyDictionary()
         lists = [segment.vector_list(index.read) for _, segment in index.segments]
         found = [
             (base, VectorRows.of(parts))
@@ -133,7 +163,9 @@ class _RowVectors:
         self._numbers(int(rows.max()) + 1)[rows] = self._starts.size + np.arange(len(rows))
         self._starts.extend(self._passages.size + np.cumsum(counts) - counts)
         self._passages.extend(passages)
-        self._squares.extend(np.einsum("ij,ij->i", passages, passages, dtype=np.int64))
+        squares: Numbers = np.einsum("ij,ij->i", passages, passages, dtype=np.int64)
+        self._shortest = min(self._shortest, int(squares.min(where=squares > 0, initial=_LONGEST_SQUARE)))
+        self._squares.extend(squares)
         self._since.extend(since)
 
     def _numbers(self, rows: int) -> Numbers:
@@ -149,12 +181,10 @@ class _RowVectors:
             return Similarities.none(index.count)
         query = vector.numbers
         square = int((query.astype(np.int64) ** 2).sum())
-        numbers = self._numbers(index.size)[index.rows]
-        has: Flags = numbers >= 0
-        has &= self._since.values[numbers] <= snapshot
+        _, _, numbers, has = self._places_in(index, snapshot)
         dots, squares, starts = self._dots(query), self._squares.values, self._starts.values
         ends = np.append(starts[1:], len(dots))
-        alike = is_alike(dots, squares, square, vector.floor_percent)
+        alike = is_alike(dots, squares, square, vector.floor_percent, shortest=self._shortest)
         best = dots
         if len(starts) < len(dots):
             best, alike = np.maximum.reduceat(dots, starts), np.logical_or.reduceat(alike, starts)
@@ -164,15 +194,26 @@ class _RowVectors:
 
         def percent(slot: int) -> int:
             found = of_slot(slot)
-            return int(percents_of(dots[found], squares[found], square).max(initial=0))
+            exact = dots[found].astype(np.int64)
+            return int(percents_of(exact, squares[found], square).max(initial=0))
 
         def passage(slot: int) -> int:
             found = dots[of_slot(slot)]
             return int(found.argmax()) if len(found) else 0
 
-        return Similarities(has, np.where(has, best[numbers], 0), has & alike[numbers], percent, passage)
+        return Similarities(has, best[numbers] * has, has & alike[numbers], percent, passage)
 
-    def _dots(self, query: SignedBytes) -> Numbers:
+    def _places_in(self, index: IndexView, snapshot: int) -> "_Places":
+        """Where the vectors of the slots of a view are. They stay there until vectors are added."""
+        known, size = self._places.get(index), self._starts.size
+        if known is None or (known.snapshot, known.size) != (snapshot, size):
+            numbers = self._numbers(index.size)[index.rows]
+            has: Flags = numbers >= 0
+            has &= self._since.values[numbers] <= snapshot
+            self._places[index] = known = _Places(snapshot, size, numbers, has)
+        return known
+
+    def _dots(self, query: SignedBytes) -> SmallNumbers:
         """The dot product of each passage with a query.
 
         Exact: every sum stays below 2^24, so float32 holds it in any order of addition.
@@ -185,7 +226,7 @@ class _RowVectors:
             size = min(_BLOCK_ROWS, len(dots) - start)
             block[:size] = passages[start : start + size]
             np.matmul(block[:size], wanted, out=dots[start : start + size])
-        return dots.astype(np.int64)
+        return dots.astype(np.int32)
 
 
 @dataclass(frozen=True, slots=True)

@@ -349,7 +349,7 @@ class LexicalIndex:
 
     def postings(self, term: str) -> "Postings":
         """The rows that have a term, ascending, and how often."""
-        stored = self.fetch([term])[term]
+        stored = self._cached.get(term) or self.fetch([term])[term]
         posting = self._postings.get(term)
         if posting is None:
             return stored
@@ -365,7 +365,7 @@ class LexicalIndex:
 
         What is not in memory is read together, so that a block with several of them is read once.
         """
-        known = {term: found for term in terms if (found := self._cached.get(term)) is not None}
+        known = self._cached.get_all(terms)
         if missing := sorted(set(terms).difference(known)):
             read = {term: _joined(found) for term, found in self._read_postings(missing).items()}
             for term, found in read.items():

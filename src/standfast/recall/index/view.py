@@ -326,11 +326,12 @@ class IndexView:
             slots, counts = slots[is_shown], counts[is_shown]
         return Postings(slots, counts)
 
-    def fetch(self, terms: Iterable[str], words: Iterable[str]) -> None:
-        """Read what ``term`` will need of terms and ``named_by`` of words, together."""
-        texts = list(terms)
+    def fetch(self, terms: Collection[str], words: Iterable[str] = (), others: Iterable[str] = ()) -> None:
+        """Read what ``term`` will need of terms, ``named_by`` of words and ``has_term`` of other terms,
+        together.
+        """
         self.index.fetch(
-            [*texts, *(FIELD + term for term in texts)]
+            [*terms, *(FIELD + term for term in terms), *others]
             + [prefix + word for word in words for prefix in NAME_PREFIXES]
         )
 
@@ -353,15 +354,15 @@ class IndexView:
         sums[fields.rows + _PAD] += field_weight * fields.counts.astype(np.int32)
         return TermSlots(slots, np.minimum(sums[_PAD:][slots], MAX_FREQUENCY))
 
-    def mean_with_neighbours(self, values: Numbers, has: Flags) -> Numbers:
+    def mean_with_neighbours(self, values: SmallNumbers, has: Flags) -> Numbers:
         """The mean of each slot's value and those of its neighbours, by weight, rounded down.
 
             (6 · own + 3 · direct neighbours + …) // (6 + 3 + …), over those that have a value
 
         Slots without a value of their own have 0.
         """
-        # Dot products are below 2^20, and all weights together 18, so that 32 bits hold the sums.
-        total = self._sum_with_neighbours(np.where(has, values, 0).astype(np.int32))
+        # Dot products are below 2^24, and all weights together 18, so that 32 bits hold the sums.
+        total = self._sum_with_neighbours(values * has)
         known, weights = self._weights_of_means
         if not np.array_equal(known, has):
             weights = np.maximum(1, self._sum_with_neighbours(has.astype(np.int32)))
@@ -369,7 +370,7 @@ class IndexView:
             self._weights_of_means = has, weights
         # Both are small, so that the quotient of floats is exact where it is whole, and never rounded up.
         means: Numbers = np.floor(total / weights).astype(np.int64)
-        return np.where(has, means, 0)
+        return means * has
 
     def _sum_with_neighbours(self, values: SmallNumbers) -> SmallNumbers:
         padded = np.pad(values, _PAD)
@@ -379,7 +380,10 @@ class IndexView:
 
     def has_term(self, term: str) -> bool:
         """Whether any text of the view has a term."""
-        return bool(len(self.slots_with(term)))
+        rows = self.index.postings(term).rows
+        if len(rows) and rows[0] < self.size and self.slot_of[rows[0]] >= 0:
+            return True
+        return bool(len(rows)) and bool(len(self.slots_with(term)))
 
     def slots_with(self, term: str) -> Numbers:
         """The slots whose records have a term."""
