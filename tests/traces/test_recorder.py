@@ -379,8 +379,8 @@ def test_a_call_that_comes_back_too_late_still_gets_its_result() -> None:
 class _Lines(list[tuple[Any, ...]]):
     """A journal that is kept in memory."""
 
-    def append(self, *line: Any) -> None:
-        super().append(line)
+    def append(self, lines: Any) -> None:
+        super().extend(lines)
 
 
 def test_the_journal_gets_each_entry_as_it_comes_and_none_after_the_end() -> None:

@@ -2,7 +2,7 @@
 
 import threading
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Self, TypeAlias, Unpack
@@ -60,7 +60,7 @@ from standfast.records.vocabulary import (
 from standfast.store.commit import Write
 from standfast.traces.artifact import ModelConfig, Trace
 from standfast.traces.entries import TraceEntry
-from standfast.traces.recorder import CallResult, Recorder, RecordingRun
+from standfast.traces.recorder import Recorder, RecordingRun
 from standfast.traces.replay import ReplayedRun
 
 
@@ -224,26 +224,34 @@ class Run(RecordingRun):
             request: The call as it was made, by which an earlier attempt of this run is found.
             recorded: The call as the trace and other processes see it, without secrets.
         """
-        recording = self.recorder.write(recorded) if self._is_recorded else nullcontext(CallResult())
-        with recording as result, self._lock:
+        with self._lock:
+            if self._is_over:
+                raise RunOver(run_id=self.identity.run_id)
             judged, forgotten = len(self._judged), {} if self.steps is None else self._forgotten.copy()
-            log = self._log_of_call()
-            asked = [] if log is None else [verb, request.as_recorded()]
-            earlier = None if log is None else log.repeated(asked)
-            call = _Call(earlier is not None, None if earlier is None else earlier.answer)
-            yield call
-            result.value = call.answer if isinstance(call.answer, Remembered) else None
-            if log is not None and call.is_repeated:
-                self.receipt = log.receipt if self._is_live else self.receipt
-            elif log is not None:
-                log.add(asked, call.answer)
-            if self._is_live and not call.is_repeated:
-                self._commit_live()
+            try:
+                log = self._log_of_call()
+                asked = [] if log is None else [verb, request.as_recorded()]
+                earlier = None if log is None else log.repeated(asked)
+                call = _Call(earlier is not None, None if earlier is None else earlier.answer)
+                yield call
+                if log is not None and call.is_repeated:
+                    self.receipt = log.receipt if self._is_live else self.receipt
+                elif log is not None:
+                    log.add(asked, call.answer)
+                if self._is_live and not call.is_repeated:
+                    self._commit_live()
+            except Exception as error:
+                if self._is_recorded:
+                    self.recorder.wrote(recorded, error=error)
+                raise
+            answer = call.answer if isinstance(call.answer, Remembered) else None
+            if self._is_recorded:
+                self.recorder.wrote(recorded, answer)
             if self.steps is not None:
                 step = RunStep(
                     verb=verb,
                     asked=recorded.as_recorded(),
-                    answer=call.answer if isinstance(call.answer, Remembered) else None,
+                    answer=answer,
                     fingerprint="" if log is None else log.last_fingerprint,
                     judged=tuple(map(without_built_evidence, self._judged[judged:])),
                     forgotten=dict(self._forgotten.items() - forgotten.items()),
@@ -392,8 +400,6 @@ class Run(RecordingRun):
     def _require_writable(self, operation: str) -> None:
         if not self.identity.visibility_mode.may_write:
             raise NotAllowed(mode=self.identity.visibility_mode.value, operation=operation)
-        if self._is_over:
-            raise RunOver(run_id=self.identity.run_id)
 
     # Ending.
 

@@ -74,11 +74,9 @@ class RunStep(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         elif self.verb == RECALL:
             recorder.retrieval(**_retrieval_facts(self.asked))
         elif self.verb == REMEMBER:
-            with recorder.write(RememberRequest.from_json(self.asked)) as result:
-                result.value = self.answer
+            recorder.wrote(RememberRequest.from_json(self.asked), self.answer)
         else:
-            with recorder.write(ForgetRequest.from_json(self.asked)):
-                pass
+            recorder.wrote(ForgetRequest.from_json(self.asked))
 
 
 def _retrieval_facts(asked: dict[str, Any]) -> dict[str, Any]:

@@ -11,7 +11,7 @@ import os
 import re
 import threading
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -60,13 +60,13 @@ class TraceJournal:
         self._descriptor: int | None = None
         self._has_failed = False
 
-    def append(self, *line: object) -> None:
-        """Write one line. It survives the process, but perhaps not the machine, because it is not synced."""
+    def append(self, lines: Iterable[Sequence[object]]) -> None:
+        """Write lines. They survive the process, but perhaps not the machine, because they are not synced."""
         if self._has_failed:
             return
         try:
             descriptor = self._descriptor if self._descriptor is not None else self._create()
-            os.write(descriptor, orjson.dumps(line) + b"\n")
+            os.write(descriptor, b"".join([orjson.dumps(line) + b"\n" for line in lines]))
         except (OSError, orjson.JSONEncodeError):
             # A journal with a hole would tell less than none; the trace at the run's end has everything.
             self.remove()

@@ -8,7 +8,6 @@ raise, such as an empty name.
 import threading
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Final, ParamSpec, TypeVar
 
@@ -69,13 +68,6 @@ _P = ParamSpec("_P")
 _R = TypeVar("_R")
 
 
-@dataclass(slots=True)
-class CallResult:
-    """What a recorded call returned; see ``Recorder.write``."""
-
-    value: object = None
-
-
 def _profile_and_args(request: RememberRequest | ForgetRequest) -> tuple[ToolProfile, dict[str, Any]]:
     """What is recorded of a writing call. The scope ``shared`` is left out."""
     plain = request.as_recorded()
@@ -133,6 +125,7 @@ class Recorder:
         )
         self.journal = journal
         self._is_noted = False
+        self._held: list[tuple[object, ...]] = []
         self._events = 0
         self._begun: list[EventDraft] = []
         for profile in profiles:
@@ -280,22 +273,23 @@ class Recorder:
         """
         return recorded_tool(self, profile, effects)
 
-    @contextmanager
-    def write(self, request: RememberRequest | ForgetRequest) -> Iterator[CallResult]:
-        """Record the call of ``remember`` or ``forget`` that the block carries out.
+    def wrote(
+        self,
+        request: RememberRequest | ForgetRequest,
+        answer: Remembered | None = None,
+        *,
+        error: Exception | None = None,
+    ) -> None:
+        """Record a call of ``remember`` or ``forget`` that is over, with its answer or what it raised.
 
-        The block puts the answer into ``CallResult.value``. What it raises is recorded, and raised on. The
-        floors that a text fails are recorded as guardrails.
+        The floors that a text fails are recorded as guardrails.
         """
-        begun = self._begin_call(*_profile_and_args(request))
-        result = CallResult()
-        try:
-            yield result
-        except Exception as error:
+        begun = self._begin_call(*_profile_and_args(request), is_over=True)
+        if error is not None:
             self._fail_call(begun, error)
-            raise
-        self._end_call(begun, result.value, lambda: None)
-        self._guardrails_of(result.value)
+            return
+        self._end_call(begun, answer, lambda: None)
+        self._guardrails_of(answer)
 
     def answer(self, request: RememberRequest | ForgetRequest, call: Callable[[], Any]) -> Remembered | None:
         """Make and record a call of ``remember`` or ``forget``; a replay answers from the record."""
@@ -418,18 +412,24 @@ class Recorder:
                 self._root.items.clear()
             return self._trace
 
-    def _opened(self, lane: Lane, draft: EventDraft) -> EventDraft:
+    def _opened(self, lane: Lane, draft: EventDraft, *, is_held: bool = False) -> EventDraft:
         with self._lock:
             if self._reserve(_ENTRY_BYTES, "dropped_events"):
                 lane.items.append(draft)
                 self._events += 1
                 draft.number = self._events
                 self._note(
-                    "event", draft.number, draft.role, draft.interceptor, draft.decision_type, draft.closed
+                    "event",
+                    draft.number,
+                    draft.role,
+                    draft.interceptor,
+                    draft.decision_type,
+                    draft.closed,
+                    is_held=is_held,
                 )
         return draft
 
-    def _event_here(self, decision_type: str) -> EventDraft:
+    def _event_here(self, decision_type: str, *, is_held: bool = False) -> EventDraft:
         """Return the event that is open here, or a new one for an entry outside of any event."""
         position = position_of(self._key, self._root)
         if position.event is not None:
@@ -438,12 +438,16 @@ class Recorder:
             return self._begun[-1]
         draft = EventDraft(role="agent", interceptor="recorder", decision_type=decision_type)
         draft.closed = True
-        return self._opened(position.lane, draft)
+        return self._opened(position.lane, draft, is_held=is_held)
 
-    def _begin_call(self, profile: ToolProfile, args: object) -> CallDraft | None:
-        """Add a call to its event. Returns None if it can't be recorded."""
+    def _begin_call(self, profile: ToolProfile, args: object, *, is_over: bool = False) -> CallDraft | None:
+        """Add a call to its event. Returns None if it can't be recorded.
+
+        Args:
+            is_over: Whether its end is recorded next, so that the journal gets both at once.
+        """
         self.register(profile)
-        event = self._event_here("tool_call")
+        event = self._event_here("tool_call", is_held=is_over)
         try:
             call = CallDraft(event, profile, self._without_secrets(profile, args))
         except NotCanonical as error:
@@ -533,9 +537,12 @@ class Recorder:
         self._left_bytes -= size_bytes
         return True
 
-    def _note(self, *line: object) -> None:
+    def _note(self, *line: object, is_held: bool = False) -> None:
         """Write what was just recorded into the journal, if there is one; the first line says which run it
         is.
+
+        Args:
+            is_held: Write it together with the next line.
         """
         if self.journal is None:
             return
@@ -544,10 +551,12 @@ class Recorder:
                 self._is_noted = True
                 recording = self._recording
                 model = None if recording.model is None else recording.model.as_json()
-                self.journal.append(
-                    "run", self.run.as_json(), model, recording.started_at, recording.limit_bytes
-                )
-            self.journal.append(*line)
+                run = self.run.as_json()
+                self._held.append(("run", run, model, recording.started_at, recording.limit_bytes))
+            self._held.append(line)
+            if not is_held:
+                self.journal.append(self._held)
+                self._held.clear()
 
     def _refuse_if_finished(self) -> None:
         if self._trace is not None:

@@ -211,7 +211,10 @@ def position_of(owner: object, root: Lane) -> Position:
 
 def checked_name(field: str, name: str) -> str:
     """Return a name in the form that an artifact holds."""
-    normal = normal_string(name) if isinstance(name, str) else ""
+    if type(name) is str and name.isascii():
+        normal = name
+    else:
+        normal = normal_string(name) if isinstance(name, str) else ""
     if not 0 < len(normal) <= MAX_NAME_CHARS:
         raise InvalidValue(what="Trace", problem=f"{field} must be 1 to {MAX_NAME_CHARS} characters")
     return normal
