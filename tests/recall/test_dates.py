@@ -1,12 +1,15 @@
 """The dates that a query names, and how well days fit them."""
 
+import random
 from datetime import date
 
 import numpy as np
 import pytest
 
 from standfast.recall.analysis import words_of
+from standfast.recall.date_words import date_words, folded, words_in
 from standfast.recall.dates import NO_DAY, Span, SpokenDate, date_quarters, dates_in, spoken_dates
+from standfast.recall.word_lists import word_lines
 
 TODAY = date(2026, 3, 18)  # A Wednesday.
 
@@ -227,3 +230,17 @@ def test_queries_name_months_in_their_language(language: str, query: str, days: 
 
     assert isinstance(first, Span)
     assert f"{date.fromordinal(first.first)} {date.fromordinal(first.last)}" == days
+
+
+@pytest.mark.parametrize("language", ["english", "german", "french", "spanish", "italian"])
+def test_a_text_that_speaks_of_a_date_is_never_passed_over_at_a_glance(language: str) -> None:
+    known, choose = date_words(language), random.Random(5)
+    lines = [lines for name, lines in word_lines("dates").items() if name.startswith(f"{language} ")]
+    pool = [word.replace("_", " ") for of_section in lines for line in of_section for word in line]
+    texts = [
+        " ".join(choose.choices([*pool, "3", "we", "went"], k=choose.randint(1, 6))) for _ in range(3_000)
+    ]
+    spoken = [text for text in texts if known.spoken.search(text)]
+
+    assert len(spoken) > 300
+    assert all(known.may_speak(words_in(folded(text))) for text in spoken)

@@ -32,7 +32,9 @@ class DateWords:
     """The words of dates in one language, folded; see ``words/dates.txt`` for what each list has.
 
     Attributes:
-        signs: One word of each relative expression. A text without any of them has none.
+        alone: One word of each expression for a day, such as "yesterday".
+        nouns: One word of each other expression for a time, such as "week".
+        companions: One word of each expression that says which one, such as "last" or "ago".
         spoken: Finds expressions such as "yesterday", "last May" and "two weeks ago". Its groups say what
             they are: ``day``; ``shift``, ``noun``; ``noun_first``, ``shift_after``; ``number``, ``unit``;
             ``weekday``.
@@ -54,8 +56,17 @@ class DateWords:
     past: frozenset[str]
     past_endings: tuple[str, ...]
     not_past: frozenset[str]
-    signs: frozenset[str]
+    alone: frozenset[str]
+    nouns: frozenset[str]
+    companions: frozenset[str]
     spoken: re.Pattern[str]
+
+    def may_speak(self, words: Iterable[str]) -> bool:
+        """Whether a text with these words, folded, may have a relative expression, at a glance."""
+        found = frozenset(words)
+        return not self.alone.isdisjoint(found) or not (
+            self.nouns.isdisjoint(found) or self.companions.isdisjoint(found)
+        )
 
     @classmethod
     def of_language(cls, language: str) -> "DateWords":
@@ -94,7 +105,25 @@ class DateWords:
             past=listed("past"),
             past_endings=tuple(sorted(listed("past_endings"))),
             not_past=listed("not_past"),
-            signs=_signs(lines),
+            alone=_longest_words(phrase for _, *of_line in lines["days"] for phrase in of_line),
+            nouns=_longest_words(
+                _words(lines["units"] + lines["weekdays"] + lines["months"] + lines["seasons"])
+            ),
+            companions=_longest_words(
+                [
+                    *(
+                        word
+                        for name in ("before", "after")
+                        for line in lines.get(name, ())
+                        for word in line[1:]
+                    ),
+                    *(
+                        word
+                        for name in ("ago_before", "ago_after", "on")
+                        for word in _words(lines.get(name, ()))
+                    ),
+                ]
+            ),
             spoken=_pattern(lines),
         )
 
@@ -110,9 +139,8 @@ def words_in(text: str) -> list[str]:
     return _WORD.findall(text.lower())
 
 
-def _signs(lines: Mapping[str, list[list[str]]]) -> frozenset[str]:
-    phrases = _words(lines["units"] + lines["weekdays"] + lines["months"] + lines["seasons"])
-    phrases += [phrase for _, *of_line in lines["days"] for phrase in of_line]
+def _longest_words(phrases: Iterable[str]) -> frozenset[str]:
+    """The longest word of each phrase. A text with one of the phrases has that word."""
     return frozenset(max(words_in(folded(phrase)), key=len) for phrase in phrases)
 
 

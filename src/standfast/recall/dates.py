@@ -212,7 +212,7 @@ class SpokenDate:
 
 def may_speak_of_dates(words: Sequence[str], language: str) -> bool:
     """Whether a text with these words, folded, may speak of relative dates, at a glance."""
-    return not date_words(language).signs.isdisjoint(words)
+    return date_words(language).may_speak(words)
 
 
 def spoken_dates(text: str, today: date, language: str = "english") -> list[SpokenDate]:
@@ -221,7 +221,7 @@ def spoken_dates(text: str, today: date, language: str = "english") -> list[Spok
         return []
     known = date_words(language)
     # Most texts have none, and the pattern is slower than a look at the words.
-    if known.signs.isdisjoint(words_in(text if text.isascii() else folded(text))):
+    if not known.may_speak(words_in(text if text.isascii() else folded(text))):
         return []
     found: dict[str, SpokenDate] = {}
     for match in known.spoken.finditer(text):
