@@ -13,6 +13,7 @@ from standfast.memory import Memory
 from standfast.policies import BandBudget
 from standfast.records.requests import RememberRequest
 from standfast.records.vocabulary import Band
+from standfast.server.operations.schemas import HistoryQuery, RecordQuery, SessionQuery
 from tests.memory.conftest import HANDBOOK
 
 ACTIVE = BandBudget(band=Band.ACTIVE, max_bytes=600, policy="RecencyBias")
@@ -96,9 +97,34 @@ def test_forgetting_needs_a_subject_and_a_reason(memory: Memory, arguments: tupl
     memory.remember("EU refunds take 14 days.", subject="a", source=HANDBOOK)
     subject, reason = arguments
 
-    with pytest.raises(InvalidValue, match=r"non-empty string|say why"):
+    with pytest.raises(InvalidValue, match=r"that is not blank|say why"):
         memory.forget(subject, reason=reason)
     assert memory.store.head() == 1
+
+
+@pytest.mark.parametrize("name", [" ", "a\x7fb", "\u200b"])
+def test_what_nothing_can_be_called_is_not_looked_up(memory: Memory, name: str) -> None:
+    for ask in (
+        lambda: memory.forget(name, reason="x"),
+        lambda: memory.forget(memory_id=name, reason="x", rehearse=True),
+        lambda: memory.quarantine(name, reason="x", rehearse=True),
+        lambda: memory.quarantine(run_id=name, reason="x", rehearse=True),
+        lambda: memory.investigate(name),
+        lambda: HistoryQuery(subject=name),
+        lambda: SessionQuery(session=name),
+        lambda: RecordQuery(memory_id=name),
+    ):
+        with pytest.raises(InvalidValue, match="printable characters"):
+            ask()
+
+
+def test_a_reason_is_kept_as_one_printable_line(memory: Memory) -> None:
+    memory.remember("EU refunds take 14 days.", subject="a", source=HANDBOOK)
+    done = memory.quarantine("a", reason="incident 4,\nsee\x7fmail")
+
+    assert memory.quarantines()[0].reason == "incident 4, see mail"
+    with pytest.raises(InvalidValue, match="say why"):
+        memory.release(done.act_id, reason="\x7f\n")
 
 
 def test_an_unknown_argument_is_a_type_error(memory: Memory, tmp_path: Path) -> None:

@@ -161,7 +161,7 @@ NOT_SAYABLE = {
 }
 """What the server rejects and JSON Schema has no word for, each with what the answer depends on."""
 NOT_PLAIN = {
-    "printable characters in NFC|in NFC": "patterns know neither normal forms nor all categories",
+    "printable characters|in NFC|say why": "patterns know neither normal forms nor all categories",
     "bytes": "a length is counted in characters, not in bytes of UTF-8",
 }
 """The same, of texts beyond ASCII."""

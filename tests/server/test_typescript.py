@@ -65,6 +65,8 @@ def test_the_official_mcp_client_finds_all_that_it_needs(
         str(tmp_path / "mcp.db"),
         "--role",
         "operator",
+        "--tools",
+        "all",
     ]
     where = [served.address, served.key] if transport == "http" else [*server, "--namespace", "*"]
 

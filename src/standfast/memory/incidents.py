@@ -27,8 +27,8 @@ from standfast.records.incident_requests import (
     QuarantineRequest,
     RevertFields,
     RevertRequest,
-    checked_reason,
 )
+from standfast.records.request_limits import checked_reason
 from standfast.records.requests import takes_fields_of
 from standfast.records.scopes import ALL_SCOPES, listed_scope
 from standfast.records.vocabulary import shown
@@ -97,7 +97,7 @@ class MemoryIncidents:
 
     def release(self, act_id: str, *, reason: str, by: str) -> Released:
         """Take an act back; see ``Memory.release``."""
-        checked_reason(reason, rehearse=False)
+        reason = checked_reason(reason, rehearse=False)
         self._require_writable("release")
         return self._acts.release(act_id, reason=reason, by=by)
 

@@ -14,7 +14,7 @@ from msgspec.structs import force_setattr
 
 from standfast.errors import InvalidValue
 from standfast.limits import MAX_NAME_CHARS, SAFE_INTEGER
-from standfast.records.request_limits import check_limits
+from standfast.records.request_limits import check_limits, check_looked_up, checked_reason, checked_source
 from standfast.records.requests import MemoryId, Name, Scope
 from standfast.records.scopes import ALL_SCOPES, SHARED, checked_scope
 from standfast.records.timestamps import instant_text
@@ -67,13 +67,8 @@ class _Selection(Value, frozen=True, kw_only=True, omit_defaults=True):
             checked_scope(self.scope)
         if self.source is not None:
             force_setattr(self, "source", checked_source(self.source))
-        self._require_text("run_id")
-
-    def _require_text(self, name: str) -> None:
-        given = getattr(self, name)
-        if given is not None and not (isinstance(given, str) and given.strip()):
-            problem = f"it must be a text that is not empty, not {shown(given)}"
-            raise InvalidValue(what=name, problem=problem)
+        if self.run_id is not None:
+            check_looked_up("run_id", self.run_id)
 
     def _require_one(self, names: tuple[str, ...], advice: str) -> None:
         named = [name for name in names if getattr(self, name) is not None]
@@ -118,7 +113,8 @@ class _TimedSelection(_Selection, frozen=True, kw_only=True, omit_defaults=True)
         if self.since is not None and self.until is not None and self.since >= self.until:
             problem = f"it must be after since, which is {self.since}; it is {self.until}"
             raise InvalidValue(what="until", problem=problem)
-        self._require_text("memory_id")
+        if self.memory_id is not None:
+            check_looked_up("memory_id", self.memory_id)
 
 
 class InvestigateRequest(_TimedSelection, frozen=True, kw_only=True, omit_defaults=True):
@@ -191,7 +187,7 @@ class QuarantineRequest(_TimedSelection, frozen=True, kw_only=True, omit_default
         self._require_one(
             ("memory_id", "run_id", "source", "agent"), "name one of memory_id, run_id, source and agent"
         )
-        checked_reason(self.reason, rehearse=self.rehearse)
+        force_setattr(self, "reason", checked_reason(self.reason, rehearse=self.rehearse))
 
 
 class RevertRequest(_Selection, frozen=True, kw_only=True, omit_defaults=True):
@@ -220,15 +216,7 @@ class RevertRequest(_Selection, frozen=True, kw_only=True, omit_defaults=True):
     def __post_init__(self) -> None:
         _Selection.__post_init__(self)
         self._require_one(("run_id", "since_snapshot"), "name either run_id or since_snapshot")
-        checked_reason(self.reason, rehearse=self.rehearse)
-
-
-def checked_source(source: object) -> dict[str, str]:
-    """Kind and id of a source; ``InvalidValue`` for anything else."""
-    if not (isinstance(source, Mapping) and {"kind", "id"} <= set(source)):
-        problem = f'it must be a mapping such as {{"kind": "doc", "id": "handbook"}}, not {shown(source)}'
-        raise InvalidValue(what="source", problem=problem)
-    return {"kind": str(source["kind"]), "id": str(source["id"])}
+        force_setattr(self, "reason", checked_reason(self.reason, rehearse=self.rehearse))
 
 
 def check_name(what: str, name: object) -> None:
@@ -236,16 +224,6 @@ def check_name(what: str, name: object) -> None:
     if not (isinstance(name, str) and 1 <= len(name) <= MAX_NAME_CHARS):
         problem = f"it must be a text of 1 to {MAX_NAME_CHARS} characters, not {shown(name)}"
         raise InvalidValue(what=what, problem=problem)
-
-
-def checked_reason(reason: object, *, rehearse: bool) -> None:
-    """Raise ``InvalidValue`` unless there is a reason, not too long, or it is a rehearsal."""
-    if isinstance(reason, str) and len(reason) > MAX_NAME_CHARS:
-        problem = f"it may have {MAX_NAME_CHARS} characters, not {len(reason):,}"
-        raise InvalidValue(what="reason", problem=problem)
-    if not rehearse and not (isinstance(reason, str) and reason.strip()):
-        problem = f"say why (reason=… or --reason); the ledger keeps it. It is {reason!r:.80}"
-        raise InvalidValue(what="reason", problem=problem)
 
 
 INCIDENT_REQUESTS: Final[Mapping[type[Value], type]] = {

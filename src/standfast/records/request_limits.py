@@ -1,5 +1,8 @@
-"""The limits of a request's fields, checked for callers who build a request instead of sending one."""
+"""What the fields of a request must be: limits, for callers who build one instead of sending it; reasons,
+sources and names that are looked up.
+"""
 
+from collections.abc import Mapping
 from functools import cache
 from typing import Any, Final, NamedTuple
 
@@ -7,8 +10,9 @@ from msgspec import inspect as types
 from msgspec.structs import astuple
 
 from standfast.errors import InvalidValue
-from standfast.limits import SAFE_INTEGER
-from standfast.records.vocabulary import Value
+from standfast.limits import MAX_NAME_CHARS, SAFE_INTEGER
+from standfast.records.canon import normal_string
+from standfast.records.vocabulary import Value, shown
 
 _LISTS: Final = (list, tuple, set, frozenset)
 
@@ -88,3 +92,34 @@ def _check_length(name: str, given: object, most: int) -> None:
     if isinstance(given, str) and len(given) > most:
         problem = f"it has {len(given):,} characters; give at most {most:,}"
         raise InvalidValue(what=name, problem=problem)
+
+
+def checked_source(source: object) -> dict[str, str]:
+    """Kind and id of a source; ``InvalidValue`` for anything else."""
+    if not (isinstance(source, Mapping) and {"kind", "id"} <= set(source)):
+        problem = f'it must be a mapping such as {{"kind": "doc", "id": "handbook"}}, not {shown(source)}'
+        raise InvalidValue(what="source", problem=problem)
+    return {"kind": str(source["kind"]), "id": str(source["id"])}
+
+
+def checked_reason(reason: object, *, rehearse: bool) -> str:
+    """A reason as one printable line, because it is part of rows that hold no other.
+
+    Only a rehearsal needs none.
+    """
+    if isinstance(reason, str) and len(reason) > MAX_NAME_CHARS:
+        problem = f"it may have {MAX_NAME_CHARS} characters, not {len(reason):,}"
+        raise InvalidValue(what="reason", problem=problem)
+    given = normal_string(reason) if isinstance(reason, str) else ""
+    line = " ".join("".join(char if char.isprintable() else " " for char in given).split())
+    if not line and not rehearse:
+        problem = f"say why (reason=… or --reason); the ledger keeps it. It is {shown(reason)}"
+        raise InvalidValue(what="reason", problem=problem)
+    return line
+
+
+def check_looked_up(what: str, name: object) -> None:
+    """Raise ``InvalidValue`` unless something can have this name: it is a text, printable and not blank."""
+    if not (isinstance(name, str) and name.strip() and name.isprintable()):
+        problem = f"it must be a text of printable characters that is not blank, not {shown(name)}"
+        raise InvalidValue(what=what, problem=problem)

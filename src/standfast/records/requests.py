@@ -46,7 +46,7 @@ from standfast.limits import (
 from standfast.records.canon import fingerprint, normal_string
 from standfast.records.filters import NO_FILTER, Filter, Where
 from standfast.records.origins import Origin
-from standfast.records.request_limits import check_limits
+from standfast.records.request_limits import check_limits, check_looked_up, checked_reason, checked_source
 from standfast.records.scopes import SHARED, checked_scope, recalled_scopes
 from standfast.records.timestamps import MISSING, instant_text, instant_with_offset, offset_of, time_of
 from standfast.records.vocabulary import Band, Budget, JsonScalar, Record, Value, normal_tags, shown
@@ -481,29 +481,17 @@ class ForgetRequest(Value, frozen=True, kw_only=True, omit_defaults=True):
 
     def __post_init__(self) -> None:
         check_limits(self)
-        # It is part of every row that is erased, where only one printable line can stand.
-        if isinstance(self.reason, str):
-            printable = "".join(char if char.isprintable() else " " for char in normal_string(self.reason))
-            force_setattr(self, "reason", " ".join(printable.split()))
-        reason, source = self.reason, self.source
-        if not self.rehearse and not (isinstance(reason, str) and reason.strip()):
-            problem = f"say why (reason=… or --reason); the ledger keeps it. It is {reason!r:.80}"
-            raise InvalidValue(what="reason", problem=problem)
-        named = [one for one in (self.subject, self.memory_id, source) if one is not None]
+        force_setattr(self, "reason", checked_reason(self.reason, rehearse=self.rehearse))
+        named = [one for one in (self.subject, self.memory_id, self.source) if one is not None]
         if len(named) > 1 or not (named or self.scope is not None):
             problem = "name one of subject, memory_id and source, or only a scope to forget all of it"
             raise InvalidValue(what="forget", problem=problem)
         if self.scope is not None:
             checked_scope(self.scope)
-        if source is not None:
-            if not (isinstance(source, Mapping) and {"kind", "id"} <= set(source)):
-                problem = (
-                    f'it must be a mapping such as {{"kind": "doc", "id": "handbook"}}, not {source!r:.80}'
-                )
-                raise InvalidValue(what="source", problem=problem)
-            force_setattr(self, "source", {"kind": str(source["kind"]), "id": str(source["id"])})
-        elif named and not (isinstance(named[0], str) and named[0].strip()):
-            raise InvalidValue(what="subject", problem=f"it must be a non-empty string, not {named[0]!r:.80}")
+        if self.source is not None:
+            force_setattr(self, "source", checked_source(self.source))
+        elif named:
+            check_looked_up("subject", named[0])
 
     def as_recorded(self) -> dict[str, Any]:
         """What a run keeps of it."""

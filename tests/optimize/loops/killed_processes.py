@@ -25,8 +25,8 @@ DELIVERIES = 1_000
 
 
 def needs(number: int, prompt: str, _repeat: int) -> bool:
-    """Every ninth sample needs the second example."""
-    return "One and one" in prompt and (number % 9 != 0 or "Ten and ten" in prompt)
+    """Every third sample needs the second example: a loss beyond the margin, whichever samples are drawn."""
+    return "One and one" in prompt and (number % 3 != 0 or "Ten and ten" in prompt)
 
 
 def mailbox(client: "redis.Redis", name: str) -> "RedisMailbox[Any, Any]":

@@ -23,7 +23,7 @@ _TIME: Final = {
 """An instant or a date. Both formats know a year 0, and calendars do not."""
 _NAMED: Final = frozenset(
     {"subject", "memory_id", "session", "speaker", "user", "workflow", "controller", "tag", "source_kind"}
-    | {"subject_prefix", "supersedes", "name", "namespaces", "hold"}
+    | {"subject_prefix", "supersedes", "name", "namespaces", "hold", "run_id"}
 )
 _TIMES: Final = frozenset(
     {"time", "valid_from", "valid_until", "after", "before", "now_utc", "since", "until"}
@@ -46,6 +46,8 @@ _GIVEN: Final = {"not": {"type": "null"}}
 _NULL: Final = {"type": "null"}
 _DIGEST: Final = {"pattern": "^[0-9a-f]{64}$"}
 _NOT_BLANK: Final = {"not": {"pattern": r"^[\s\x1c-\x1f\x85]*$"}}
+_A_REASON: Final = {"not": {"pattern": r"^[\s\x00-\x1f\x7f-\xa0]*$"}}
+"""Characters that are not printable are taken out of it, and something must be left."""
 _SAFE_NUMBER: Final = {"minimum": -SAFE_INTEGER, "maximum": SAFE_INTEGER}
 _TOKENS: Final = {"minimum": 1}
 
@@ -63,7 +65,7 @@ def _one_of(*names: str) -> dict[str, Any]:
 
 _REASON: Final[dict[str, Any]] = {
     "anyOf": [
-        {"required": ["reason"], "properties": {"reason": _NOT_BLANK}},
+        {"required": ["reason"], "properties": {"reason": _A_REASON}},
         {"required": ["rehearse"], "properties": {"rehearse": {"const": True}}},
     ]
 }
@@ -141,10 +143,17 @@ _FIELDS: Final[dict[str, dict[str, dict[str, Any]]]] = {
     },
     "RecallRequest": {"query": _NOT_BLANK},
     "RecallBody": {"query": _NOT_BLANK},
-    "ForgetInRunBody": {"reason": _NOT_BLANK},
+    "ForgetRequest": dict.fromkeys(("subject", "memory_id"), _NOT_BLANK),
+    "ForgetInRunBody": {"reason": _A_REASON, "subject": _NOT_BLANK, "memory_id": _NOT_BLANK},
+    "HistoryQuery": {"subject": _NOT_BLANK},
+    "RecordQuery": {"memory_id": _NOT_BLANK},
+    "SessionQuery": {"session": _NOT_BLANK},
+    "InvestigateRequest": dict.fromkeys(("memory_id", "run_id"), _NOT_BLANK),
+    "QuarantineRequest": dict.fromkeys(("memory_id", "run_id"), _NOT_BLANK),
+    "RevertRequest": {"run_id": _NOT_BLANK},
     "SettleBody": {"reason": _NOT_BLANK},
     "LiftBody": {"reason": _NOT_BLANK},
-    "ReleaseBody": {"reason": _NOT_BLANK},
+    "ReleaseBody": {"reason": _A_REASON},
     "Statement": {
         "proposal_id": _DIGEST,
         "payload_fingerprint": _DIGEST,
@@ -186,7 +195,8 @@ def with_limits(components: dict[str, Any], requests: set[str]) -> dict[str, Any
         "anyOf": [
             *({"type": one} for one in ("null", "boolean", "string")),
             number,
-            {"type": "array", "items": reference},
+            # As plain "items" this would be a type that openapi-typescript can't write down.
+            {"type": "array", "not": {"contains": {"not": reference}}},
             {"type": "object", "additionalProperties": reference},
         ],
     }

@@ -29,6 +29,7 @@ from standfast.memory.extraction import ExtractionStatus
 from standfast.memory.messages import SessionInfo, SessionMessage
 from standfast.records.filters import NO_FILTER, Filter
 from standfast.records.outcomes import RememberOutcome
+from standfast.records.request_limits import check_looked_up
 from standfast.records.requests import (
     SCOPE_PATTERN,
     ForgetRequest,
@@ -203,6 +204,9 @@ class RecordQuery(Value, frozen=True, kw_only=True):
     at: SnapshotId | None = None
     scope: Scope | None = None
 
+    def __post_init__(self) -> None:
+        check_looked_up("memory_id", self.memory_id)
+
 
 class HistoryQuery(Value, frozen=True, kw_only=True):
     """Which subject to return the history of.
@@ -216,6 +220,9 @@ class HistoryQuery(Value, frozen=True, kw_only=True):
     scope: Scope | None = None
     limit: Limit = DEFAULT_PAGE_ITEMS
     cursor: PlaceCursor | None = None
+
+    def __post_init__(self) -> None:
+        check_looked_up("subject", self.subject)
 
 
 class PageQuery(Value, frozen=True, kw_only=True):
@@ -423,6 +430,9 @@ class SessionQuery(Value, frozen=True, kw_only=True):
     at: SnapshotId | None = None
     limit: Limit = DEFAULT_PAGE_ITEMS
     cursor: PlaceCursor | None = None
+
+    def __post_init__(self) -> None:
+        check_looked_up("session", self.session)
 
 
 class SessionsQuery(Value, frozen=True, kw_only=True):
