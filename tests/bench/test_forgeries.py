@@ -19,8 +19,9 @@ from standfast.bench.runner import PricedEpisode
 from standfast.bench.sandbox import PolicyCode
 from standfast.bench.submission import submission_hash
 from standfast.cli import main
-from standfast.errors import BadFile, PolicyFailed, UnknownPolicy
+from standfast.errors import BadFile, UnknownPolicy
 from tests.bench.episodes import small_episode
+from tests.raising import raises_code
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the isolation is Linux's")
 
@@ -102,7 +103,7 @@ def test_no_answer_of_a_policy_is_worth_more_than_its_actions(
     body, problem = ANSWERS[answer]
     (submission / "keep_the_short.py").write_text(SPEAKER.replace("{body}", body), encoding="utf-8")
     if problem:
-        with pytest.raises(PolicyFailed, match=problem):
+        with raises_code("policy_failed", match=problem):
             verify_submission(str(submission), sample=1)
         return
     check = verify_submission(str(submission), sample=1)
@@ -123,7 +124,7 @@ def test_a_policy_that_answers_and_does_not_read_holds_nobody_up(
         PolicyCode(folder=str(submission), places={"KeepTheShort": "keep_the_short:KeepTheShort"}),
     )
     large = PricedEpisode(small_episode(3_000))
-    with pytest.raises(PolicyFailed, match="did not give an answer within 2 seconds"):
+    with raises_code("policy_failed", match="did not give an answer within 2 seconds"):
         large.fill_store(policy, 10_000)
 
 
@@ -133,7 +134,7 @@ def test_the_waits_of_a_run_are_limited_together(submission: Path, monkeypatch: 
     (submission / "keep_the_short.py").write_text(
         SPEAKER.replace("{body}", "time.sleep(4)"), encoding="utf-8"
     )
-    with pytest.raises(PolicyFailed, match="the answers of a run within 10 seconds"):
+    with raises_code("policy_failed", match="the answers of a run within 10 seconds"):
         verify_submission(str(submission), sample=1)
 
 

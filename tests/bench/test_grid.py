@@ -32,7 +32,7 @@ from standfast.bench.grid import (
 )
 from standfast.bench.sources.synthetic import Regime
 from standfast.cli import main
-from standfast.errors import BadFile, PolicyFailed, UnknownPolicy
+from standfast.errors import BadFile, UnknownPolicy
 from standfast.policies.write_policy import policy_names
 from tests.bench.episodes import REAL, small_episode
 from tests.raising import raises_code
@@ -285,8 +285,8 @@ def test_a_failing_policy_names_the_step_and_leaves_finished_units(
     folder = ResultsFolder(tmp_path / "out")
     folder.open(grid)
 
-    with pytest.raises(
-        PolicyFailed, match=r"Late failed at timestep 39 of default\.jsonl line 1: RuntimeError"
+    with raises_code(
+        "policy_failed", match=r"Late failed at timestep 39 of default\.jsonl line 1: RuntimeError"
     ):
         run_grid(grid, units, folder, in_process)
 

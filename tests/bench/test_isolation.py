@@ -16,10 +16,11 @@ from standfast.bench.entrants import Entrant
 from standfast.bench.episodes import write_jsonl
 from standfast.bench.grid import ResultsFolder, in_process, plan_grid, read_results, run_grid
 from standfast.bench.runner import PricedEpisode
-from standfast.errors import PolicyFailed, UnknownPolicy
+from standfast.errors import UnknownPolicy
 from standfast.policies import ByteModel, Track, estimate_bytes
 from standfast.policies.byte_model import frozen
 from tests.bench.episodes import small_episode
+from tests.raising import raises_code
 
 CHEATS = '''
 import gc
@@ -184,7 +185,7 @@ def test_a_policy_that_empties_steps_changes_nothing_for_those_after_it(tmp_path
 
 
 def test_modifying_a_step_is_an_error_that_says_what_to_do() -> None:
-    with pytest.raises(PolicyFailed, match="work on a copy"):
+    with raises_code("policy_failed", match="work on a copy"):
         _retained("cheats:Clumsy", PricedEpisode(small_episode(5)))
 
 
@@ -272,7 +273,7 @@ def test_a_policy_of_others_is_never_an_oracle() -> None:
 
 
 def test_a_process_that_ends_is_reported() -> None:
-    with pytest.raises(PolicyFailed, match="ended with exit code 3"):
+    with raises_code("policy_failed", match="ended with exit code 3"):
         _retained("cheats:Quitter", PricedEpisode(small_episode(3)))
 
 

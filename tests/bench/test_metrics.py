@@ -19,11 +19,11 @@ from standfast.bench.runner import (
     run_policy,
     track_view,
 )
-from standfast.errors import PolicyFailed
 from standfast.policies.byte_model import ByteModel
 from standfast.policies.byte_store import ByteBudget, ByteMemoryStore
 from standfast.policies.write_policy import BUILT_IN, SKIP, Hindsight, PolicySpec, Track, expire, merge, write
 from tests.bench.episodes import episode_of, small_episode
+from tests.raising import raises_code
 
 
 def _graded(retained: set[int], episode: Episode, **counts: int) -> Any:
@@ -272,7 +272,7 @@ def _talks_nonsense(_: Step, __: ByteMemoryStore) -> Any:
 @pytest.mark.parametrize(("policy", "t"), [(_fails, 2), (_never_ends, 0), (_talks_nonsense, 0)])
 def test_a_failing_policy_is_reported_with_its_timestep(policy: Callable[..., Any], t: int) -> None:
     steps = small_episode(10).steps
-    with pytest.raises(PolicyFailed) as caught:
+    with raises_code("policy_failed") as caught:
         run_policy(
             _Scripted(policy), steps, ByteMemoryStore(ByteBudget(1_000)), names=("Broken", "file line 1")
         )
@@ -298,7 +298,7 @@ def test_a_generator_sees_what_its_last_action_did() -> None:
 
 def test_hindsight_needs_a_policy_with_foresee() -> None:
     hindsight = Hindsight(steps=(), worth={})
-    with pytest.raises(PolicyFailed, match="foresee"):
+    with raises_code("policy_failed", match="foresee"):
         run_policy(
             PolicySpec.parse("AlwaysWrite").build(),
             small_episode(5).steps,

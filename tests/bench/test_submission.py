@@ -18,8 +18,9 @@ from standfast.bench.sources import synthetic as adversarial
 from standfast.bench.sources.synthetic import DriftSettings, Regime
 from standfast.bench.submission import read_submission, submission_hash
 from standfast.cli import main
-from standfast.errors import BadFile, PolicyFailed, StandfastError
+from standfast.errors import BadFile, StandfastError
 from standfast.policies.lockdown import Isolation
+from tests.raising import raises_code
 
 EXAMPLE = Path(__file__).parents[2] / "docs" / "submission-example"
 
@@ -138,7 +139,7 @@ def test_a_package_named_as_the_folder_of_labels_is_not_there(submission: Path) 
         "oldest = store.oldest_item()",
         "import episodes, os; os.listdir(episodes.__path__[0]); oldest = store.oldest_item()",
     )
-    with pytest.raises(PolicyFailed, match="No module named 'episodes'"):
+    with raises_code("policy_failed", match="No module named 'episodes'"):
         verify_submission(str(submission))
 
 
@@ -148,7 +149,7 @@ def test_a_policy_that_reads_files_fails(submission: Path) -> None:
         "oldest = store.oldest_item()",
         f'open("{submission / "results" / "results.jsonl"}"); oldest = store.oldest_item()',
     )
-    with pytest.raises(PolicyFailed, match=r"No such file|Permission denied"):
+    with raises_code("policy_failed", match=r"No such file|Permission denied"):
         verify_submission(str(submission), sample=1)
 
 
@@ -156,7 +157,7 @@ def test_code_is_reached_by_no_link(submission: Path, tmp_path: Path) -> None:
     (tmp_path / "secret.py").write_text("LABELS = 1\n", encoding="utf-8")
     (submission / "labels.py").symlink_to(tmp_path / "secret.py")
     _replace(submission / "keep_the_short.py", "oldest =", "import labels; oldest =")
-    with pytest.raises(PolicyFailed, match="No module named 'labels'"):
+    with raises_code("policy_failed", match="No module named 'labels'"):
         verify_submission(str(submission), sample=1)
 
 

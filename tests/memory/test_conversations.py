@@ -9,7 +9,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from standfast.clock import ManualClock
-from standfast.errors import InvalidValue, MessageConflict, RequestReused
+from standfast.errors import InvalidValue, MessageConflict
 from standfast.limits import MAX_PASSAGE_CHARS, MESSAGES_PER_COMMIT
 from standfast.memory import AddedMessages, Memory
 from standfast.memory.messages import cut_text, read_messages
@@ -239,9 +239,9 @@ def test_a_run_id_makes_continuing_a_session_take_effect_once(memory: Memory) ->
     ]
     assert new[0].messages == new[1].messages
     assert new[0].session == new[1].session
-    with pytest.raises(RequestReused):
+    with raises_code("request_reused"):
         _add(memory, "No thanks!", run_id="turn-2")
-    with pytest.raises(RequestReused):
+    with raises_code("request_reused"):
         _add(memory, "Thanks!", session="other", run_id="turn-2")
 
 

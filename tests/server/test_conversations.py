@@ -7,7 +7,8 @@ import anyio
 import pytest
 
 from standfast.client import AsyncClient, Client
-from standfast.errors import InvalidValue, MessageConflict, RequestReused
+from standfast.errors import InvalidValue, MessageConflict
+from tests.raising import raises_code
 from tests.server.harness import Served
 from tests.server.test_mcp import over_http, refused, told
 
@@ -42,7 +43,7 @@ def test_a_client_adds_messages_once_and_reads_them_back(
         assert client.session("s", scope="user/ada", at=0) == []
         with pytest.raises(MessageConflict):
             client.add(MORE, scope="user/ada", session="s", position=0)
-        with pytest.raises(RequestReused):
+        with raises_code("request_reused"):
             client.add(MORE, scope="user/bob", session="s", request_key="turn")
         for odd in ([], "Hello", [{"role": "robot"}]):
             with pytest.raises(InvalidValue):

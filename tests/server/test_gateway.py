@@ -12,7 +12,6 @@ from standfast.errors import (
     InvalidValue,
     Overloaded,
     RateLimited,
-    RequestReused,
     Unauthenticated,
 )
 from standfast.limits import (
@@ -42,6 +41,7 @@ from standfast.server.operations.schemas import (
     encode_cursor,
     paginate,
 )
+from tests.raising import raises_code
 from tests.server.harness import HANDBOOK, Harness, make_gateway
 
 ROOT = Caller(key_id="root", name="root", role=KeyRole.OPERATOR, namespaces=("*",))
@@ -195,7 +195,7 @@ def test_a_batch_under_a_request_key_has_one_effect(harness: Harness) -> None:
     first, again = (
         remember_batch(harness.gateway, ROOT, "default", _batch(3), request_key="k") for _ in range(2)
     )
-    with pytest.raises(RequestReused):
+    with raises_code("request_reused"):
         remember_batch(harness.gateway, ROOT, "default", _batch(2), request_key="k")
 
     assert first.receipt is not None

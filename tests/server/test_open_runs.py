@@ -16,7 +16,7 @@ from standfast.client import Client
 from standfast.client.remote_run import RemoteRun, _RemoteCalls
 from standfast.client.transport import ApiCalls
 from standfast.clock import ManualClock, RandomIds
-from standfast.errors import InvalidValue, NotFound, RequestReused, RunOver
+from standfast.errors import InvalidValue, NotFound, RunOver
 from standfast.limits import MAX_BODY_BYTES, RUN_IDLE_SECONDS
 from standfast.memory import Memory, Run
 from standfast.records.requests import RecallRequest, RememberRequest
@@ -30,6 +30,7 @@ from standfast.traces.entries import TraceEntry, recorded_tool
 from standfast.traces.equivalence import compare
 from standfast.traces.folder import TraceFolder
 from tests.memory.conftest import SECRET
+from tests.raising import raises_code
 from tests.server.harness import HANDBOOK, Served, make_gateway
 
 BOT = Caller(key_id="bot", name="bot", role=KeyRole.AGENT, namespaces=("*",))
@@ -97,10 +98,10 @@ def test_a_call_that_is_repeated_with_its_key_takes_effect_once(gateways: list[G
     answer = first.remember(*PLACE, run_id, fact("EU refunds take 14 days."), request_key="c1")
 
     assert second.remember(*PLACE, run_id, fact("EU refunds take 14 days."), request_key="c1") == answer
-    with pytest.raises(RequestReused):
+    with raises_code("request_reused"):
         second.remember(*PLACE, run_id, fact("EU refunds take 15 days."), request_key="c1")
     assert second.open(*PLACE, OPEN, "k").remembered == 1
-    with pytest.raises(RequestReused):
+    with raises_code("request_reused"):
         second.open(*PLACE, OpenRunBody(workflow="other", mode=VisibilityMode.BUFFERED_WRITE), "k")
 
 
@@ -520,5 +521,5 @@ def test_a_key_that_opened_a_run_with_another_model_is_refused(gateways: list[Ga
     first = runs.open(*PLACE, body, "key-1")
 
     assert runs.open(*PLACE, body, "key-1").run_id == first.run_id
-    with pytest.raises(RequestReused):
+    with raises_code("request_reused"):
         runs.open(*PLACE, OPEN, "key-1")

@@ -12,7 +12,7 @@ from click.testing import CliRunner
 
 from standfast.cli import main
 from standfast.clock import CountedIds, ManualClock, RandomIds
-from standfast.errors import InvalidTrace, TraceFolderFailed
+from standfast.errors import TraceFolderFailed
 from standfast.limits import MAX_TRACE_BYTES
 from standfast.traces.artifact import Trace
 from standfast.traces.folder import TraceFolder, read_artifact
@@ -68,7 +68,7 @@ def test_a_compressed_trace_that_was_cut_or_changed_is_unreadable(
     file = folder.put(recorded())
     file.write_bytes(damage(file.read_bytes()))
 
-    with pytest.raises(InvalidTrace):
+    with raises_code("invalid_trace"):
         folder.get("run-1")
 
 
@@ -148,7 +148,7 @@ def test_a_damaged_or_missing_file_is_told(tmp_path: Path) -> None:
     with raises_code("damaged_trace"):
         folder.get("run-1")
     file.write_bytes(text[:-100])
-    with pytest.raises(InvalidTrace):
+    with raises_code("invalid_trace"):
         folder.get("run-1")
     with pytest.raises(TraceFolderFailed):
         folder.get("run-2")

@@ -23,7 +23,7 @@ from standfast.bench.metrics import (
     oracle_curve,
     oracle_worth,
 )
-from standfast.errors import PolicyFailed, StandfastError
+from standfast.errors import BenchError, StandfastError
 from standfast.policies import (
     BanditPolicy,
     ByteBudget,
@@ -97,7 +97,7 @@ def run_policy(
         names: The names of policy and episode, for errors.
 
     Raises:
-        PolicyFailed: The policy raised an error; it names the timestep.
+        BenchError: The policy raised an error; it names the timestep.
     """
     counts = ActionCounts()
     emitted, refused, show = counts.emitted, counts.refused, store.prices.show
@@ -122,7 +122,9 @@ def run_policy(
     except Exception as error:
         # A user's policy may raise anything.
         problem = str(error) if isinstance(error, StandfastError) else repr(error)
-        raise PolicyFailed(policy=names[0], t=step.t, episode=names[1], problem=problem) from error
+        raise BenchError(
+            "policy_failed", policy=names[0], t=step.t, episode=names[1], problem=problem
+        ) from error
     return counts
 
 

@@ -14,7 +14,7 @@ from urllib.parse import quote, urlencode, urlsplit
 
 from standfast import errors
 from standfast.clock import Clock
-from standfast.errors import InvalidValue, ServerFailed, StandfastError, Unreachable
+from standfast.errors import AccessError, InvalidValue, StandfastError, Unreachable
 from standfast.limits import EVENT_PULSE_SECONDS, MAX_ATTEMPTS
 from standfast.optimize import errors as optimizer_errors
 from standfast.records.vocabulary import Value
@@ -117,7 +117,7 @@ class Transport:
             answer = None
         if answer is None:
             problem = f"status {response.status}, and the body is not JSON"
-            error: StandfastError = ServerFailed(address=self.address, problem=problem)
+            error: StandfastError = AccessError("server_failed", address=self.address, problem=problem)
         elif response.status < 400:
             return answer
         else:
@@ -141,7 +141,7 @@ class Transport:
             connection.close()
             self._answer_of(response, raw)
             problem = f"status {response.status} instead of a stream"
-            raise ServerFailed(address=self.address, problem=problem)
+            raise AccessError("server_failed", address=self.address, problem=problem)
         return OpenStream(connection, opened, response)
 
     def _new_connection(self, timeout_seconds: float) -> http.client.HTTPConnection:
@@ -269,4 +269,4 @@ def _error_of(address: str, problem: object) -> StandfastError:
                 return error
         except (KeyError, IndexError, ValueError):
             pass
-    return ServerFailed(address=address, problem=f"{detail} [{code}]")
+    return AccessError("server_failed", address=address, problem=f"{detail} [{code}]")

@@ -13,10 +13,7 @@
     │   ├── RateLimited         too many calls in too short a time
     │   ├── Overloaded          the server has reached one of its limits on concurrent work
     │   ├── NotFound            the thing does not exist, or it is not the caller's
-    │   ├── RequestReused       the idempotency key was used for another request
-    │   ├── BadRequest          the request is malformed
-    │   ├── Unreachable         the server did not respond
-    │   └── ServerFailed        the server failed, or it is not a Standfast server
+    │   └── Unreachable         the server did not respond
     ├── StoreError              the store can't do this, or can't do it now
     │   ├── CannotOpen          the store can't be opened safely
     │   ├── Corruption          stored data is not what was written
@@ -36,7 +33,6 @@
     │   └── UnusableKey         the key may not sign: it is not Ed25519, malformed, or weak
     ├── NotProven               a proof, note or receipt does not prove what it claims
     ├── TraceError              a trace can't be recorded, read, stored or replayed
-    │   ├── InvalidTrace        the artifact can't be read, or does not fit its JSON Schema
     │   ├── TraceFolderFailed   the folder of traces can't be written or read
     │   ├── NotReplayable       the run can't be replayed from this artifact
     │   ├── ReplayDiverged      the agent made a call that the recorded run never made
@@ -44,13 +40,11 @@
     ├── BenchError              a write policy or the benchmark can't do what was asked
     │   ├── BadFile             a file or folder of the benchmark is missing or has the wrong content
     │   ├── UnknownPolicy       no policy has this name, or it can't be built with these settings
-    │   ├── PolicyFailed        a policy raised an error, or returned something that is not an action
     │   └── PolicyProcessFailed a policy in a process of its own failed, or gave no answer
     ├── ExtractionError         facts can't be found in messages
     │   └── ExtractionBudgetSpent the model may not be asked again today
     ├── RecallError             a recall could not be answered
     │   ├── EmptyQuery          the query is empty
-    │   ├── InvalidRequest      a field of the request has an invalid value
     │   ├── UnreadableStore     a store that was named is missing, or can't be read
     │   ├── EmbeddingFailed     an embedder gave no vectors, or not those that it promised
     │   └── RerankingFailed     a reranker gave no scores; recall answers without it

@@ -12,6 +12,8 @@ class BenchError(StandfastError, code="bench"):
             "This machine can't isolate the code of a submission. Verify on Linux with bubblewrap installed,"
             " or with a kernel that has Landlock and seccomp; or use --trusted if you trust the code."
         ),
+        "policy_failed": "Policy {policy} failed at timestep {t} of {episode}: {problem}",
+        "endless_policy": "The policy yielded more than {actions} actions without effect at timestep {t}.",
     }
 
 
@@ -28,13 +30,6 @@ class BadFile(BenchError, code="bad_file"):
 
 class UnknownPolicy(BenchError, code="unknown_policy"):
     says = "Policy {policy}: {problem}"
-
-
-class PolicyFailed(BenchError, code="policy_failed"):
-    says = "Policy {policy} failed at timestep {t} of {episode}: {problem}"
-    cases: ClassVar = {
-        "endless_policy": "The policy yielded more than {actions} actions without effect at timestep {t}.",
-    }
 
 
 class PolicyProcessFailed(BenchError, code="policy_process_failed"):

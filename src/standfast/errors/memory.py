@@ -119,6 +119,11 @@ class AccessError(StandfastError, code="access"):
             "This key has {open_runs} open runs, the most it may have now; commit or discard one."
         ),
         "unsafe_bind": "Cannot serve on {host}: {problem}",
+        "bad_request": "The request is malformed: {problem}.",
+        "server_failed": "{address} failed: {problem}.",
+        "request_reused": (
+            "The idempotency key {request_key} was used for another request; use a new key for new content."
+        ),
     }
 
 
@@ -145,22 +150,10 @@ class NotFound(AccessError, code="not_found"):
     }
 
 
-class RequestReused(AccessError, code="request_reused"):
-    says = "The idempotency key {request_key} was used for another request; use a new key for new content."
-
-
-class BadRequest(AccessError, code="bad_request"):
-    says = "The request is malformed: {problem}."
-
-
 class Unreachable(AccessError, code="unreachable"):
     """The server did not respond. A request with an idempotency key can be sent again."""
 
     says = "{address} does not answer: {problem}. Try again, with the same idempotency key."
-
-
-class ServerFailed(AccessError, code="server_failed"):
-    says = "{address} failed: {problem}."
 
 
 class PutRefused(StandfastError, code="put_refused"):
@@ -372,12 +365,7 @@ class TraceError(StandfastError, code="trace"):
         "trace_exists": (
             "{file} holds a different trace. A run has one trace; give the new run an id of its own."
         ),
-    }
-
-
-class InvalidTrace(TraceError, code="invalid_trace"):
-    says = "This is not a trace artifact: {problem}"
-    cases: ClassVar = {
+        "invalid_trace": "This is not a trace artifact: {problem}",
         "trace_version": (
             "The artifact's {field} is {found}, but this version reads {expected}; record the run again."
         ),
@@ -440,19 +428,14 @@ class RecallError(StandfastError, code="recall"):
     says = "memory.read can't answer this."
     cases: ClassVar = {
         "recall_trust_snapshot": "The trust snapshot {trust_snapshot_path} can't be read: {problem}",
+        "recall_request": "{field} is invalid: {problem}",
+        "recall_no_stores": "store_paths is empty; name at least one store.",
+        "recall_budget": "The budget is invalid: {problem}",
     }
 
 
 class EmptyQuery(RecallError, code="recall_empty_query"):
     says = "The query is empty; say in a few words what to recall."
-
-
-class InvalidRequest(RecallError, code="recall_request"):
-    says = "{field} is invalid: {problem}"
-    cases: ClassVar = {
-        "recall_no_stores": "store_paths is empty; name at least one store.",
-        "recall_budget": "The budget is invalid: {problem}",
-    }
 
 
 class UnreadableStore(RecallError, code="recall_unreadable_store"):

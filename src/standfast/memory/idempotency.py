@@ -14,7 +14,7 @@ from typing import Any, Final, Self
 
 import msgspec
 
-from standfast.errors import PayloadMismatch, RequestReused
+from standfast.errors import AccessError, PayloadMismatch
 from standfast.govern.judge.secrets import secrets_in
 from standfast.govern.judge.text_reading import TextReading, plain
 from standfast.limits import CALL_PAGE_CALLS
@@ -82,7 +82,7 @@ class IdempotencyRecord(msgspec.Struct, frozen=True, kw_only=True):
         """Return the answer that an earlier attempt committed, or None if none did.
 
         Raises:
-            RequestReused: The key was used for a different request.
+            AccessError: The key was used for a different request.
         """
         found = store.read(SYSTEM_NAMESPACE, [self.row_key])
         if self.row_key not in found:
@@ -90,19 +90,19 @@ class IdempotencyRecord(msgspec.Struct, frozen=True, kw_only=True):
         version = found[self.row_key]
         row = parse(version.content or b"")
         if row["request"] != self.request:
-            raise RequestReused(request_key=self.request_key)
+            raise AccessError("request_reused", request_key=self.request_key)
         return StoredAnswer(row["answer"], store.receipt_of(version.memory_snapshot_id))
 
     def stored_pages(self, store: Store) -> list[StoredAnswer]:
         """Return the pages of an answer that earlier attempts committed, in order; none if none did.
 
         Raises:
-            RequestReused: The key was used for a different request.
+            AccessError: The key was used for a different request.
         """
         versions = store.scan(SYSTEM_NAMESPACE, prefix=self.row_key)
         rows = [(parse(version.content or b""), version.memory_snapshot_id) for version in versions]
         if any(row["request"] != self.request for row, _ in rows):
-            raise RequestReused(request_key=self.request_key)
+            raise AccessError("request_reused", request_key=self.request_key)
         return [StoredAnswer(row["answer"], store.receipt_of(snapshot)) for row, snapshot in rows]
 
 

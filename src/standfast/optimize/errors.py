@@ -16,10 +16,8 @@
     │   └── MailboxUnavailable  the mailbox's server can't be reached
     ├── ProviderError           a model request failed
     │   ├── ProviderUnavailable the provider could not be reached or was overloaded, even after retries
-    │   ├── ProviderRefused     the provider refused the request
-    │   └── ProviderGarbled     the provider's answer can't be used
+    │   └── ProviderRefused     the provider refused the request
     ├── EvalError               an evaluation can't be done
-    │   ├── InvalidDataset      a dataset can't be read or used
     │   └── CacheUnavailable    the result cache can't be reached
     └── LoopError               a loop failed
         ├── LoopStopping        the loop stops in the middle of a request, which returns to the queue
@@ -145,6 +143,7 @@ class ProviderError(StandfastError, code="provider"):
     cases: ClassVar = {
         "invalid_provider": "{provider} is no provider: it needs config and complete. Pass one such as"
         " OpenAICompatibleProvider(model=…), or ScriptedProvider(function) to call a function.",
+        "provider_garbled": "{provider} gave an unusable answer: {problem}",
     }
 
 
@@ -164,19 +163,12 @@ class ProviderRefused(ProviderError, code="provider_refused"):
     says = "{provider} refused the request: {problem}. Check the model's name, the API key and the request."
 
 
-class ProviderGarbled(ProviderError, code="provider_garbled"):
-    says = "{provider} gave an unusable answer: {problem}"
-
-
 class EvalError(StandfastError, code="eval"):
     says = "The evaluation can't be done."
     cases: ClassVar = {
         "invalid_evaluator": "The evaluator {evaluator} can't be used: {problem}",
+        "invalid_dataset": "The dataset {dataset} can't be used: {problem}",
     }
-
-
-class InvalidDataset(EvalError, code="invalid_dataset"):
-    says = "The dataset {dataset} can't be used: {problem}"
 
 
 class CacheUnavailable(EvalError, code="cache_unavailable"):

@@ -24,7 +24,7 @@ from typing import Any, Final, Protocol, runtime_checkable
 
 import msgspec
 
-from standfast.errors import PolicyFailed, StandfastError, UnknownPolicy
+from standfast.errors import BenchError, StandfastError, UnknownPolicy
 from standfast.limits import MAX_IDLE_ACTIONS
 from standfast.policies.byte_model import frozen
 from standfast.policies.byte_store import ByteMemoryStore
@@ -128,7 +128,7 @@ def apply_policy(
     """Ask a policy about one step and apply its actions. Return each action and whether it was accepted.
 
     Raises:
-        PolicyFailed: The policy yields actions without effect and does not stop. (A step can be stored once
+        BenchError: The policy yields actions without effect and does not stop. (A step can be stored once
             and each item can expire once, so actions with an effect always end.)
     """
     # Priced before the policy sees the step, so that modifying it does not make it cheaper.
@@ -144,7 +144,7 @@ def apply_policy(
         if not accepted or action.action is _SKIP:
             idle += 1
             if idle > MAX_IDLE_ACTIONS:
-                raise PolicyFailed("endless_policy", t=step.t, actions=MAX_IDLE_ACTIONS)
+                raise BenchError("endless_policy", t=step.t, actions=MAX_IDLE_ACTIONS)
     return applied
 
 

@@ -11,7 +11,7 @@ from typing import Any, Final, Self
 
 import msgspec
 
-from standfast.errors import EmptyQuery, InvalidRequest, InvalidValue, LoneSurrogate
+from standfast.errors import EmptyQuery, InvalidValue, LoneSurrogate, RecallError
 from standfast.limits import DEFAULT_HALF_LIFE_DAYS, MAX_HALF_LIFE_DAYS, MAX_VALUE_BYTES
 from standfast.records.canon import lowered, normal_string
 from standfast.records.conversion import converted
@@ -50,7 +50,7 @@ class DroppedForm(StrEnum):
 
 def _paths(given: object) -> tuple[str, ...]:
     if isinstance(given, str | os.PathLike) or not isinstance(given, list | tuple) or not given:
-        raise InvalidRequest("recall_no_stores")
+        raise RecallError("recall_no_stores")
     return tuple(sorted({_path(path, "store_paths") for path in given}))
 
 
@@ -58,7 +58,7 @@ def _path(given: object, field: str) -> str:
     """The one form of a path that is shown, sorted and opened. The file system is not consulted."""
     path = os.fspath(given) if isinstance(given, str | os.PathLike) else None
     if not isinstance(path, str) or not path or "\0" in path:
-        raise InvalidRequest(field=field, problem="a path must be a string that is not empty")
+        raise RecallError("recall_request", field=field, problem="a path must be a string that is not empty")
     _check_text(field, path)
     normal = posixpath.normpath(path.replace(os.sep, "/"))
     return normal[1:] if normal.startswith("//") else normal
@@ -68,7 +68,7 @@ def _set_strings(value: Value, name: str, field: str) -> None:
     """Store a list of strings as a tuple; anything else is refused."""
     given = getattr(value, name)
     if not isinstance(given, list | tuple) or not all(isinstance(text, str) for text in given):
-        raise InvalidRequest(field=field, problem="it must be a list of strings")
+        raise RecallError("recall_request", field=field, problem="it must be a list of strings")
     for text in given:
         _check_text(field, text)
     msgspec.structs.force_setattr(value, name, tuple(given))
@@ -78,24 +78,28 @@ def _check_text(field: str, text: str) -> None:
     try:
         size = len(normal_string(text).encode())
     except LoneSurrogate as error:
-        raise InvalidRequest(
-            field=field, problem=f"it holds a lone surrogate at character {error.facts['index']}"
+        raise RecallError(
+            "recall_request",
+            field=field,
+            problem=f"it holds a lone surrogate at character {error.facts['index']}",
         ) from None
     if size > MAX_VALUE_BYTES:
-        raise InvalidRequest(field=field, problem=f"it is longer than {MAX_VALUE_BYTES} bytes")
+        raise RecallError("recall_request", field=field, problem=f"it is longer than {MAX_VALUE_BYTES} bytes")
 
 
 def _check_timestamp(field: str, given: object) -> None:
     if given is not None and not (isinstance(given, str) and time_of(given) != MISSING):
         problem = "it must be an ISO 8601 timestamp in UTC, for example 2026-01-15T10:30:00Z"
-        raise InvalidRequest(field=field, problem=problem)
+        raise RecallError("recall_request", field=field, problem=problem)
 
 
 def _dropped_form(given: object) -> DroppedForm:
     for form in DroppedForm:
         if given == form:
             return form
-    raise InvalidRequest(field="dropped", problem=f"it must be one of {', '.join(DroppedForm)}")
+    raise RecallError(
+        "recall_request", field="dropped", problem=f"it must be one of {', '.join(DroppedForm)}"
+    )
 
 
 class Scoring(Value, frozen=True, kw_only=True):
@@ -109,10 +113,13 @@ class Scoring(Value, frozen=True, kw_only=True):
     def __post_init__(self) -> None:
         for name in ("enable_recency_weight", "enable_tag_overlap"):
             if type(getattr(self, name)) is not bool:
-                raise InvalidRequest(field=f"scoring.{name}", problem="it must be true or false")
+                raise RecallError(
+                    "recall_request", field=f"scoring.{name}", problem="it must be true or false"
+                )
         days = self.recency_half_life_days
         if not (type(days) is int and 1 <= days <= MAX_HALF_LIFE_DAYS):
-            raise InvalidRequest(
+            raise RecallError(
+                "recall_request",
                 field="scoring.recency_half_life_days",
                 problem=f"it must be a whole number of days from 1 to {MAX_HALF_LIFE_DAYS}",
             )
@@ -151,7 +158,7 @@ class MemoryControllerInput(Value, frozen=True, kw_only=True):
         _check_text("query", self.query)
         msgspec.structs.force_setattr(self, "store_paths", _paths(self.store_paths))
         if not isinstance(self.budget, Budget):
-            raise InvalidRequest("recall_budget", problem="give max_excerpt_tokens, a whole number from 1 on")
+            raise RecallError("recall_budget", problem="give max_excerpt_tokens, a whole number from 1 on")
         _check_timestamp("now_utc", self.now_utc)
         msgspec.structs.force_setattr(self, "dropped", _dropped_form(self.dropped))
 
@@ -166,11 +173,11 @@ class MemoryControllerInput(Value, frozen=True, kw_only=True):
         try:
             Budget.from_json(budget)
         except InvalidValue as error:
-            raise InvalidRequest("recall_budget", problem=error.facts["problem"]) from None
+            raise RecallError("recall_budget", problem=error.facts["problem"]) from None
         try:
             return converted(plain, cls)
         except msgspec.ValidationError as error:
-            raise InvalidRequest(field="the request", problem=str(error)) from None
+            raise RecallError("recall_request", field="the request", problem=str(error)) from None
 
     @property
     def terms(self) -> tuple[str, ...]:

@@ -15,7 +15,7 @@ import msgspec
 import orjson
 from msgspec import UNSET, Meta, UnsetType
 
-from standfast.errors import InvalidTrace, InvalidValue, NotCanonical
+from standfast.errors import InvalidValue, NotCanonical, TraceError
 from standfast.limits import (
     FLOAT_DECIMALS,
     MAX_NAME_CHARS,
@@ -334,23 +334,23 @@ class Trace(Value, frozen=True, kw_only=True):
     def read(cls, text: bytes | str) -> Self:
         """Parse and verify an artifact.
 
-        Raises ``InvalidTrace``, ``InvalidTrace`` (``trace_version``) or ``InvalidTrace`` (``damaged_trace``).
+        Raises ``TraceError``: ``invalid_trace``, ``trace_version`` or ``damaged_trace``.
         """
         try:
             plain = parse(text, limit_bytes=MAX_TRACE_BYTES)
         except NotCanonical as error:
-            raise InvalidTrace(reason="unreadable", problem=str(error)) from error
+            raise TraceError("invalid_trace", reason="unreadable", problem=str(error)) from error
         return cls.from_document(plain)
 
     @classmethod
     def from_document(cls, plain: object) -> Self:
         """Build the trace from a parsed artifact; see ``read``."""
         if not isinstance(plain, dict):
-            raise InvalidTrace(reason="unreadable", problem="it is not a JSON object")
+            raise TraceError("invalid_trace", reason="unreadable", problem="it is not a JSON object")
         for field, expected in VERSIONS.items():
             found = plain.get(field, expected)
             if found != expected:
-                raise InvalidTrace("trace_version", field=field, found=f"{found!r:.80}", expected=expected)
+                raise TraceError("trace_version", field=field, found=f"{found!r:.80}", expected=expected)
         try:
             # json-v1 writes 1.0 as 1, so a float with an integer value is accepted where the schema has an
             # integer.
@@ -359,12 +359,10 @@ class Trace(Value, frozen=True, kw_only=True):
         except (msgspec.ValidationError, InvalidValue, NotCanonical) as error:
             missing = str(error).startswith("Object missing required field")
             reason = "missing_field" if missing else "invalid_field"
-            raise InvalidTrace(reason=reason, problem=str(error)) from error
+            raise TraceError("invalid_trace", reason=reason, problem=str(error)) from error
         found = artifact_hash(normal)
         if found != trace.artifact_hash:
-            raise InvalidTrace(
-                "damaged_trace", run_id=trace.run_id, found=found, expected=trace.artifact_hash
-            )
+            raise TraceError("damaged_trace", run_id=trace.run_id, found=found, expected=trace.artifact_hash)
         return trace
 
     def as_bytes(self) -> bytes:

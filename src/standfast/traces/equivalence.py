@@ -15,7 +15,7 @@ from typing import Any, Final
 
 from msgspec import UNSET
 
-from standfast.errors import InvalidTrace, StandfastError, TraceError
+from standfast.errors import StandfastError, TraceError
 from standfast.limits import MAX_TRACE_BYTES
 from standfast.records.canon import canonical_bytes, fingerprint_of_bytes
 from standfast.records.vocabulary import Value
@@ -83,7 +83,7 @@ def shortfalls(trace: Trace) -> tuple[Shortfall, ...]:
 def shortfall_of_error(error: StandfastError) -> Shortfall:
     """Return the shortfall of an artifact that could not be read."""
     code = ShortfallCode.UNREADABLE
-    if error.code == InvalidTrace.code:
+    if error.code == "invalid_trace":
         code = ShortfallCode(error.facts["reason"])
     elif error.code == "trace_version":
         code = ShortfallCode.SCHEMA_VERSION

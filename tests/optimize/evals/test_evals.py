@@ -10,7 +10,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from standfast.errors import InvalidValue
-from standfast.optimize.errors import InvalidDataset, ProviderGarbled
 from standfast.optimize.evals.evaluators import (
     AllOf,
     AnyOf,
@@ -102,7 +101,7 @@ def test_a_judge_says_pass_or_fail(said: str, passes: bool) -> None:
 
 
 def test_a_judge_that_says_neither_has_not_graded() -> None:
-    with pytest.raises(ProviderGarbled):
+    with raises_code("provider_garbled"):
         ModelJudge(ScriptedProvider(lambda _: "It depends."))("14 days", "two weeks")
 
 
@@ -144,7 +143,7 @@ def test_a_bad_line_is_named(tmp_path: Path, content: bytes) -> None:
     file = tmp_path / "data.jsonl"
     file.write_bytes(b'{"id":"1","input":1,"expected":1}\n' + content)
 
-    with pytest.raises(InvalidDataset, match="line 2"):
+    with raises_code("invalid_dataset", match="line 2"):
         read_dataset(file)
 
 
@@ -152,9 +151,9 @@ def test_two_samples_of_one_id_are_refused(tmp_path: Path) -> None:
     file = tmp_path / "data.jsonl"
     file.write_text('{"id":"1","input":1,"expected":1}\n' * 2)
 
-    with pytest.raises(InvalidDataset, match="same id"):
+    with raises_code("invalid_dataset", match="same id"):
         read_dataset(file)
-    with pytest.raises(InvalidDataset):
+    with raises_code("invalid_dataset"):
         read_dataset(tmp_path / "none.jsonl")
 
 
@@ -289,12 +288,12 @@ def test_rows_of_named_fields_are_read(tmp_path: Path) -> None:
 def test_what_can_not_be_read_is_named(tmp_path: Path, name: str, content: str, problem: str) -> None:
     (tmp_path / name).write_text(content)
 
-    with pytest.raises(InvalidDataset, match=problem):
+    with raises_code("invalid_dataset", match=problem):
         read_dataset(tmp_path / name)
 
 
 def test_a_row_without_an_input_field_is_named(tmp_path: Path) -> None:
     (tmp_path / "t.jsonl").write_text('{"question": "A?", "answer": "a"}\n{"q": "B?", "answer": "b"}\n')
 
-    with pytest.raises(InvalidDataset, match="line 2 has no field question; it has q, answer"):
+    with raises_code("invalid_dataset", match="line 2 has no field question; it has q, answer"):
         read_dataset(tmp_path / "t.jsonl", inputs=["question"])

@@ -26,9 +26,9 @@ from standfast.optimize import (
     evaluate,
     provider_matrix,
 )
-from standfast.optimize.errors import InvalidDataset
 from standfast.traces.folder import TraceFolder
 from tests.optimize.loops.harness import agent, dataset
+from tests.raising import raises_code
 
 PROMPT = "You add.\n\nAdd ${a} and ${b}."
 
@@ -123,5 +123,5 @@ def test_a_grade_book_survives_a_crash_in_its_last_line(tmp_path: Path) -> None:
 
     assert list(GradeBook(file).grades()) == ["r1"]
     file.write_bytes(b"no json\n")
-    with pytest.raises(InvalidDataset, match="line 1"):
+    with raises_code("invalid_dataset", match="line 1"):
         GradeBook(file).grades()

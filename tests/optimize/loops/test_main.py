@@ -13,7 +13,7 @@ from standfast.clock import CountedIds, ManualClock
 from standfast.errors import InvalidValue
 from standfast.memory import Memory
 from standfast.optimize.errors import (
-    ProviderGarbled,
+    ProviderError,
 )
 from standfast.optimize.loops.agent import AgentTool, Resources, ToolContext, ToRemember
 from standfast.optimize.loops.main import MainLoop, MainLoopRequest
@@ -114,7 +114,7 @@ def test_what_fails_is_not_remembered() -> None:
     memory = refunds()
 
     def fails(_: ModelRequest) -> str:
-        raise ProviderGarbled(provider="scripted", problem="nonsense")
+        raise ProviderError("provider_garbled", provider="scripted", problem="nonsense")
 
     requests: InMemoryMailbox[Any, Any] = InMemoryMailbox(name="main")
     replies = requests.reply_mailbox("me")
@@ -227,7 +227,7 @@ def test_a_model_that_only_calls_tools_is_stopped() -> None:
     call = ModelToolCall(call_id="1", name="again", arguments={})
     adapter = ScriptedProvider(lambda _: ModelReply(text="", tool_calls=(call,), model="m"))
 
-    with pytest.raises(ProviderGarbled, match="without answering"):
+    with raises_code("provider_garbled", match="without answering"):
         _support(refunds(), adapter=adapter).execute(MainLoopRequest(request={"question": "?"}))
 
 

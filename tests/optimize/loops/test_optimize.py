@@ -7,7 +7,6 @@ import pytest
 
 from standfast.limits import TWICE_RUN_SAMPLES
 from standfast.optimize.errors import (
-    InvalidDataset,
     ProviderUnavailable,
 )
 from standfast.optimize.evals.results import EvalRequest, EvalResult
@@ -344,7 +343,7 @@ def test_bad_requests_are_errors_with_names(tmp_path: Path) -> None:
 
     with raises_code("no_baseline_pass"):
         harness.optimize(dataset(SAMPLES))
-    with pytest.raises(InvalidDataset):
+    with raises_code("invalid_dataset"):
         harness.optimize(Dataset(samples=()))
     loop = harness.optimize_loop(InMemoryMailbox(name="e"), InMemoryMailbox(name="o"))
     with raises_code("unknown_prompt"):

@@ -17,7 +17,6 @@ from standfast.optimize import (
     ScriptedProvider,
     optimize,
 )
-from standfast.optimize.errors import InvalidDataset
 from standfast.optimize.evals.evaluators import (
     AllOf,
     FunctionEvaluator,
@@ -60,9 +59,9 @@ def test_a_first_mistake_is_an_error_and_nothing_hangs() -> None:
 
     assert report.stopped is not None
     assert "34 held-out samples" in report.stopped
-    with pytest.raises(InvalidDataset, match="row 1 must be"):
+    with raises_code("invalid_dataset", match="row 1 must be"):
         optimize("Add ${a}", ["no row"], ScriptedProvider(lambda _: "1"))
-    with pytest.raises(InvalidDataset, match="read_dataset"):
+    with raises_code("invalid_dataset", match="read_dataset"):
         optimize("Add ${a}", "samples.jsonl", ScriptedProvider(lambda _: "1"))
     with raises_code("optimization_failed", match="needs a value for a"):
         optimize("Add ${a}", [(f"x{n}", "1") for n in range(90)], ScriptedProvider(lambda _: "1"))

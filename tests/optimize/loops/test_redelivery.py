@@ -12,7 +12,6 @@ from typing import Any
 import pytest
 
 from standfast.clock import CountedIds, ManualClock
-from standfast.errors import RequestReused
 from standfast.memory import Memory
 from standfast.optimize.loops.agent import ToRemember
 from standfast.optimize.loops.main import MainLoopRequest, MainLoopResult
@@ -24,6 +23,7 @@ from tests.optimize.loops.harness import START, id_of
 from tests.optimize.loops.killed_agent import LEASE_SECONDS, TEMPLATE, Notes, notes, on_redis
 from tests.optimize.mailboxes import backends
 from tests.optimize.mailboxes.backends import Advance, AnyMailbox
+from tests.raising import raises_code
 
 ROOT = Path(__file__).parents[3]
 REQUEST: MainLoopRequest[Any] = MainLoopRequest(
@@ -201,9 +201,9 @@ def test_another_request_under_the_same_id_is_refused(memory: Memory) -> None:
     agent = notes(memory, None)
     agent.execute(REQUEST)
     for other in ({"note": "The sails too."}, {"note": "The boat needs paint.", "by": "Ann"}):
-        with pytest.raises(RequestReused):
+        with raises_code("request_reused"):
             agent.execute(MainLoopRequest(request=other, request_id=id_of("r1"), created_at=START))
-    with pytest.raises(RequestReused):
+    with raises_code("request_reused"):
         agent.execute(
             MainLoopRequest(
                 request=REQUEST.request, request_id=id_of("r1"), created_at=START + timedelta(days=365)

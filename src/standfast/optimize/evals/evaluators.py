@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Final, Protocol
 
 from standfast.errors import MissingExtra
 from standfast.limits import EVALUATOR_NAMES
-from standfast.optimize.errors import EvalError, ProviderGarbled
+from standfast.optimize.errors import EvalError, ProviderError
 from standfast.optimize.prompts.template import as_text
 from standfast.optimize.providers.adapter import ModelRequest, ProviderAdapter, TokenUsage
 from standfast.records.canon import fingerprint
@@ -470,7 +470,7 @@ class ModelJudge:
         verdict = _VERDICT.match(reply.text)
         if verdict is None:
             problem = f"the judge answered neither PASS nor FAIL: {reply.text!r:.80}"
-            raise ProviderGarbled(provider=self._provider.config.provider, problem=problem)
+            raise ProviderError("provider_garbled", provider=self._provider.config.provider, problem=problem)
         passed = verdict[1] == "PASS"
         return Score(
             passed=passed,

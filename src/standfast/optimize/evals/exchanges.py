@@ -16,7 +16,7 @@ import msgspec
 
 from standfast.durable import sync_folder, write_new
 from standfast.errors import StandfastError
-from standfast.optimize.errors import InvalidDataset
+from standfast.optimize.errors import EvalError
 from standfast.records.canon import canonical_bytes, parse
 from standfast.records.vocabulary import Value
 from standfast.traces.artifact import ToolProfile, Trace
@@ -155,6 +155,8 @@ class GradeBook:
             try:
                 grade = Grade.from_json(parse(line))
             except (StandfastError, msgspec.MsgspecError) as error:
-                raise InvalidDataset(dataset=str(self._file), problem=f"line {number}: {error}") from None
+                raise EvalError(
+                    "invalid_dataset", dataset=str(self._file), problem=f"line {number}: {error}"
+                ) from None
             found[grade.run_id] = grade
         return found

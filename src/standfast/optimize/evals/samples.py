@@ -10,7 +10,7 @@ from typing import Any, Final, Generic, TypeVar
 import msgspec
 
 from standfast.errors import MissingExtra, StandfastError
-from standfast.optimize.errors import InvalidDataset
+from standfast.optimize.errors import EvalError
 from standfast.optimize.evals.evaluators import Assertions
 from standfast.optimize.evals.exchanges import Grades, exchanges_of, expected_of
 from standfast.records.canon import fingerprint, parse
@@ -71,14 +71,14 @@ class Dataset(Value, Generic[InputT, ExpectedT], frozen=True, kw_only=True):
         be given as well. A mapping from inputs to expected outputs will do, too.
 
         Raises:
-            InvalidDataset: A row is something else. The message says which.
+            EvalError: A row is something else. The message says which.
         """
         if isinstance(rows, Dataset):
             return rows
         pairs = list(rows.items()) if isinstance(rows, Mapping) else rows
         if isinstance(pairs, str | bytes) or not isinstance(pairs, Iterable):
             problem = f"pass a Dataset or a list of rows, not {rows!r:.60}; read_dataset reads a file"
-            raise InvalidDataset(dataset="given", problem=problem)
+            raise EvalError("invalid_dataset", dataset="given", problem=problem)
         return cls(samples=tuple(_sample_of(row, number) for number, row in enumerate(pairs, 1)))
 
     @classmethod
@@ -186,7 +186,7 @@ def _sample_of(row: Any, number: int) -> Sample[Any, Any]:
         case (given, expected):
             return Sample(id=f"row-{number}", input=given, expected=expected)
     problem = f"row {number} must be a Sample, a pair, or a mapping with expected, not {row!r:.60}"
-    raise InvalidDataset(dataset="given", problem=problem)
+    raise EvalError("invalid_dataset", dataset="given", problem=problem)
 
 
 _EXPECTED_COLUMN: Final = "__expected"
@@ -203,7 +203,7 @@ def read_dataset(file: str | os.PathLike[str], *, inputs: Sequence[str] = ()) ->
       is expected.
 
     Raises:
-        InvalidDataset: The file can't be read, or something in it has no counterpart here. The message says
+        EvalError: The file can't be read, or something in it has no counterpart here. The message says
             where.
     """
     path = Path(file)
@@ -221,7 +221,7 @@ def read_dataset(file: str | os.PathLike[str], *, inputs: Sequence[str] = ()) ->
     except MissingExtra:
         raise
     except (OSError, UnicodeDecodeError, StandfastError, _Unreadable) as error:
-        raise InvalidDataset(dataset=os.fspath(file), problem=str(error)) from None
+        raise EvalError("invalid_dataset", dataset=os.fspath(file), problem=str(error)) from None
 
 
 def is_graded_by_assertions(dataset: Dataset[Any, Any]) -> bool:

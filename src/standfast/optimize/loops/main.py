@@ -21,7 +21,7 @@ from standfast.limits import MAX_TOOL_ROUNDS
 from standfast.memory.idempotency import IdempotencyRecord
 from standfast.memory.memory import Memory
 from standfast.memory.run import Run
-from standfast.optimize.errors import LoopError, ProviderGarbled
+from standfast.optimize.errors import LoopError, ProviderError
 from standfast.optimize.evals.evaluators import (
     Evaluator,
     Exact,
@@ -453,7 +453,7 @@ class MainLoop(WorkerLoop[MainLoopRequest[UserRequestT], MainLoopResult], Generi
                 called += [call.name for call in reply.tool_calls]
                 messages += self._call_tools(reply, rendering)
         problem = f"it called tools {MAX_TOOL_ROUNDS} times in a row without answering"
-        raise ProviderGarbled(provider=self.adapter.config.provider, problem=problem)
+        raise ProviderError("provider_garbled", provider=self.adapter.config.provider, problem=problem)
 
     def _call_tools(self, reply: ModelReply, rendering: Rendering) -> Iterator[ChatMessage]:
         """Yield the model's message and the result of each tool call in it."""

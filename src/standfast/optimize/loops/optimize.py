@@ -17,7 +17,7 @@ from standfast.clock import UUID, Clock, SystemClock, fresh_uuid
 from standfast.errors import MissingExtra, StandfastError
 from standfast.limits import EVAL_PATIENCE_SECONDS, STRATEGY_NAMES
 from standfast.memory.memory import Memory
-from standfast.optimize.errors import InvalidDataset, OptimizationError
+from standfast.optimize.errors import EvalError, OptimizationError
 from standfast.optimize.evals.evaluators import Evaluator, Metric
 from standfast.optimize.evals.results import EvalRequest, EvalResult, ResultCache
 from standfast.optimize.evals.samples import Dataset, DatasetLike, ExpectedT, InputT
@@ -149,7 +149,7 @@ class OptimizeLoop(
         """Run one optimization. Its temporary tags are always removed."""
         template = self._prompts.get(request.prompt_ns, request.prompt_key)
         if not len(request.dataset):
-            raise InvalidDataset(dataset=str(request.request_id), problem="it has no samples")
+            raise EvalError("invalid_dataset", dataset=str(request.request_id), problem="it has no samples")
         self._store.sweep()
         # A tag without an override means the source; the report says so.
         baseline = Prompt(template, overrides_tag=request.baseline_tag, fallback=Fallback.TEMPLATE).resolve(

@@ -18,7 +18,6 @@ from standfast.errors import MissingExtra
 from standfast.limits import PROVIDER_RETRIES, PROVIDER_TIMEOUT_SECONDS
 from standfast.optimize.errors import (
     ProviderError,
-    ProviderGarbled,
     ProviderRefused,
     ProviderUnavailable,
 )
@@ -159,7 +158,7 @@ class VendorProvider(ABC):
             self._replacements[refused] = self.optional[refused]
         elif isinstance(error, AttributeError | IndexError | KeyError | TypeError | ValueError):
             problem = f"{type(error).__name__}: {error}"
-            raise ProviderGarbled(provider=self._config.provider, problem=problem) from None
+            raise ProviderError("provider_garbled", provider=self._config.provider, problem=problem) from None
         else:
             raise error
 
@@ -205,7 +204,7 @@ class VendorProvider(ABC):
         if isinstance(error, library.APIStatusError):
             kind = ProviderUnavailable if error.status_code >= _SERVER_ERROR else ProviderRefused
             return kind(provider=provider, problem=problem)
-        return ProviderGarbled(provider=provider, problem=problem)
+        return ProviderError("provider_garbled", provider=provider, problem=problem)
 
 
 class OpenAICompatibleProvider(VendorProvider):

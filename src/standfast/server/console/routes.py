@@ -12,7 +12,7 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response, StreamingResponse
 from starlette.routing import BaseRoute, Route
 
-from standfast.errors import BadRequest, NotCanonical, NotFound, StandfastError, Unauthenticated
+from standfast.errors import AccessError, NotCanonical, NotFound, StandfastError, Unauthenticated
 from standfast.extensions import ConsolePage, extensions, part_at
 from standfast.records.canon import normal_string
 from standfast.server.access.permissions import Caller, KeyRole, Permission
@@ -349,7 +349,9 @@ def _form_fields(body: bytes) -> dict[str, str]:
             body.decode(), keep_blank_values=True, errors="strict", max_num_fields=_MAX_FORM_FIELDS
         )
     except ValueError:
-        raise BadRequest(problem="the form is not UTF-8 text, or has too many fields") from None
+        raise AccessError(
+            "bad_request", problem="the form is not UTF-8 text, or has too many fields"
+        ) from None
     return _normal(pairs)
 
 
@@ -357,7 +359,9 @@ def _normal(pairs: list[tuple[str, str]]) -> dict[str, str]:
     try:
         return {normal_string(name): normal_string(value) for name, value in pairs}
     except NotCanonical:
-        raise BadRequest(problem="the address or the form holds characters that are not text") from None
+        raise AccessError(
+            "bad_request", problem="the address or the form holds characters that are not text"
+        ) from None
 
 
 def console_routes(settings: Settings, *, behind_tls: bool) -> Callable[[ApiContext], list[BaseRoute]]:

@@ -15,7 +15,7 @@ import msgspec
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 
-from standfast.errors import BadRequest, Overloaded, StandfastError, StoreError
+from standfast.errors import AccessError, Overloaded, StandfastError, StoreError
 from standfast.limits import EVENT_POLL_SECONDS, EVENT_PULSE_SECONDS, MAX_EVENT_STREAMS, SAFE_INTEGER
 from standfast.server.access.permissions import Caller, Permission, require
 from standfast.server.edge.context import ApiContext
@@ -72,7 +72,9 @@ class EventStreams:
             return caller, newest_entry(self._context.gateway)
         is_number = len(given) == 1 and given[0].isascii() and given[0].isdigit() and len(given[0]) < 17
         if not (is_number and int(given[0]) <= SAFE_INTEGER):
-            raise BadRequest(problem=f"send {LAST_ID_HEADER}, or after=, once, with the id of an event")
+            raise AccessError(
+                "bad_request", problem=f"send {LAST_ID_HEADER}, or after=, once, with the id of an event"
+            )
         return caller, int(given[0])
 
     async def _stream(

@@ -17,7 +17,7 @@ from starlette.routing import BaseRoute, Route
 from starlette.types import Receive, Scope, Send
 
 from standfast.errors import (
-    BadRequest,
+    AccessError,
     InvalidValue,
     NotCanonical,
     NotFound,
@@ -290,10 +290,10 @@ def _query(request: Request) -> dict[str, str]:
         normal = [(normal_string(name), normal_string(value)) for name, value in pairs]
     except (ValueError, NotCanonical):
         problem = f"the query must be URL-encoded UTF-8 with at most {_MAX_QUERY_FIELDS} parameters"
-        raise BadRequest(problem=problem) from None
+        raise AccessError("bad_request", problem=problem) from None
     for name, value in normal:
         if name in query:
-            raise BadRequest(problem=f"query parameter given twice: {name!r:.80}")
+            raise AccessError("bad_request", problem=f"query parameter given twice: {name!r:.80}")
         query[name] = value
     return query
 
@@ -304,7 +304,7 @@ def _request_key(request: Request) -> str | None:
         return None
     if len(keys) > 1 or not _REQUEST_KEY.fullmatch(keys[0]):
         problem = f"send {REQUEST_KEY_HEADER} once, with 1 to {MAX_NAME_CHARS} visible ASCII characters"
-        raise BadRequest(problem=problem)
+        raise AccessError("bad_request", problem=problem)
     return keys[0]
 
 
@@ -314,5 +314,5 @@ def _version(request: Request) -> int:
     match = _VERSION.fullmatch(values[0]) if len(values) == 1 else None
     if match is None:
         problem = f'send {VERSION_HEADER} once, with the version to change as in its ETag, such as "3"'
-        raise BadRequest(problem=problem)
+        raise AccessError("bad_request", problem=problem)
     return int(match[1])

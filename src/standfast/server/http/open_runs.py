@@ -17,12 +17,12 @@ from typing import Any, Final, TypeVar
 import msgspec
 
 from standfast.errors import (
+    AccessError,
     CommitAborted,
     InvalidValue,
     NotFound,
     Overloaded,
     PayloadMismatch,
-    RequestReused,
     RunOver,
 )
 from standfast.govern.judge.secrecy import redacted_json
@@ -191,7 +191,7 @@ class OpenRuns:
         known = head.identity
         opened_with = known.workflow_id, known.visibility_mode, known.scope, head.model
         if opened_with != (body.workflow, run.identity.visibility_mode, scope, model):
-            raise RequestReused(request_key=request_key)
+            raise AccessError("request_reused", request_key=request_key)
         row_id = row_id_of(caller.key_id, namespace, run.identity.run_id)
         if head.identity == run.identity and head.calls == 0:
             return self._hold(_OpenRun(row_id, head, run, self._clock.monotonic())).response()
@@ -346,7 +346,7 @@ class OpenRuns:
             if known is None:
                 return work(opened)
             if known.request != request.fingerprint:
-                raise RequestReused(request_key=request.key)
+                raise AccessError("request_reused", request_key=request.key)
             return repeated(opened, known.step)
 
         return self._use(row_id, memory, once, request)

@@ -12,13 +12,13 @@ from typing import Any, Final
 import msgspec
 
 from standfast.errors import (
+    AccessError,
     Forbidden,
     InvalidValue,
     NoSuchSnapshot,
     NotCanonical,
     NotFound,
     PayloadMismatch,
-    RequestReused,
 )
 from standfast.govern.authority import Role
 from standfast.limits import (
@@ -527,7 +527,7 @@ def request_run_id(
     try:
         yield IdempotencyRecord.of(caller.key_id, namespace, request_key, [verb]).run_id
     except PayloadMismatch:
-        raise RequestReused(request_key=request_key) from None
+        raise AccessError("request_reused", request_key=request_key) from None
 
 
 def add(

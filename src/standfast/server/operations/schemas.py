@@ -14,7 +14,7 @@ import msgspec
 import msgspec.inspect
 from msgspec import Meta
 
-from standfast.errors import BadRequest
+from standfast.errors import AccessError
 from standfast.limits import (
     DEFAULT_PAGE_ITEMS,
     MAX_BATCH_RECALLS,
@@ -491,9 +491,11 @@ def decode_place(cursor: str | None) -> tuple[int, str]:
     return int(number), decode_name(name)
 
 
-def wrong_cursor() -> BadRequest:
+def wrong_cursor() -> AccessError:
     """The error for a cursor that belongs to another list."""
-    return BadRequest(problem="the cursor does not belong to this list; start again without a cursor")
+    return AccessError(
+        "bad_request", problem="the cursor does not belong to this list; start again without a cursor"
+    )
 
 
 def paginate(
