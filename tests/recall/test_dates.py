@@ -7,8 +7,17 @@ import numpy as np
 import pytest
 
 from standfast.recall.analysis import words_of
-from standfast.recall.date_words import date_words, folded, words_in
-from standfast.recall.dates import NO_DAY, Span, SpokenDate, date_quarters, dates_in, spoken_dates
+from standfast.recall.dates import (
+    NO_DAY,
+    Span,
+    SpokenDate,
+    date_quarters,
+    date_words,
+    dates_in,
+    folded,
+    spoken_dates,
+    words_in,
+)
 from standfast.recall.word_lists import word_lines
 
 TODAY = date(2026, 3, 18)  # A Wednesday.

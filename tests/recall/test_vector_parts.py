@@ -30,7 +30,7 @@ from standfast.recall.index.segment import Segment, expanded, sealed
 from standfast.recall.index.upkeep import problems_of_index
 from standfast.recall.vectors import is_alike
 from standfast.records.vocabulary import Band
-from standfast.store.audit import CHECKSUM_BYTES
+from standfast.store.protocol import CHECKSUM_BYTES
 from standfast.store.store import Store
 from tests.memory.conftest import HANDBOOK
 from tests.memory.test_vectors import Failing

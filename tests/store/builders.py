@@ -6,9 +6,9 @@ from typing import Any
 
 from standfast.clock import Clock, CountedIds, IdSource, ManualClock, seeded
 from standfast.records.vocabulary import ActionType
-from standfast.store.audit import checksummed
 from standfast.store.commit import Commit, Fact, RecordVector, Write
 from standfast.store.in_memory import InMemoryStorage
+from standfast.store.protocol import checksummed
 from standfast.store.sqlite import SQLiteStorage
 from standfast.store.store import Store
 

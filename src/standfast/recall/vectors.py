@@ -21,8 +21,7 @@ from standfast.recall.embedders import QueryVector, SignedBytes, percents_of
 from standfast.recall.index.lexical_index import LexicalIndex
 from standfast.recall.index.vector_parts import VectorRows, dimensions_of
 from standfast.recall.index.view import IndexView
-from standfast.store.audit import CHECKSUM_BYTES, checksummed
-from standfast.store.protocol import Vector
+from standfast.store.protocol import CHECKSUM_BYTES, Vector, checksummed
 from standfast.store.store import Store
 
 _BLOCK_ROWS: Final = 1 << 10

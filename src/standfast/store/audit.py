@@ -10,7 +10,6 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from itertools import takewhile
 from operator import itemgetter
 from typing import Any, Final, NamedTuple, Protocol
-from zlib import crc32
 
 import orjson
 from msgspec.structs import asdict
@@ -41,6 +40,7 @@ from standfast.store.protocol import (
     Version,
     VersionQuery,
     verified,
+    verified_vector,
 )
 
 _ERASURE_MARKER: Final = b'"kind":"%s"' % ERASURE_KIND.encode()
@@ -51,26 +51,6 @@ _BEFORE_FACT: Final = re.compile(
 )
 _BEHIND_FACT: Final = re.compile(rb'\},"kind":"([a-z_]+)","previous":"[0-9a-f]{64}","seq":[0-9]+\}')
 _COMMIT_FIELDS: Final = ("memory_snapshot_id", "commit_id", "run_id", "commit_payload_fingerprint")
-
-
-def checksummed(signed_bytes: bytes) -> bytes:
-    """A vector as it is stored: with a checksum of four bytes, because a disk may turn a bit."""
-    return signed_bytes + crc32(signed_bytes).to_bytes(4, "big")
-
-
-CHECKSUM_BYTES: Final = 4
-
-
-def verified_vector(vector: Vector) -> Vector:
-    """Return the vector if its bytes match their checksum; otherwise ``Corruption``."""
-    if checksummed(vector.content[:-CHECKSUM_BYTES]) == vector.content:
-        return vector
-    problem = "its bytes do not match their checksum; erase the record, or restore a backup"
-    raise Corruption(what=_title_of_vector(vector), problem=problem)
-
-
-def _title_of_vector(vector: Vector) -> str:
-    return f"the vector of {vector.namespace}/{vector.key} in snapshot {vector.memory_snapshot_id}"
 
 
 def _problems_of_vectors(storage: Storage, head: int, changed: Collection[RecordKey]) -> Iterator[str]:
@@ -105,11 +85,11 @@ def _problems_of_vector(vector: Vector, versions: list[Version] | None, head: in
         return
     at = [one for one in versions if one.memory_snapshot_id == vector.memory_snapshot_id]
     if not at or at[0].fingerprint is None or (at[0].erased_by or head + 1) <= head:
-        yield f"{_title_of_vector(vector)}: there is no content that it could belong to"
+        yield f"{vector}: there is no content that it could belong to"
     later = [one.memory_snapshot_id for one in versions if one.memory_snapshot_id > vector.memory_snapshot_id]
     expected = min(later, default=None)
     if vector.ended != expected and min(vector.ended or head + 1, expected or head + 1) <= head:
-        yield f"{_title_of_vector(vector)}: it ends with snapshot {vector.ended}, and its record does not"
+        yield f"{vector}: it ends with snapshot {vector.ended}, and its record does not"
 
 
 class RowChecker(Protocol):

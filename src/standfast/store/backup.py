@@ -8,7 +8,7 @@ from msgspec.structs import replace
 from standfast.errors import Corruption
 from standfast.ledger.chain import Branch, Tip, check
 from standfast.limits import COPY_PAGE_RECORDS, SCAN_PAGE_RECORDS
-from standfast.store.audit import erasures_in, verified_vector
+from standfast.store.audit import erasures_in
 from standfast.store.protocol import (
     AppliedCommit,
     Changes,
@@ -20,6 +20,7 @@ from standfast.store.protocol import (
     Version,
     VersionQuery,
     verified,
+    verified_vector,
 )
 
 

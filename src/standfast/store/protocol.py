@@ -11,6 +11,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from contextlib import AbstractContextManager
 from functools import cache
 from typing import Final, Protocol
+from zlib import crc32
 
 import msgspec
 
@@ -249,6 +250,25 @@ class Vector(msgspec.Struct, frozen=True, gc=False):
     since: int
     content: bytes
     ended: int | None = None
+
+    def __str__(self) -> str:
+        return f"the vector of {self.namespace}/{self.key} in snapshot {self.memory_snapshot_id}"
+
+
+CHECKSUM_BYTES: Final = 4
+
+
+def checksummed(signed_bytes: bytes) -> bytes:
+    """A vector as it is stored: with a checksum of four bytes, because a disk may turn a bit."""
+    return signed_bytes + crc32(signed_bytes).to_bytes(CHECKSUM_BYTES, "big")
+
+
+def verified_vector(vector: Vector) -> Vector:
+    """Return the vector if its bytes match their checksum; otherwise ``Corruption``."""
+    if checksummed(vector.content[:-CHECKSUM_BYTES]) == vector.content:
+        return vector
+    problem = "its bytes do not match their checksum; erase the record, or restore a backup"
+    raise Corruption(what=str(vector), problem=problem)
 
 
 class VectorEnd(msgspec.Struct, frozen=True, gc=False):

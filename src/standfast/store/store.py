@@ -35,7 +35,7 @@ from standfast.limits import (
 from standfast.records.vocabulary import AbortReason, BufferState, Receipt
 from standfast.side_files import SideFiles
 from standfast.store import audit, pipeline
-from standfast.store.audit import RowChecker, verified_vector
+from standfast.store.audit import RowChecker
 from standfast.store.backup import copy_store
 from standfast.store.commit import Commit, Fact, VectorMaker
 from standfast.store.group_commit import GroupCommit
@@ -58,6 +58,7 @@ from standfast.store.protocol import (
     Version,
     VersionQuery,
     verified,
+    verified_vector,
 )
 from standfast.store.quarantine import HiddenVersions, QuarantineLookup
 

@@ -47,8 +47,7 @@ from standfast.recall.index.segment import (
 from standfast.recall.index.vector_parts import VectorRows, vector_parts
 from standfast.records.scopes import prefix_in
 from standfast.records.vocabulary import Band
-from standfast.store.audit import CHECKSUM_BYTES
-from standfast.store.protocol import PartName, RecordKey, SegmentHead, Vector, Version
+from standfast.store.protocol import CHECKSUM_BYTES, PartName, RecordKey, SegmentHead, Vector, Version
 from standfast.store.store import Store
 
 

@@ -19,8 +19,7 @@ import msgspec
 import numpy as np
 
 from standfast.recall.arrays import Numbers
-from standfast.store.audit import CHECKSUM_BYTES
-from standfast.store.protocol import Vector
+from standfast.store.protocol import CHECKSUM_BYTES, Vector
 
 LIST_PART: Final = "vectors"
 PIECE_BYTES: Final = 1 << 18
