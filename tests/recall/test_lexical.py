@@ -137,7 +137,8 @@ def test_arrays_give_what_plain_python_gives(
     best = max(plain.values(), default=1)
     scaled = {memory_id: total * BEST_SCORE // best for memory_id, total in plain.items()}
 
-    assert dict(zip(view.index.ids_of(view.rows.tolist()), scores.tolist(), strict=True)) == {
+    ids = [memory_id for _, memory_id in view.index.names_of(view.rows.tolist())]
+    assert dict(zip(ids, scores.tolist(), strict=True)) == {
         one.memory_id: scaled.get(one.memory_id, 0) for one in records
     }
     assert (shares_word == (scores > 0)).all()

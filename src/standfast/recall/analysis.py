@@ -120,21 +120,26 @@ class _Separators(dict[int, str]):
 
 
 _separators: Final = _Separators()
+_ASCII_SEPARATORS: Final = bytes(
+    ord(_separators[ord(chr(code).lower())]) if code < 128 else 0 for code in range(256)
+)
+"""The same for the bytes of a text in ASCII, which are folded at once."""
 
 
 def words_of(text: str) -> list[str]:
     """The words of a text in order, folded."""
     if text.isascii():
-        folded = text.lower()
+        spaced = text.encode().translate(_ASCII_SEPARATORS).decode()
+        if "'" not in spaced:
+            # Most texts. No word of a short one needs a cut.
+            words = spaced.split()
+            return words if len(text) <= MAX_TERM_CHARS else [word[:MAX_TERM_CHARS] for word in words]
     else:
         decomposed = unicodedata.normalize("NFKD", LATER.sub(" ", text).casefold())
         # Folding again: a decomposition may bring out a capital letter.
         folded = unicodedata.normalize("NFC", _MARKS.sub("", decomposed.casefold()))
-    spaced = folded.translate(_separators)
-    if text.isascii() and len(text) <= MAX_TERM_CHARS and "'" not in spaced:
-        # Most texts: nothing that the loop would change.
-        return spaced.split()
-    words: list[str] = []
+        spaced = folded.translate(_separators)
+    words = []
     for word in spaced.split():
         if "'" in word:
             words += [part[:MAX_TERM_CHARS] for part in word.strip("'").removesuffix("'s").split("'") if part]

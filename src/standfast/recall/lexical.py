@@ -33,6 +33,7 @@ FIELD_SIXTHS: Final = 3
 SMALL_SCOPE_BUDGETS: Final = 8
 """A scope whose texts have at most so many times the token budget is small: everything in it is ranked."""
 NO_RELATED: Final[Mapping[str, int]] = {}
+_NO_NUMBERS: Final[Numbers] = np.zeros(0, dtype=np.int64)
 
 
 def log2_fixed(numerator: int, denominator: int, bits: int = 16) -> int:
@@ -88,8 +89,14 @@ def lexical_scores(
 
 def _best_passages(weights: Mapping[str, int], view: IndexView) -> tuple[Numbers, Numbers]:
     """The slots of long texts with a term of the query, and the score of the best passage of each."""
-    found = [(weight, view.passages_with(term)) for term, weight in weights.items()]
-    slots = np.unique(np.concatenate([np.zeros(0, dtype=np.intp), *(postings.rows for _, postings in found)]))
+    found = [
+        (weight, postings)
+        for term, weight in weights.items()
+        if len((postings := view.passages_with(term)).rows)
+    ]
+    if not found:
+        return _NO_NUMBERS, _NO_NUMBERS
+    slots = np.unique(np.concatenate([postings.rows for _, postings in found]))
     sums = np.zeros((len(slots), MASKED_PASSAGES), dtype=np.int64)
     bits = np.arange(MASKED_PASSAGES)
     for weight, postings in found:
@@ -181,9 +188,9 @@ class LexicalController:
             means_alike=scores.means_alike,
         )
         packing.pin(ranking.pinned(), lexical.read)
-        packing.stand(ranking.standing(len(packing.taken_first) + 1, packing.taken_first), lexical.read)
+        packing.stand(ranking.standing(packing.taken_first), lexical.read)
         newest_first = NewestFirst(index, ranking.rows_at, lexical.read, analyzer, query.terms)
-        rows = ranking.ordered(len(packing.taken_first) + 1, packing.taken_first)
+        rows = ranking.ordered(packing.taken_first)
         if (said := reranking_of(request)) is not None:
             rows = reranked_rows(rows, said, index)
         packing.take(newest_first.ordered(rows, frozenset(packing.taken_first)), newest_first.read)

@@ -10,6 +10,7 @@ statement's matter, what was said later is brought in even if the query does not
 are looked at. ``SaidLast`` tells what was said later about a matter of a record that is shown.
 """
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from itertools import combinations, islice
 from typing import Final, NamedTuple
@@ -67,7 +68,7 @@ class NewestFirst:
     def ordered(
         self, rows: Iterator[RankedRow], without: frozenset[int] = frozenset()
     ) -> Iterator[RankedRow]:
-        """The rows in their new order, with new ranks.
+        """The rows in their new order.
 
         Args:
             without: Rows that must not be brought in, because they were taken already.
@@ -75,16 +76,12 @@ class NewestFirst:
         window = list(islice(rows, WINDOW))
         if not window:
             return
-        rank = window[0].rank
         window += self._later_ones(window, without)
         seen = {ranked.row for ranked in window}
-        for ranked in self._regrouped(window):
-            yield ranked._replace(rank=rank)
-            rank += 1
+        yield from self._regrouped(window)
         for ranked in rows:
             if ranked.row not in seen:
-                yield ranked._replace(rank=rank)
-                rank += 1
+                yield ranked
 
     def _record(self, ranked: RankedRow) -> IndexedRecord | None:
         (found,) = self.read([ranked.row])
@@ -112,31 +109,33 @@ class NewestFirst:
         records = [self._record(ranked) for ranked in window]
         groups = list(range(len(window)))
         compared = list(self._comparable(window, records))
-        for one, other in combinations(compared, 2):
-            if groups[one.place] != groups[other.place] and one.is_about_the_same(other):
-                old, new = groups[other.place], groups[one.place]
+        for one, other in _about_the_same(compared):
+            old, new = groups[other.place], groups[one.place]
+            if old != new:
                 groups = [new if group == old else group for group in groups]
         # Near-equal texts without a word of the question may have their points from a neighbour, such as the
         # question itself in a conversation. What one borrowed does not count for all of them.
         answering = {groups[one.place] for one in compared if one.asked or one.matters}
-        best: dict[int, RankedRow] = {}
+        members: dict[int, list[RankedRow]] = {}
         for ranked, group in zip(window, groups, strict=True):
-            known = best.setdefault(group, ranked)
-            shared_score = max if group in answering else min
-            best[group] = known._replace(
-                score=shared_score(known.score, ranked.score),
-                shares_word=known.shares_word or ranked.shares_word,
-            )
-        shared = [
-            ranked._replace(
-                score=(best[group].score & ~_NEWNESS) | (ranked.score & _NEWNESS),
-                shares_word=best[group].shares_word,
-            )
-            for ranked, group in zip(window, groups, strict=True)
-        ]
-        keys = self._view.newest_order([ranked.row for ranked in window])
-        order = sorted(range(len(window)), key=lambda at: (-shared[at].score, keys[at]))
-        return [shared[at] for at in order]
+            members.setdefault(group, []).append(ranked)
+        shared = list[RankedRow]()
+        for group, rows in members.items():
+            if len(rows) == 1:
+                shared += rows
+                continue
+            score = (max if group in answering else min)(ranked.score for ranked in rows)
+            shares_word = any(ranked.shares_word for ranked in rows)
+            shared += [
+                ranked._replace(
+                    score=(score & ~_NEWNESS) | (ranked.score & _NEWNESS), shares_word=shares_word
+                )
+                for ranked in rows
+            ]
+        counts = Counter(ranked.score for ranked in shared)
+        tied = [ranked.row for ranked in shared if counts[ranked.score] > 1]
+        newness = dict(zip(tied, self._view.newest_order(tied), strict=True))
+        return sorted(shared, key=lambda ranked: (-ranked.score, newness.get(ranked.row, ())))
 
     def _comparable(
         self, window: Sequence[RankedRow], records: Sequence[IndexedRecord | None]
@@ -171,21 +170,33 @@ class _Comparable:
         self.kind = record.scope, boosts, trust_of(record)
         self.matters = frozenset(statement.matter for statement in record.statements)
 
-    def is_about_the_same(self, other: "_Comparable") -> bool:
-        """Whether both have a statement on one matter, or half of all their words and all that the question
-        asks for in common.
-        """
-        if self.kind != other.kind:
-            return False
-        if not self.matters.isdisjoint(other.matters):
-            return True
-        return self.asked == other.asked and are_nearly_equal(self.words, other.words)
+
+def _about_the_same(compared: Sequence[_Comparable]) -> Iterator[tuple[_Comparable, _Comparable]]:
+    """Pairs of one kind that have a statement on one matter, or half of all their words and all that the
+    question asks for in common. Each that has a matter in common with others is paired with the first.
+    """
+    of_matter: dict[tuple[object, str], _Comparable] = {}
+    alike: dict[tuple[object, frozenset[str]], list[_Comparable]] = {}
+    for one in compared:
+        for matter in one.matters:
+            first = of_matter.setdefault((one.kind, matter), one)
+            if first is not one:
+                yield first, one
+        alike.setdefault((one.kind, one.asked), []).append(one)
+    for of_kind in alike.values():
+        for one, other in combinations(of_kind, 2):
+            if are_nearly_equal(one.words, other.words):
+                yield one, other
 
 
 def are_nearly_equal(words: frozenset[str], others: frozenset[str]) -> bool:
     """Whether two short texts have at least two words and half of all their words in common."""
+    size = len(words) + len(others)
+    # If n words are shared, the two have size - n different ones.
+    if 3 * min(len(words), len(others)) < size:
+        return False
     shared = len(words & others)
-    return shared > 1 and 2 * shared >= len(words | others)
+    return shared > 1 and 3 * shared >= size
 
 
 def are_of_one_set(one: IndexedRecord, other: IndexedRecord | Record) -> bool:

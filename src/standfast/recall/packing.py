@@ -80,6 +80,7 @@ class PackedCandidate:
     """A candidate that packing looks at, and what became of it."""
 
     ranked: RankedRow
+    rank: int
     store_path: str
     record: IndexedRecord
     outcome: str = "budget_exhausted"
@@ -173,8 +174,8 @@ class Packing:
         self._by_duplicate_key: dict[tuple[object, ...], PackedCandidate] = {}
         self._read: Reader = lambda rows: [None] * len(rows)
         self._candidates_read: list[PackedCandidate] = []
-        self._too_large: list[RankedRow] = []
-        """What was passed over without being read, because it could not fit."""
+        self._too_large: list[tuple[RankedRow, int]] = []
+        """What was passed over without being read, because it could not fit, with its rank."""
         self._taken: list[PackedCandidate] = []
         self._said_last = SaidLast()
         self._pins_waiting: dict[int, int] = {}
@@ -204,7 +205,7 @@ class Packing:
             if self._taken and self._first_left <= self._line_cost:
                 return
             self._pins_waiting.pop(candidate.ranked.row, None)
-            candidate.ranked = candidate.ranked._replace(rank=len(self.taken_first) + 1)
+            candidate.rank = len(self.taken_first) + 1
             candidate.is_pinned, candidate.is_standing = is_pinned, not is_pinned
             if self._is_wanted(candidate.record) and self._offer(candidate):
                 self._said_last.note(candidate.record, candidate.snapshot)
@@ -244,17 +245,22 @@ class Packing:
         return is_valid
 
     def _candidates(self, rows: Iterator[RankedRow]) -> Iterator[PackedCandidate]:
-        """The candidates that were read, until nothing more can be taken or looked at."""
+        """The candidates that were read, until nothing more can be taken or looked at.
+
+        Each has the rank of its place, behind what was taken first.
+        """
+        rank = len(self.taken_first)
         while batch := list(islice(rows, READ_AT_ONCE)):
             wanted = [ranked.row for ranked in batch if self._may_fit(ranked.size)]
             found = dict(zip(wanted, self._read(wanted), strict=True)) if wanted else {}
             for ranked in batch:
                 if self._is_over:
                     return
+                rank += 1
                 if ranked.row not in found:
-                    self._too_large.append(ranked)
+                    self._too_large.append((ranked, rank))
                 elif (record := found[ranked.row]) is not None:
-                    yield PackedCandidate(ranked, *record)
+                    yield PackedCandidate(ranked, rank, *record)
 
     def _may_fit(self, size: int) -> bool:
         """Whether a record has to be read: it may fit, or only the record says whether it counts as candidate
@@ -441,7 +447,7 @@ class Packing:
             memory_id=record.memory_id,
             record_hash="",
             store_path=candidate.store_path,
-            rank=candidate.ranked.rank,
+            rank=candidate.rank,
             score=candidate.ranked.score,
             excerpt=candidate.excerpt,
             date=record.date,
@@ -473,9 +479,9 @@ class Packing:
             ranked_count: How many candidates there were.
             left_out: How many records matched and could not be chosen, by reason.
         """
-        unread = zip(self._too_large, self._read([ranked.row for ranked in self._too_large]), strict=True)
-        too_large = [PackedCandidate(ranked, *record) for ranked, record in unread if record is not None]
-        candidates = sorted([*self._candidates_read, *too_large], key=lambda one: one.ranked.rank)
+        unread = zip(self._too_large, self._read([ranked.row for ranked, _ in self._too_large]), strict=True)
+        too_large = [PackedCandidate(*ranked, *record) for ranked, record in unread if record is not None]
+        candidates = sorted([*self._candidates_read, *too_large], key=lambda one: one.rank)
         exhausted = sum(one.outcome == "budget_exhausted" for one in candidates)
         counts = {
             "budget_exhausted": exhausted,
@@ -508,7 +514,7 @@ class Packing:
         matched = {term: weight for term, weight in self._weights.items() if term in own}
         has_meaning = not own.isdisjoint(self._related) or self._means_alike(ranked.slot)
         return ExplainedMatch(
-            rank=ranked.rank,
+            rank=candidate.rank,
             memory_id=record.memory_id,
             record_hash=record_hash_of(record),
             store_path=candidate.store_path,

@@ -34,7 +34,7 @@ from standfast.recall.filters import (
     is_untrusted,
     trust_tenths,
 )
-from standfast.recall.index.view import NAME_PREFIXES, IndexView
+from standfast.recall.index.view import IndexView
 from standfast.recall.rerankers import RERANKED, RerankScores
 from standfast.records.requests import RecallRequest
 from standfast.records.timestamps import DAY_MICROSECONDS, MISSING, day_of
@@ -61,11 +61,10 @@ Reader = Callable[[Sequence[int]], Sequence[tuple[str, IndexedRecord] | None]]
 
 
 class RankedRow(NamedTuple):
-    """A slot of a view and its row, with its place in the ranking, and what its score is made of."""
+    """A slot of a view and its row, and what its score is made of."""
 
     slot: int
     row: int
-    rank: int
     score: int
     is_named: bool
     is_asked_role: bool
@@ -163,11 +162,10 @@ class _ScoredRows:
             start, size = end, 2 * size
 
     def ranked(self) -> list[RankedRow]:
-        """Each row with what its score is made of; ranks are still to be given."""
+        """Each row with what its score is made of."""
         columns = (
             self.slots,
             self.rows,
-            np.zeros_like(self.rows),
             self.scores,
             self.named,
             self.asked_role,
@@ -223,11 +221,11 @@ class RankedRows:
         self._ranked = view.count if ranks_all else int(np.count_nonzero(self._base))
 
     def pinned(self) -> list[RankedRow]:
-        """The pinned rows that may be chosen, the newest first; ranks are still to be given."""
+        """The pinned rows that may be chosen, the newest first."""
         slots = self._view.pinned
         return self.rows_at(slots) if len(slots) else []
 
-    def standing(self, first_rank: int, without: Collection[int]) -> Iterator[RankedRow]:
+    def standing(self, without: Collection[int]) -> Iterator[RankedRow]:
         """The rows with a standing instruction that may be chosen, the best first.
 
         Args:
@@ -237,26 +235,24 @@ class RankedRows:
         if not len(slots):
             return
         part, _ = self._scored(slots)
-        rank = first_rank
         for of_score in part.between(-1, _HIGHEST):
             ranked = of_score.ranked()
             for place in self._newest_first(of_score):
                 if ranked[place].row not in without:
-                    yield ranked[place]._replace(rank=rank)
-                    rank += 1
+                    yield ranked[place]
 
     def rows_at(self, slots: Numbers) -> list[RankedRow]:
-        """Those of some slots that may be chosen, with their scores; ranks are still to be given."""
+        """Those of some slots that may be chosen, with their scores."""
         part, _ = self._scored(slots)
         return part.ranked()
 
-    def ordered(self, first_rank: int = 1, without: Collection[int] = ()) -> Iterator[RankedRow]:
-        """Rows with their ranks, best first: by score, then the newest.
+    def ordered(self, without: Collection[int] = ()) -> Iterator[RankedRow]:
+        """The rows, best first: by score, then the newest.
 
         Args:
             without: Rows to leave out, because they were taken already.
         """
-        rank, untrusted = first_rank - 1, 0
+        untrusted = 0
         for part in self._by_score():
             order = self._newest_first(part)
             ranked = part.ranked()
@@ -268,8 +264,7 @@ class RankedRows:
                     untrusted += 1
                     if untrusted > self._most_untrusted:
                         continue
-                rank += 1
-                yield ranked[place]._replace(rank=rank)
+                yield ranked[place]
 
     def _newest_first(self, part: _ScoredRows) -> list[int]:
         """The places of rows that are ordered by score, with those of equal score newest first."""
@@ -300,8 +295,7 @@ class RankedRows:
 
     def _most_points(self, total: int) -> int:
         """The most points that a total can become."""
-        prefixed = (prefix + word for word in self._query.words for prefix in NAME_PREFIXES)
-        if any(len(self._view.index.postings(term).rows) for term in prefixed):
+        if any(self._rows_by_name.values()):
             total = total * NAMED_TENTHS // 10
         if self._query.role is not SpeakerRole.NONE:
             total = total * ROLE_TENTHS // 10
@@ -321,9 +315,9 @@ class RankedRows:
         left_out["untrusted_beside"] = int(hidden.sum())
         may_be_chosen &= ~hidden
         slots, rows, codes = slots[may_be_chosen], rows[may_be_chosen], codes[may_be_chosen]
-        words = self._query.words
-        named = view.named_by(words, SUBJECT_WORD, rows) | view.named_by(words, SPEAKER_WORD, rows)
-        named |= view.is_of_side(self._named_sides, rows)
+        named = view.is_of_side(self._named_sides, rows)
+        for prefix in (SUBJECT_WORD, SPEAKER_WORD):
+            named |= view.is_named(self._rows_by_name[prefix], prefix, rows)
         roles = view.roles(rows)
         asked_role = (roles == self._query.role) & (roles != SpeakerRole.NONE)
         preferred = (roles == SpeakerRole.USER) & self._states_preference[slots]
@@ -340,6 +334,11 @@ class RankedRows:
         shares_word, sizes = self._scores.shares_word[slots], view.sizes(rows)
         boosts = named, asked_role, preferred, quarters
         return _ScoredRows(slots, rows, scores, *boosts, shares_word, is_untrusted(codes), sizes), left_out
+
+    @cached_property
+    def _rows_by_name(self) -> dict[str, list[Numbers]]:
+        """The rows that have a word of the query in a name, by prefix and word."""
+        return self._view.rows_by_name(self._query.words)
 
     @cached_property
     def _named_sides(self) -> Numbers:
@@ -452,6 +451,6 @@ def reranked_rows(rows: Iterator[RankedRow], scores: RerankScores, view: IndexVi
         least = max(points, least + 1)
         score = least << SNAPSHOT_BITS | ranked.score & ((1 << SNAPSHOT_BITS) - 1)
         ordered.append(ranked._replace(score=score))
-    for rank, ranked in enumerate([*reversed(ordered), *others], best[0].rank if best else 1):
-        yield ranked._replace(rank=rank)
+    yield from reversed(ordered)
+    yield from others
     yield from rows

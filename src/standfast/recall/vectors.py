@@ -10,7 +10,7 @@ import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import groupby
-from typing import Final, NamedTuple, Protocol
+from typing import Any, Final, Protocol
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -92,15 +92,44 @@ def is_alike(
     return alike
 
 
-class _Places(NamedTuple):
-    """The number of the vector of each slot of a view, and which slots have one in a snapshot, when there
-    were so many vectors.
+@dataclass(frozen=True, slots=True)
+class _ViewVectors:
+    """The vectors of the slots of a view, in the order of the slots, when there were so many vectors.
+
+    Attributes:
+        has: Which slots have a vector in the snapshot.
+        slots: Those that have one.
+        firsts: Where the passages of each of them begin.
+        passages: The passages by their numbers.
+        squares: The squared length of each passage.
     """
 
     snapshot: int
-    size: int
-    numbers: Numbers
+    vectors: int
     has: Flags
+    slots: Numbers
+    firsts: Numbers
+    passages: Numbers
+    squares: Numbers
+
+    def of_slot(self, slot: int) -> slice:
+        """Where the passages of a slot are."""
+        if not self.has[slot]:
+            return slice(0)
+        place = int(np.searchsorted(self.slots, slot))
+        ends = [*self.firsts[place + 1 : place + 2].tolist(), len(self.passages)]
+        return slice(int(self.firsts[place]), ends[0])
+
+    def by_slot(self, of_passages: npt.NDArray[Any], best: np.ufunc) -> npt.NDArray[Any]:
+        """A value for each slot: that of its best passage, and 0 without any."""
+        found = of_passages
+        if len(self.firsts) < len(self.passages):
+            found = best.reduceat(of_passages, self.firsts)
+        if len(found) == len(self.has):
+            return found
+        values = np.zeros(len(self.has), dtype=of_passages.dtype)
+        values[self.slots] = found
+        return values
 
 
 class _RowVectors:
@@ -117,7 +146,7 @@ class _RowVectors:
         """The least square that is not 0."""
         self._number_of = GrowingArray()
         """For each row of the index the number of its vector, or -1."""
-        self._places: WeakKeyDictionary[IndexView, _Places] = WeakKeyDictionary()
+        self._of_views: WeakKeyDictionary[IndexView, _ViewVectors] = WeakKeyDictionary()
         lists = [segment.vector_list(index.read) for _, segment in index.segments]
         found = [
             (base, VectorRows.of(parts))
@@ -176,56 +205,65 @@ class _RowVectors:
 
     def similarities(self, index: IndexView, vector: QueryVector, snapshot: int) -> Similarities:
         """How alike the slots of a view are to a query, by the vectors that a snapshot shows."""
-        if not self._starts.size:
-            return Similarities.none(index.count)
-        query = vector.numbers
-        square = int((query.astype(np.int64) ** 2).sum())
-        _, _, numbers, has = self._places_in(index, snapshot)
-        dots, squares, starts = self._dots(query), self._squares.values, self._starts.values
-        ends = np.append(starts[1:], len(dots))
-        alike = is_alike(dots, squares, square, vector.floor_percent, shortest=self._shortest)
-        best = dots
-        if len(starts) < len(dots):
-            best, alike = np.maximum.reduceat(dots, starts), np.logical_or.reduceat(alike, starts)
-
-        def of_slot(slot: int) -> slice:
-            return slice(starts[numbers[slot]], ends[numbers[slot]] if has[slot] else starts[numbers[slot]])
+        own = self._of_view(index, snapshot)
+        query_square = int((vector.numbers.astype(np.int64) ** 2).sum())
+        dots = self._dots(own, vector.numbers)
+        alike = is_alike(dots, own.squares, query_square, vector.floor_percent, shortest=self._shortest)
 
         def percent(slot: int) -> int:
-            found = of_slot(slot)
+            found = own.of_slot(slot)
             exact = dots[found].astype(np.int64)
-            return int(percents_of(exact, squares[found], square).max(initial=0))
+            return int(percents_of(exact, own.squares[found], query_square).max(initial=0))
 
         def passage(slot: int) -> int:
-            found = dots[of_slot(slot)]
+            found = dots[own.of_slot(slot)]
             return int(found.argmax()) if len(found) else 0
 
-        return Similarities(has, best[numbers] * has, has & alike[numbers], percent, passage)
+        by_slot = own.by_slot(dots, np.maximum), own.by_slot(alike, np.logical_or)
+        return Similarities(own.has, *by_slot, percent, passage)
 
-    def _places_in(self, index: IndexView, snapshot: int) -> "_Places":
-        """Where the vectors of the slots of a view are. They stay there until vectors are added."""
-        known, size = self._places.get(index), self._starts.size
-        if known is None or (known.snapshot, known.size) != (snapshot, size):
-            numbers = self._numbers(index.size)[index.rows]
-            has: Flags = numbers >= 0
+    def _of_view(self, index: IndexView, snapshot: int) -> _ViewVectors:
+        """The vectors of a view. They stay what they are until vectors are added."""
+        known = self._of_views.get(index)
+        if known is not None and (known.snapshot, known.vectors) == (snapshot, self._starts.size):
+            return known
+        numbers = self._numbers(index.size)[index.rows]
+        has: Flags = numbers >= 0
+        if self._starts.size:
             has &= self._since.values[numbers] <= snapshot
-            self._places[index] = known = _Places(snapshot, size, numbers, has)
-        return known
+        numbers, starts = numbers[has], self._starts.values
+        counts = np.append(starts[1:], self._passages.size)[numbers] - starts[numbers]
+        ends = np.cumsum(counts)
+        firsts = ends - counts
+        passages = np.repeat(starts[numbers] - firsts, counts) + np.arange(ends[-1] if len(ends) else 0)
+        squares = self._squares.values[passages]
+        own = _ViewVectors(snapshot, self._starts.size, has, np.flatnonzero(has), firsts, passages, squares)
+        self._of_views[index] = own
+        return own
 
-    def _dots(self, query: SignedBytes) -> SmallNumbers:
-        """The dot product of each passage with a query.
+    def _dots(self, own: _ViewVectors, query: SignedBytes) -> SmallNumbers:
+        """The dot product of each passage of a view with a query."""
+        every: SignedBytes = self._passages.values
+        if 2 * len(own.passages) < len(every):
+            return _products(every[own.passages], query)
+        # All in the order that they are stored in are cheaper than most of them in another.
+        products: SmallNumbers = _products(every, query)[own.passages]
+        return products
 
-        Exact: every sum stays below 2^24, so float32 holds it in any order of addition.
-        """
-        wanted = query.astype(np.float32)
-        passages: SignedBytes = self._passages.values
-        dots: npt.NDArray[np.float32] = np.zeros(len(passages), dtype=np.float32)
-        block: npt.NDArray[np.float32] = np.zeros((_BLOCK_ROWS, self.dimensions), dtype=np.float32)
-        for start in range(0, len(dots), _BLOCK_ROWS):
-            size = min(_BLOCK_ROWS, len(dots) - start)
-            block[:size] = passages[start : start + size]
-            np.matmul(block[:size], wanted, out=dots[start : start + size])
-        return dots.astype(np.int32)
+
+def _products(vectors: SignedBytes, query: SignedBytes) -> SmallNumbers:
+    """The dot product of each vector with a query.
+
+    Exact: every sum stays below 2^24, so float32 holds it in any order of addition.
+    """
+    wanted = query.astype(np.float32)
+    dots: npt.NDArray[np.float32] = np.zeros(len(vectors), dtype=np.float32)
+    block: npt.NDArray[np.float32] = np.zeros((min(_BLOCK_ROWS, len(dots)), len(wanted)), dtype=np.float32)
+    for start in range(0, len(dots), _BLOCK_ROWS):
+        size = min(_BLOCK_ROWS, len(dots) - start)
+        block[:size] = vectors[start : start + size]
+        np.matmul(block[:size], wanted, out=dots[start : start + size])
+    return dots.astype(np.int32)
 
 
 @dataclass(frozen=True, slots=True)

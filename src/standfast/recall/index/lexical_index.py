@@ -335,14 +335,14 @@ class LexicalIndex:
                     self._key_parts.popitem(last=False)
         return found
 
-    def ids_of(self, rows: Sequence[int]) -> list[str]:
-        """The ids of the records of rows, in their order."""
-        return [name[1] for name in self.names_of(rows)]
+    def names_of(self, rows: Sequence[int], keys: Sequence[str] | None = None) -> list[tuple[str, str]]:
+        """Scope and id of the records of rows, in their order.
 
-    def names_of(self, rows: Sequence[int]) -> list[tuple[str, str]]:
-        """Scope and id of the records of rows, in their order."""
+        Args:
+            keys: Their keys, if the caller has looked them up.
+        """
         names = []
-        for row, key in zip(rows, self.keys_of(rows), strict=True):
+        for row, key in zip(rows, self.keys_of(rows) if keys is None else keys, strict=True):
             parts = key_parts(key)
             names.append(self._names.get(row) or ((parts.scope, parts.name) if parts else ("", key)))
         return names

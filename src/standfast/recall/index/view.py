@@ -198,6 +198,7 @@ class IndexView:
         self._weights_of_means: tuple[Flags, SmallNumbers] = (np.zeros(0, dtype=np.bool_), self.lengths[:0])
         self.term_scores = SizedCache[str, TermScores](MAX_CACHED_SCORES)
         """What terms that were asked for lately score here, by term."""
+        self._has_terms: dict[str, bool] = {}
 
     def _build(self) -> None:
         rows = np.flatnonzero(self._would_show(slice(0, self.size)))
@@ -302,6 +303,9 @@ class IndexView:
                     is_near = is_connected & (words_between + lender <= REACH_WORDS)
                     weights[_PAD : _PAD + size] = NEIGHBOUR_SIXTHS[distance] * is_near
                 words_between = words_between + words[distance:]
+            if not behind.any() and not ahead.any():
+                # What is near at a distance is near at each smaller one.
+                break
             found.append((behind, ahead))
         return found
 
@@ -316,8 +320,10 @@ class IndexView:
     def _posting(self, term: str) -> Postings:
         """The slots that have a term, and how often."""
         rows, counts = self.index.postings(term)
+        if not len(rows):
+            return Postings(rows, counts)
         # Rows are ascending, so those that came after this view are at the end.
-        if len(rows) and rows[-1] >= self.size:
+        if rows[-1] >= self.size:
             size = int(np.searchsorted(rows, self.size))
             rows, counts = rows[:size], counts[:size]
         slots = self.slot_of[rows].astype(np.intp)
@@ -327,11 +333,12 @@ class IndexView:
         return Postings(slots, counts)
 
     def fetch(self, terms: Collection[str], words: Iterable[str] = (), others: Iterable[str] = ()) -> None:
-        """Read what ``term`` will need of terms, ``named_by`` of words and ``has_term`` of other terms,
+        """Read what ``term`` will need of terms, ``rows_by_name`` of words and ``has_term`` of other terms,
         together.
         """
         self.index.fetch(
-            [*terms, *(FIELD + term for term in terms), *others]
+            [*terms, *(FIELD + term for term in terms)]
+            + [term for term in others if term not in self._has_terms]
             + [prefix + word for word in words for prefix in NAME_PREFIXES]
         )
 
@@ -364,7 +371,7 @@ class IndexView:
         # Dot products are below 2^24, and all weights together 18, so that 32 bits hold the sums.
         total = self._sum_with_neighbours(values * has)
         known, weights = self._weights_of_means
-        if not np.array_equal(known, has):
+        if known is not has and not np.array_equal(known, has):
             weights = np.maximum(1, self._sum_with_neighbours(has.astype(np.int32)))
             # Most questions find the same slots with values.
             self._weights_of_means = has, weights
@@ -379,11 +386,11 @@ class IndexView:
         return found
 
     def has_term(self, term: str) -> bool:
-        """Whether any text of the view has a term."""
-        rows = self.index.postings(term).rows
-        if len(rows) and rows[0] < self.size and self.slot_of[rows[0]] >= 0:
-            return True
-        return bool(len(rows)) and bool(len(self.slots_with(term)))
+        """Whether any text of the view has a term. It is remembered, so ask only for terms of a table."""
+        found = self._has_terms.get(term)
+        if found is None:
+            found = self._has_terms[term] = bool(len(self.slots_with(term)))
+        return found
 
     def slots_with(self, term: str) -> Numbers:
         """The slots whose records have a term."""
@@ -439,19 +446,27 @@ class IndexView:
         """
         numbers = np.array(rows, dtype=np.intp)
         times, positions = (-self.times(numbers)).tolist(), (-self.index.column("position")[numbers]).tolist()
-        ids, keys = self.index.ids_of(rows), self.index.keys_of(rows)
+        keys = self.index.keys_of(rows)
+        ids = [memory_id for _, memory_id in self.index.names_of(rows, keys)]
         return list(zip(times, positions, ids, keys, strict=True))
 
-    def named_by(self, words: Sequence[str], prefix: str, rows: Rows) -> Flags:
+    def rows_by_name(self, words: Iterable[str]) -> dict[str, list[Numbers]]:
+        """For each prefix of names, the rows with a word, of each of some words that occurs there."""
+        each_once, postings = dict.fromkeys(words), self.index.postings
+        return {
+            prefix: [rows for word in each_once if len(rows := postings(prefix + word).rows)]
+            for prefix in NAME_PREFIXES
+        }
+
+    def is_named(self, by_word: Sequence[Numbers], prefix: str, rows: Rows) -> Flags:
         """For each of some rows, whether its subject (or speaker, by the prefix) has words and all of them
-        are among these.
+        are among those that were looked up with ``rows_by_name``.
         """
         counts = np.zeros(len(rows), dtype=np.int64)
-        postings = [self.index.postings(prefix + word).rows for word in dict.fromkeys(words)]
-        for found in postings:
-            counts += _has_row(found, rows)
-        if not any(map(len, postings)):
+        if not by_word:
             return counts > 0
+        for found in by_word:
+            counts += _has_row(found, rows)
         column = self.index.column("subject_words" if prefix == SUBJECT_WORD else "speaker_words")
         named: Flags = (counts > 0) & (counts == column[rows])
         return named
