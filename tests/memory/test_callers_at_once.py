@@ -4,7 +4,7 @@ doubled.
 
 import threading
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -12,8 +12,10 @@ import pytest
 from msgspec.structs import replace
 
 from standfast.clock import RandomIds, SystemClock
+from standfast.errors import RunOver
 from standfast.memory import Memory, erasing
 from standfast.memory.erasure_targets import pending_erasures
+from standfast.recall.embedders import SignedBytes, StaticEmbedder
 from standfast.recall.index import upkeep
 from standfast.recall.index.store_index import StoreIndexView
 from standfast.records.canon import parse
@@ -484,3 +486,32 @@ def test_an_index_that_changes_while_it_is_verified_is_sound(
     assert list(upkeep.problems_of_index(memory.store)) == []
     assert changed
     assert list(memory.verify()) == []
+
+
+class _WaitingEmbedder(StaticEmbedder):
+    """Lets a test hold a commit up."""
+
+    def __init__(self) -> None:
+        self.is_asked, self.may_answer = threading.Event(), threading.Event()
+
+    def embed(self, texts: Sequence[str]) -> SignedBytes:
+        self.is_asked.set()
+        assert self.may_answer.wait(60)
+        return super().embed(texts)
+
+
+def test_what_a_thread_remembers_while_its_run_is_committed_is_refused_and_not_lost() -> None:
+    embedder = _WaitingEmbedder()
+    with Memory.open(":memory:", embedder=embedder) as memory, ThreadPoolExecutor(2) as threads:
+        run = memory.run(workflow="shared", mode="buffered_write")
+        run.remember("The kiln is booked on Monday.")
+        committed = threads.submit(run.commit)
+        assert embedder.is_asked.wait(60)
+        late = threads.submit(run.remember, "The kiln is booked on Friday.")
+        embedder.may_answer.set()
+
+        assert committed.result() is not None
+        with pytest.raises(RunOver):
+            late.result()
+        assert run.trace is not None
+        assert len(run.trace.events) == 1
