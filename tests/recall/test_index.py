@@ -270,14 +270,25 @@ def test_two_processes_that_erase_from_one_segment_both_take_their_rows_out(tmp_
         store.close()
 
 
-def test_a_bulk_of_facts_is_indexed_by_the_commits_that_store_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def _eight_facts(memory: Memory, page: int) -> None:
+    with memory.run(workflow="bulk", mode="buffered_write") as run:
+        for number in range(8):
+            run.remember(f"Locker {page}-{number} holds a violin.", subject=f"locker/{page}-{number}")
+
+
+def _eight_messages(memory: Memory, page: int) -> None:
+    memory.add([{"role": "user", "content": f"Locker {page}-{number}?"} for number in range(8)])
+
+
+@pytest.mark.parametrize("store_eight", [_eight_facts, _eight_messages])
+def test_a_bulk_is_indexed_by_the_commits_that_store_it(
+    store_eight: Callable[[Memory, int], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(store_index, "MAX_TAIL_ROWS", 20)
     monkeypatch.setattr(store_index, "MAX_TAIL_SNAPSHOTS", 100)
     memory = Memory(memory_store())
     for page in range(5):
-        with memory.run(workflow="bulk", mode="buffered_write") as run:
-            for number in range(8):
-                run.remember(f"Locker {page}-{number} holds a violin.", subject=f"locker/{page}-{number}")
+        store_eight(memory, page)
 
     assert sum(one.rows for one in memory.store.segments.heads()) == 24
     assert memory.reader.index.upkeep.status().behind == 2

@@ -301,6 +301,8 @@ class Conversations:
                     even_if_empty=True,
                     agent=agent,
                 ).submit()
+        if receipt is not None:
+            services.reader.after_commit(receipt.memory_snapshot_id)
         return _AddedPage(added, receipt, placed)
 
     def _replayed(self, request: Addition, stored: StoredAnswer, placed: Placed | None) -> _AddedPage:
