@@ -233,13 +233,15 @@ def test_each_call_of_a_live_run_takes_effect_once(store: Store) -> None:
 
 
 def test_no_fingerprint_of_a_secret_is_stored(memory: Memory) -> None:
-    """A call with a secret is compared by the kind of the secret."""
+    """Of a secret only its kind is compared, and everything else as it is."""
     first = memory.remember(SECRET, source=HANDBOOK, run_id="r-1")
     again = memory.remember(SECRET.replace("Q3EGR7ZP", "Q3EGR7ZQ"), source=HANDBOOK, run_id="r-1")
 
     assert first.verdict is again.verdict is Verdict.VOID
     assert again.receipt is not None
     assert again.receipt.replayed
+    with pytest.raises(PayloadMismatch):
+        memory.remember(f"{SECRET} It is for staging.", source=HANDBOOK, run_id="r-1")
 
 
 def test_a_run_without_an_id_of_the_callers_stores_nothing_extra(memory: Memory) -> None:

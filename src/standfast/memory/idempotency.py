@@ -15,10 +15,9 @@ from typing import Any, Final, Self
 import msgspec
 
 from standfast.errors import AccessError, PayloadMismatch
-from standfast.govern.judge.secrets import secrets_in
-from standfast.govern.judge.text_reading import TextReading, plain
+from standfast.govern.judge.secrecy import redacted_json
 from standfast.limits import CALL_PAGE_CALLS
-from standfast.records.canon import canonical_bytes, fingerprint, parse
+from standfast.records.canon import fingerprint, parse
 from standfast.records.rows import SYSTEM_NAMESPACE, RowKind
 from standfast.records.scopes import row_key
 from standfast.records.vocabulary import ActionType, Receipt, Remembered, RunIdentity, Value
@@ -135,8 +134,8 @@ class LoggedCall(msgspec.Struct, frozen=True):
 class CallLog:
     """The writing calls of one run, in order. They make the run's id an idempotency key.
 
-    Calls are compared as they were made, without the instants that the library stamps. A call that holds a
-    secret is compared by the secret's kind, because no fingerprint of a secret may be stored.
+    Calls are compared as they were made, without the instants that the library stamps, and with each secret
+    replaced by its kind, because no fingerprint of a secret may be stored.
 
     Args:
         run_id: The id that the caller gave the run.
@@ -185,13 +184,16 @@ class CallLog:
     def repeated(self, call: list[Any]) -> LoggedCall | None:
         """Return how an earlier attempt answered this call; None if there was no earlier attempt.
 
+        Args:
+            call: Its name and arguments, without secrets.
+
         Raises:
             PayloadMismatch: The earlier attempt made another call here.
         """
         if self.receipt is None:
             return None
         position = len(self._calls)
-        self._calls.append(LoggedCall(fingerprint_of_call(call), None))
+        self._calls.append(LoggedCall(_fingerprint_of(call), None))
         if (
             position >= len(self._earlier)
             or self._earlier[position].fingerprint != self._calls[position].fingerprint
@@ -200,8 +202,8 @@ class CallLog:
         return self._earlier[position]
 
     def add(self, call: list[Any], answer: Remembered | ErasedRows | None) -> None:
-        """Log a call that was carried out."""
-        self.restore(fingerprint_of_call(call), answer)
+        """Log a call that was carried out; see ``repeated``."""
+        self.restore(_fingerprint_of(call), answer)
 
     def restore(self, fingerprint: str, answer: Remembered | ErasedRows | None) -> None:
         """Log a call that was carried out by another process."""
@@ -259,13 +261,9 @@ def _pages(calls: Sequence[LoggedCall]) -> list[Sequence[LoggedCall]]:
 
 
 def fingerprint_of_call(call: list[Any]) -> str:
-    """The fingerprint of a call's name and arguments.
+    """The fingerprint of a call's name and arguments, with secrets replaced by their kinds."""
+    return _fingerprint_of(redacted_json(call))
 
-    If they hold a secret, that of the secret's kind instead.
-    """
-    text = canonical_bytes(call).decode()
-    for reading in dict.fromkeys((text, plain(text))):
-        found = next(secrets_in(reading, TextReading(reading).longest_run_chars), None)
-        if found is not None:
-            return fingerprint(["call-with-secret/v1", call[0], found.kind])
-    return fingerprint(["call/v1", *call])
+
+def _fingerprint_of(clean: list[Any]) -> str:
+    return fingerprint(["call/v1", *clean])

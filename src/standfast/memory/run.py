@@ -203,26 +203,21 @@ class Run(RecordingRun):
         self._require_writable("remember")
         screened = claim_of(request)
         recorded = redacted_request(request, screened) if self._keeps_calls else request
-        with self._call(REMEMBER, request, recorded) as call:
+        with self._call(REMEMBER, recorded) as call:
             if not call.is_repeated:
                 call.answer = self._judge(request, screened)
         assert isinstance(call.answer, Remembered), "every text that is remembered gets an answer"
         return call.answer
 
     @contextmanager
-    def _call(
-        self,
-        verb: str,
-        request: RememberRequest | ForgetRequest,
-        recorded: RememberRequest | ForgetRequest,
-    ) -> Iterator[_Call]:
+    def _call(self, verb: str, recorded: RememberRequest | ForgetRequest) -> Iterator[_Call]:
         """Carry out a writing call: record it, hold the lock, and find what an earlier attempt answered.
 
         The block carries the call out and puts its answer into ``call.answer``, unless ``call.is_repeated``.
 
         Args:
-            request: The call as it was made, by which an earlier attempt of this run is found.
-            recorded: The call as the trace and other processes see it, without secrets.
+            recorded: The call without secrets, as the trace and other processes see it, and by which an
+                earlier attempt of this run is found.
         """
         with self._lock:
             if self._is_over:
@@ -230,7 +225,7 @@ class Run(RecordingRun):
             judged, forgotten = len(self._judged), {} if self.steps is None else self._forgotten.copy()
             try:
                 log = self._log_of_call()
-                asked = [] if log is None else [verb, request.as_recorded()]
+                asked = [] if log is None else [verb, recorded.as_recorded()]
                 earlier = None if log is None else log.repeated(asked)
                 call = _Call(earlier is not None, None if earlier is None else earlier.answer)
                 yield call
@@ -303,8 +298,8 @@ class Run(RecordingRun):
 
     @property
     def _keeps_calls(self) -> bool:
-        """Whether calls are recorded, for a trace or for other processes."""
-        return self._is_recorded or self.steps is not None
+        """Whether calls are recorded, for a trace, for other attempts or for other processes."""
+        return self._is_recorded or self._is_idempotent or self.steps is not None
 
     @property
     def _live_run_id(self) -> str:
@@ -371,7 +366,7 @@ class Run(RecordingRun):
         recorded = replace(
             request, subject=redacted_text(request.name), scope=redacted_scope(request.place), memory_id=None
         )
-        with self._call(FORGET, request, recorded) as call:
+        with self._call(FORGET, recorded) as call:
             if not call.is_repeated:
                 keys = self._rows_to_erase(request.name, request.place)
                 self._forgotten |= dict.fromkeys(keys, request.reason)
