@@ -36,7 +36,7 @@ from standfast.limits import (
 from standfast.memory.commit_plan import JudgedCommit
 from standfast.memory.erasure_targets import ErasureIntent, ErasureTarget, pending_erasures
 from standfast.memory.run_dependencies import RunServices
-from standfast.records.canon import fingerprint, parse, utc_text
+from standfast.records.canon import canonical_bytes, fingerprint, parse, utc_text
 from standfast.records.origins import Origin
 from standfast.records.requests import ForgetRequest
 from standfast.records.rows import ERASED_KINDS, RULES, SYSTEM_NAMESPACE, ErasedBy, Place, RowKind
@@ -444,9 +444,12 @@ class Eraser:
         folder = self._services.traces
         if folder is None:
             return []
+        # A call in ``shared`` is recorded without its scope.
+        scope = "" if target.scope in (SHARED, ALL_SCOPES) else target.scope
+        holding = canonical_bytes(memory_id or scope).strip(b'"')
         return [
             partial(file.unlink, missing_ok=True)
-            for file, trace in folder.readable()
+            for file, trace in folder.readable(holding=holding)
             if any(
                 _is_call_about(call, target, memory_id) for event in trace.events for call in event.tool_calls
             )
