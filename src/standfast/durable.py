@@ -5,10 +5,7 @@ from pathlib import Path
 
 
 def write_new(path: Path, content: bytes, *, mode: int = 0o666, synced: bool = True) -> None:
-    """Create a file and sync its content; it must not exist yet.
-
-    To make its name durable too, call ``sync_folder``.
-    """
+    """Create a file, which must not exist, and sync its content. ``sync_folder`` makes its name durable."""
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode)
     with os.fdopen(descriptor, "wb") as file:
         file.write(content)

@@ -47,10 +47,7 @@ class MemoryPlace(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EntityIds:
-    """Whose memories: those of a user, of an agent, of a run, or of several of these together.
-
-    At least one is given.
-    """
+    """Whose memories: those of a user, of an agent, of a run, or of several together; at least one."""
 
     user_id: str | None = None
     agent_id: str | None = None
@@ -147,10 +144,7 @@ def _checked_id(name: str, given: object) -> str | None:
 
 
 def scope_segment(entity_id: str) -> str:
-    """The id as a segment of a scope.
-
-    One that can't be a segment becomes a digest, which no id that can be begins like.
-    """
+    """The id as a segment of a scope. One that can't be one becomes a digest that no id begins like."""
     try:
         is_plain = not entity_id.startswith("%") and "/" not in entity_id
         if is_plain and len(entity_id.encode()) <= _MAX_SEGMENT_BYTES:

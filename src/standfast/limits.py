@@ -1,7 +1,4 @@
-"""Every limit of the package, in one place, with the relations between them asserted.
-
-Units come last in a name.
-"""
+"""Every limit of the package, with the relations between them asserted. Units come last in a name."""
 
 from typing import Final
 

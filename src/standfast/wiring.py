@@ -82,10 +82,7 @@ def _recall_log_of(url: str, store: Store) -> RecallLog | None:
 
 
 def embedder_of(settings: Settings) -> Embedder | str | None:
-    """The embedder that the settings name; all memories of a process share it.
-
-    A server's key is in ``OPENAI_API_KEY``.
-    """
+    """The embedder that the settings name, shared in a process. A server's key is in ``OPENAI_API_KEY``."""
     if settings.embedder in ("", NO_EMBEDDER):
         return settings.embedder or None
     try:

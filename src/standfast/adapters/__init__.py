@@ -1,7 +1,4 @@
-"""Memory behind the interfaces of agent frameworks.
-
-Each framework has one file and is an optional dependency.
-"""
+"""Memory behind the interfaces of agent frameworks. Each has one file and is an optional dependency."""
 
 from standfast.lazy_names import lazy_names
 

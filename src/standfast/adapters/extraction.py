@@ -200,9 +200,7 @@ def _known_line(number: str, known: KnownFact) -> str:
 
 
 def _read(answer: str) -> list[_Answered]:
-    """The facts in an answer, which may stand in a fence of Markdown. One that can't be read does not lose
-    the others.
-    """
+    """The facts in an answer, perhaps in a fence of Markdown. One that can't be read loses no others."""
     start, end = answer.find("{"), answer.rfind("}")
     read, problem = list[_Answered](), ""
     try:

@@ -128,10 +128,7 @@ def _own_fact(where: str, line: bytes, scope: str) -> RememberRequest:
 
 
 def read_mem0(path: Path, scope: str) -> Iterator[ImportedItem]:
-    """The memories of mem0's ``get_all``.
-
-    The ids of users, agents and runs become scopes, as for the ``Mem0Memory`` class.
-    """
+    """The memories of mem0's ``get_all``. Ids of users, agents and runs become scopes, as elsewhere."""
     whole = json_file(path)
     memories = whole.get("results", whole.get("memories")) if isinstance(whole, dict) else whole
     for number, one in enumerate(list_in(memories, path, 'a list of memories, or {"results": […]}'), 1):
@@ -379,10 +376,7 @@ def _letta_block(_: str, text: str, *, subject: str, agent: str, label: str, sco
 
 
 def _letta_message(message: Any) -> Iterator[dict[str, Any]]:
-    """A message as chat messages have it.
-
-    What the agent says to its user is the argument of a call of ``send_message``.
-    """
+    """A message as in a chat. What the agent says to its user is the argument of ``send_message``."""
     plain = mapping_of(message)
     role, texts = plain.get("role"), []
     content = plain.get("content") or plain.get("text") or ()

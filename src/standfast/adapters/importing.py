@@ -62,10 +62,7 @@ _ACCEPTED: Final = (Verdict.SEAL, Verdict.SABAR)
 
 
 class ImportProblem(Value, frozen=True, kw_only=True):
-    """Something that was not accepted: where in the file it stands, the verdict, and why.
-
-    Without a verdict it can't be read.
-    """
+    """Something not accepted: its place, the verdict, and why. Without a verdict it can't be read."""
 
     where: str
     verdict: Verdict | None

@@ -138,10 +138,7 @@ class StandfastStore(BaseStore):
         self._sweeper = TtlSweeper(self.sweep_ttl, at_close=memory._at_close)  # noqa: SLF001  # Its thread ends with the memory.
 
     def batch(self, ops: Iterable[Op]) -> list[Result]:
-        """Answer all reads from one snapshot, then commit all puts.
-
-        Of two puts to one key, the later counts.
-        """
+        """Answer all reads from one snapshot, then commit all puts. The later of two puts to a key counts."""
         operations = list(ops)
         puts: dict[ItemPath, PutOp] = {}
         for op in operations:
@@ -362,10 +359,7 @@ class TtlSweeper:
         self._current: _Sweeping | None = None
 
     def start(self, minutes: float) -> Future[None]:
-        """Start the thread if it does not run.
-
-        The future is done when it ends; to cancel the future stops it as well.
-        """
+        """Start the thread if it does not run. The future is done when it ends; cancelling it stops both."""
         if not minutes > 0:
             problem = f"it must be a number of minutes above 0, not {minutes!r:.40}"
             raise InvalidValue(what="sweep_interval_minutes", problem=problem)
@@ -383,10 +377,7 @@ class TtlSweeper:
             return current.future
 
     def stop(self, timeout: float | None = None) -> bool:
-        """Stop the thread, and wait for a sweep that is under way.
-
-        False if that takes more than ``timeout`` seconds.
-        """
+        """Stop the thread, and wait for a sweep under way. False if that takes over ``timeout`` seconds."""
         with self._lock:
             current = self._current
         if current is None:

@@ -44,10 +44,7 @@ _COMPARISONS: Final[dict[str, Callable[[Any, Any], bool]]] = {
 
 
 def matches(value: object, wanted: object) -> bool:
-    """Whether a value satisfies a filter: equal in every named part, or as its operators say.
-
-    A name may be a path with dots.
-    """
+    """Whether a value fits a filter: equal in every named part, or by its operators. Names may be paths."""
     if isinstance(wanted, Mapping):
         if any(name.startswith("$") for name in wanted):
             return all(_compare(value, name, other) for name, other in wanted.items())

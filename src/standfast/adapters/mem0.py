@@ -449,10 +449,7 @@ class Mem0Memory:
 
 
 def _next_revision(tags: Sequence[str]) -> list[str]:
-    """The tags of a version whose text is that of the one before.
-
-    Without another tag it would be known, and not be stored.
-    """
+    """The tags of a version whose text is the last one's. Without another tag it would not be stored."""
     numbers = [tag.removeprefix(_REVISION) for tag in tags if tag.startswith(_REVISION)]
     revisions = [int(number) for number in numbers if number.isdecimal()]
     kept = [tag for tag in tags if not tag.startswith(_REVISION)]
@@ -460,10 +457,7 @@ def _next_revision(tags: Sequence[str]) -> list[str]:
 
 
 def _said(messages: object) -> Iterator[tuple[str, str | None, str, str]]:
-    """Role, name, kind of source and text of what is to be added.
-
-    What the system says is no memory, as in mem0.
-    """
+    """Role, name, kind of source and text of what is added. What the system says is no memory, as in mem0."""
     listed = messages
     if isinstance(messages, str):
         listed = [{"role": "user", "content": messages}]

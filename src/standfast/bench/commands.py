@@ -412,9 +412,7 @@ def report(results: str, out: str | None, budget: int | None, baseline: str | No
 @click.option("--write", is_flag=True, help="Write MANIFEST.json for the episode files in FOLDER.")
 @json_option
 def manifest(folder: str, write: bool, as_json: bool) -> None:
-    """Compare the episode files in FOLDER with the hashes in its MANIFEST.json; exit code 1 if one
-    differs.
-    """
+    """Compare the episode files in FOLDER with its MANIFEST.json; exit code 1 if one differs."""
     from standfast.bench.episodes import MANIFEST, check_manifest, manifest_of
 
     if write:

@@ -157,10 +157,7 @@ class HierarchicalCondition(_SeparateCondition):
 
 
 class WriteQueue:
-    """When each stored item is durable, if 256 bytes a timestep are written.
-
-    Times are counted in bytes, so they are whole.
-    """
+    """When each stored item is durable, at 256 bytes a timestep. Times are whole, because they are bytes."""
 
     def __init__(self) -> None:
         self._free_at = 0
@@ -399,10 +396,7 @@ PATTERNS: Final[dict[str, _SortKey]] = {
 
 
 def reordered(episode: Episode, pattern: str) -> Episode:
-    """Return the episode with its steps reordered inside windows of fifty.
-
-    Timesteps stay; labels move with their steps.
-    """
+    """The episode with its steps reordered in windows of fifty. Timesteps stay; labels move along."""
     sort_key, critical = PATTERNS[pattern], episode.labels.critical_steps
     steps = episode.steps
     sizes = [json_bytes(step.observation) for step in steps]

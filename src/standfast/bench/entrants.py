@@ -46,10 +46,7 @@ _CHUNK_BYTES: Final = 1 << 16
 
 
 class Entrant(msgspec.Struct, frozen=True):
-    """A policy in the benchmark and the track it sees.
-
-    ``Name@privileged`` shows an unprivileged policy the hints, too.
-    """
+    """A policy in the benchmark and its track. ``Name@privileged`` shows an unprivileged one the hints."""
 
     spec: PolicySpec
     track: Track
@@ -97,10 +94,7 @@ class Entrant(msgspec.Struct, frozen=True):
 
     @property
     def seeded(self) -> bool:
-        """Whether another seed may give another run.
-
-        A policy that is not shipped is assumed to use its seed.
-        """
+        """Whether another seed may give another run. A policy that is not shipped may use its seed."""
         return not self.spec.shipped or (self.spec.takes_seed and "seed" not in dict(self.spec.settings))
 
     @contextmanager

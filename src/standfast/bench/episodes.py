@@ -254,10 +254,7 @@ def manifest_of(folder: str | os.PathLike[str]) -> dict[str, Any]:
 
 
 def check_manifest(folder: str | os.PathLike[str]) -> list[str]:
-    """Compare a folder with its ``MANIFEST.json``.
-
-    Return one message for each missing, changed or unlisted file.
-    """
+    """Compare a folder with its ``MANIFEST.json``: one message per missing, changed or unlisted file."""
     path = Path(folder) / MANIFEST
     try:
         manifest = json.loads(path.read_bytes())

@@ -249,9 +249,7 @@ def _foreign_code(entrants: Sequence[Entrant]) -> str:
 
 
 class ResultsFolder:
-    """A folder with the results of a grid: its plan, a file for each finished unit and, in the end, all rows
-    in order.
-    """
+    """A folder with a grid's results: its plan, a file per finished unit and, at the end, all rows."""
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.path = Path(path)
@@ -288,10 +286,7 @@ class ResultsFolder:
             file.write(lines)
 
     def finish(self, units: Sequence[GridUnit]) -> int:
-        """Join all rows in the order of the units, and all curves in another file.
-
-        Return the number of rows.
-        """
+        """Join all rows in the order of the units, and all curves in another file. Return how many rows."""
         rows = 0
         with atomic_file(self.path / RESULTS) as results, atomic_file(self.path / CURVES) as curves:
             for unit in units:
@@ -487,10 +482,7 @@ def in_process(grid: Grid, units: Sequence[GridUnit]) -> Iterator[tuple[GridUnit
 
 
 def process_pool(workers: int | None = None) -> Engine:
-    """Return an engine that runs units in several processes, by default one per core.
-
-    Each holds one episode at a time.
-    """
+    """An engine that runs units in several processes, by default one per core, with one episode each."""
     count = workers or usable_cores()
 
     def run(grid: Grid, units: Sequence[GridUnit]) -> Iterator[tuple[GridUnit, bytes]]:
@@ -512,10 +504,7 @@ def process_pool(workers: int | None = None) -> Engine:
 
 
 def dask_cluster(scheduler: str, *, wait_seconds: float = 10.0) -> Engine:
-    """Return an engine that runs units on a Dask cluster.
-
-    Episodes are sent along, so workers need no files.
-    """
+    """An engine that runs units on a Dask cluster. Episodes are sent along, so workers need no files."""
     try:
         distributed: Any = import_module("distributed")
     except ImportError:

@@ -269,9 +269,7 @@ def changelog(
     window_steps: int | None,
     as_json: bool,
 ) -> None:
-    """Import the notes of a Markdown changelog, oldest release first: a FILE, or the newest one of a
-    repository.
-    """
+    """Import the notes of a Markdown changelog, oldest first: a FILE, or the newest one of a repository."""
     from standfast.bench.sources.git_history import git_file
     from standfast.bench.sources.markdown import changelog_episode
 

@@ -48,10 +48,7 @@ State = Mapping[str, Any]
 
 
 class KeptMemory:
-    """The retained steps of a store as a source of recall.
-
-    A delta is recalled as its base with the changes applied.
-    """
+    """The retained steps of a store as a source of recall. A delta is recalled with its changes applied."""
 
     store_path = PATH
 

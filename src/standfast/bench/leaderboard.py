@@ -44,10 +44,7 @@ Column = str | Callable[[ResultRow], float]
 
 
 class LeaderboardRow(msgspec.Struct, frozen=True, kw_only=True):
-    """One row of the leaderboard.
-
-    Its place is a range: policies whose ranges overlap may not differ significantly.
-    """
+    """One row of the leaderboard. Its place is a range: policies whose ranges overlap may be equal."""
 
     best_place: int
     worst_place: int
@@ -168,10 +165,7 @@ def leaderboard_budget(rows: Sequence[ResultRow], wanted: int | None = None) -> 
 
 
 def rank_policies(rows: Sequence[ResultRow], max_bytes: int) -> list[LeaderboardRow]:
-    """Return all policies at one budget, by mean recall, then F1, then name.
-
-    Places say which of that order is significant.
-    """
+    """All policies at one budget, by mean recall, then F1, then name. Places say what is significant."""
     return [
         LeaderboardRow(
             best_place=one.place[0],

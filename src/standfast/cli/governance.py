@@ -214,10 +214,7 @@ class SigningOptions(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def _decide(decision: Decision, proposal_ids: tuple[str, ...], options: SigningOptions) -> None:
-    """Show every proposal in full, sign once, and decide each.
-
-    What can't be decided does not stop the others.
-    """
+    """Show every proposal in full, sign once, and decide each. One that fails does not stop the others."""
     decided: list[tuple[Proposal, Receipt | StandfastError]] = []
     with opened_memory(options.store_url, options.namespace) as memory:
         queue = memory.approvals
@@ -469,9 +466,7 @@ def list_refusals(scope: str, target: MemoryTarget) -> None:
 @click.option("--scope", default=ALL_SCOPES, help="Lift it in this scope with all below it; * for all.")
 @memory_options
 def lift_refusal(refusal: str, *, reason: str, scope: str, target: MemoryTarget) -> None:
-    """Lift REFUSAL (an id that `refusals list` prints, or a source such as web:example.com) before it
-    fades.
-    """
+    """Lift REFUSAL (an id from `refusals list`, or a source such as web:example.com) before it fades."""
     with target.opened() as memory:
         receipt = memory.lift_refusal(refusal, reason=reason, by=getpass.getuser(), scope=scope)
     if target.as_json:

@@ -40,10 +40,7 @@ _LISTED_BANDS = [band for band in Band if band is not Band.PHOENIX]
 def remember_command(
     text: str, *, fields: dict[str, Any], as_human: bool, run_id: str | None, target: MemoryTarget
 ) -> None:
-    """Judge TEXT and store it if it is accepted. Exit code 1 if it is rejected.
-
-    The store is created if it does not exist.
-    """
+    """Judge TEXT and store it if accepted; exit code 1 if it is rejected. A missing store is created."""
     if as_human:
         fields["role"] = Role.HUMAN
     RememberRequest.of(text, **fields)
@@ -235,9 +232,7 @@ def diff_command(old: int, new: int | None, *, scope: str, target: MemoryTarget)
 def at_command(
     snapshot: int | None, *, fields: dict[str, Any], band: str | None, scope: str, target: MemoryTarget
 ) -> None:
-    """List the records of SNAPSHOT (default: the newest), as they were then, each once. Content erased since
-    is left out.
-    """
+    """List the records of SNAPSHOT (default: the newest), each once, without what was erased since."""
     where = Filter.of(fields)
     with target.opened() as memory:
         snapshot = memory.store.head() if snapshot is None else snapshot

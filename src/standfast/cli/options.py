@@ -122,10 +122,7 @@ def opened_store(store_url: str | None, *, create: bool = False, recover: bool =
 
 @contextmanager
 def progress_bar(title: str, *, quiet: bool = False) -> Iterator[Callable[[int, int], None]]:
-    """Draw a progress bar on standard error, if that is a terminal.
-
-    Yields a function that takes the number done and the total.
-    """
+    """Draw a progress bar on standard error, if a terminal. Yields a function of done and total."""
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 

@@ -1,6 +1,4 @@
-"""``standfast recall``, and ``standfast read``, the contract's ``memory.read`` over JSONL files or a
-store.
-"""
+"""``standfast recall``; and ``standfast read``, the contract's ``memory.read`` over files or a store."""
 
 import json
 from contextlib import ExitStack
@@ -165,10 +163,7 @@ class _Sources:
         self._bands: dict[str, Source] = {}
 
     def paths_of(self, store: str) -> list[str]:
-        """The store paths that records are attributed to.
-
-        The URL of a server may hold a password and is not shown.
-        """
+        """The store paths that records are attributed to. A server's URL, with its password, is hidden."""
         if not (store.startswith(("postgresql://", "postgres://")) or _is_sqlite(store)):
             return [store]
         if self._bands:

@@ -121,10 +121,7 @@ def source_of(text: str, *, name: str) -> dict[str, str]:
 
 
 def metadata_of(fields: Sequence[str], *, name: str) -> dict[str, JsonScalar]:
-    """Metadata that was given as NAME=VALUE.
-
-    A value that is a JSON number, true, false or null is that; any other is text.
-    """
+    """Metadata given as NAME=VALUE. A value that is a JSON number, true, false or null is that, else text."""
     metadata: dict[str, JsonScalar] = {}
     for field in fields:
         own, equals, text = field.partition("=")

@@ -230,10 +230,7 @@ class AsyncClient(InThreads[Client]):
         scope: str | None = None,
         model: ModelConfig | None = None,
     ) -> AsyncIterator[AsyncRemoteRun]:
-        """Open a run for an ``async with`` block.
-
-        Leaving the block commits; an exception discards the run.
-        """
+        """Open a run for an ``async with`` block. Leaving it commits; an exception discards the run."""
         remote = await self._threads.run(
             self._inner.run, workflow=workflow, mode=mode, scope=scope, model=model
         )

@@ -302,10 +302,7 @@ class Client:
     def session(
         self, session: str, *, scope: str | None = None, at: int | None = None
     ) -> list[SessionMessage]:
-        """The messages of a session, in order.
-
-        Those that were not accepted have no text, but their verdict.
-        """
+        """The messages of a session, in order. Those not accepted have no text, but their verdict."""
         query = SessionQuery.from_json({"session": session, "scope": scope, "at": at})
         return [one for page in self._calls.pages("/session", SessionPage, query) for one in page.messages]
 

@@ -16,10 +16,7 @@ from standfast.traces.equivalence import Comparison
 
 
 class RemoteApprovals:
-    """The proposals of the client's namespace.
-
-    A decision is a person's signature, made where that person's key is.
-    """
+    """The proposals of the client's namespace. A decision is a person's signature, made with their key."""
 
     def __init__(self, calls: ApiCalls) -> None:
         self._calls = calls
@@ -130,10 +127,7 @@ class RemoteTraces:
 
 
 class RemotePrompts:
-    """Prompt overrides.
-
-    A change names the version that it is based on (0 if there is none yet), and is never retried.
-    """
+    """Prompt overrides. A change names the version it is based on (0 for none), and is never retried."""
 
     def __init__(self, calls: ApiCalls) -> None:
         self._calls = calls

@@ -179,10 +179,7 @@ class OpenStream:
 
 
 class ApiCalls:
-    """Typed requests to the API in one namespace.
-
-    A path that starts with ``/v1/`` is outside the namespace.
-    """
+    """Typed requests to the API in one namespace. A path beginning with ``/v1/`` is outside of it."""
 
     def __init__(self, transport: Transport, namespace: str) -> None:
         self.transport = transport

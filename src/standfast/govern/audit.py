@@ -233,9 +233,7 @@ class _Audit:
         return False
 
     def _check_acceptance(self, record: Record) -> None:
-        """Checks that a record that says that a human accepted it was accepted by a signature over this
-        content.
-        """
+        """Check that a record that says a human accepted it was accepted by a signature over this content."""
         checks = record.evidence.floor_checks if record.evidence else ()
         for check in checks:
             if check.floor == HUMAN_ACCEPT_FLOOR:
@@ -272,10 +270,7 @@ class _Audit:
         )
 
     def _was_forgotten(self, version: Version) -> bool:
-        """Whether the content of a row was erased, here or by this version.
-
-        The ledger records who asked for it and why.
-        """
+        """Whether the content of a row was erased, here or by this version. The ledger says who and why."""
         versions = self._store.history(self._namespace, version.key, verify=False)
         return version.erased_by is not None or any(
             one.erased_by == version.memory_snapshot_id for one in versions
@@ -306,9 +301,7 @@ class _Audit:
         )
 
     def _check_decision(self, version: Version) -> None:
-        """Verifies a decision again, against the list of signers of its time, and checks that its nonce is
-        used up.
-        """
+        """Verify a decision again, by the signers of its time, and check that its nonce is used up."""
         if version.content is None:
             _require(self._was_forgotten(version), "Decision", "it was removed; decisions are permanent")
             return

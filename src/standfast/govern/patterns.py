@@ -69,9 +69,7 @@ class Incident(NamedTuple):
 
 
 class AttackPattern(Value, frozen=True, kw_only=True):
-    """A pattern of attacks that applies now: the source, the scope, the days it was renewed on, and when it
-    fades.
-    """
+    """A pattern of attacks that applies now: source, scope, the days it was renewed on, and when it fades."""
 
     source: str
     scope: str
@@ -99,9 +97,7 @@ def incidents_of(record: Record, judgement: Judgement) -> tuple[Incident, ...]:
 def earlier_counts(
     store: Store, namespace: str, at: int, incidents: Iterable[Incident]
 ) -> dict[Incident, int]:
-    """How many incidents of each one's source a snapshot shows that still count, up to
-    ``MAX_INCIDENTS_COUNTED``.
-    """
+    """How many incidents of each one's source still count at a snapshot, up to ``MAX_INCIDENTS_COUNTED``."""
     counts = {}
     for incident in set(incidents):
         rows = store.scan(namespace, prefix=incident.prefix, at=at)

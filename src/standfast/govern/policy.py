@@ -343,10 +343,7 @@ class MemoryWritePolicy:
         evidence_chain: dict[str, Any] | Evidence | None,
         band_target: Band | str | None = None,
     ) -> WriteDecision:
-        """Decides whether a write with this verdict and evidence is allowed, and to which bands.
-
-        Never raises.
-        """
+        """Decide whether a write with this verdict and evidence is allowed, and to which bands. No raise."""
         read = read_verdict(verdict)
         request = _WriteRequest(
             verdict=read,
@@ -360,9 +357,7 @@ class MemoryWritePolicy:
     def should_write_built(
         self, verdict: Verdict, chain: ChainReading, band_target: Band | None = None, *, timestamp: str
     ) -> WriteDecision:
-        """``should_write`` for evidence that ``build_chain`` has just built at this time, which need not be
-        read again.
-        """
+        """``should_write`` for evidence that ``build_chain`` has just built, which need not be read again."""
         band_text = None if band_target is None else band_target.value
         request = _WriteRequest(verdict, verdict.value, band_target, band_text, chain)
         return self._decide(request, timestamp)
@@ -398,10 +393,7 @@ class MemoryWritePolicy:
         return read_chain(evidence_chain).validation
 
     def get_write_log(self) -> list[dict[str, Any]]:
-        """The last 1,000 write decisions, oldest first, refusals included.
-
-        The lasting record is the ledger.
-        """
+        """The last 1,000 write decisions, oldest first, with refusals. The lasting record is the ledger."""
         with self._lock:
             logged = list(self._write_log)
         return [one.as_json() for one in logged]

@@ -105,10 +105,7 @@ def _due(version: Version, ages: "_Ages") -> Iterator[DueRecord]:
 def _due_in_budgeted_band(
     store: Store, namespace: str, band: Band, head: int, ages: "_Ages"
 ) -> Iterator[DueRecord]:
-    """Records that a budget expired have ended, but their content is still stored.
-
-    It is deleted at the usual age.
-    """
+    """Records that a budget expired have ended; their stored content is deleted at the usual age."""
     for version in store.newest_versions(namespace, prefix=prefix_of(band), at=head):
         newest = _newest_with_content(store, verified(version))
         found = () if newest is None else _due(newest, ages)
@@ -116,10 +113,7 @@ def _due_in_budgeted_band(
 
 
 def _due_in_stream(store: Store, namespace: str, band: Band, head: int, ages: "_Ages") -> Iterator[DueRecord]:
-    """Rows go with the records that they repeat.
-
-    Rows of records that were never kept go at those records' age.
-    """
+    """Rows go with the records that they repeat, those of records never kept at those records' age."""
     for version in store.scan(namespace, prefix=prefix_of(RowKind.STREAM, band), at=head):
         key, age = parse(version.content or b"").get("key"), ages.of(version)
         history = store.history(namespace, key) if key else []

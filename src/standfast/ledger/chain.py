@@ -65,10 +65,7 @@ def leaf_hash(content: bytes) -> str:
 
 
 def extend(tip: Tip, *, kind: str, at: str, body: dict[str, Any]) -> Entry:
-    """Make the entry that follows ``tip``.
-
-    ``kind`` says what happened at the instant ``at``; ``body`` has the facts.
-    """
+    """Make the entry that follows ``tip``: ``kind`` happened at the instant ``at``; ``body`` has facts."""
     seq = tip.seq + 1
     content = canonical_bytes({"seq": seq, "previous": tip.hash, "kind": kind, "at": at, "body": body})
     return Entry(seq=seq, content=content, hash=leaf_hash(content))

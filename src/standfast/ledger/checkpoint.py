@@ -76,10 +76,7 @@ class Checkpoint(Value, frozen=True, kw_only=True):
         return self.branch_id == (branch.branch_id if branch.number else None)
 
     def is_left(self, branches: Sequence[Branch]) -> bool:
-        """Whether it covers entries that a restore left behind.
-
-        Such a checkpoint and the ledger need not agree.
-        """
+        """Whether it covers entries that a restore left behind. It and the ledger need not agree then."""
         numbers = {branch.branch_id: branch.number for branch in branches}
         number = 0 if self.branch_id is None else numbers.get(self.branch_id)
         if number is None:

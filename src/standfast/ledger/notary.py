@@ -261,10 +261,7 @@ class Notary:
         return TreeEdge(), Tip()
 
     def _keep_edge(self) -> None:
-        """Keep the edge for the next process.
-
-        It is only a shortcut, so it need not be durable, nor succeed.
-        """
+        """Keep the edge for the next process. It is only a shortcut, so it may fail."""
         kept = {
             "format": _EDGE_FORMAT,
             "size": self._edge.size,
@@ -324,10 +321,7 @@ class Notary:
         return self._tree
 
     def _catch_up(self, last: int | None = None) -> None:
-        """Read the new entries of the ledger, up to ``last`` if given.
-
-        The last known entry must still be there.
-        """
+        """Read the new entries of the ledger, up to ``last`` if given. The last known one must be there."""
         entries = iter(self._entries_after(max(self._tip.seq - 1, 0)))
         if self._tip.seq:
             known = next(entries, None)

@@ -100,10 +100,7 @@ class SigningKey:
 
     @classmethod
     def generate(cls, name: str) -> Self:
-        """Create a new key.
-
-        Its secret comes from the system's randomness and can't be passed in, on purpose.
-        """
+        """Create a new key. Its secret comes from the system's randomness; on purpose none can be passed."""
         return cls(name=name, seed=_ed25519().Ed25519PrivateKey.generate().private_bytes_raw())
 
     @classmethod
@@ -356,10 +353,7 @@ def _parse_key(text: str, *, what: str) -> tuple[str, str, bytes]:
 
 @cache
 def _ed25519() -> Any:
-    """The module of ``cryptography``.
-
-    Most users of the store never sign, so they do not pay for its import.
-    """
+    """The module of ``cryptography``. Most users of the store never sign and need not pay for it."""
     from cryptography.hazmat.primitives.asymmetric import ed25519  # noqa: PLC0415  # As above.
 
     return ed25519

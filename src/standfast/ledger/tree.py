@@ -246,10 +246,7 @@ def _left_size(size: int) -> int:
 
 
 def _leaves(hashes: list[str]) -> list[bytes]:
-    """The bytes of leaf hashes.
-
-    They are checked all together, because one by one takes longer than hashing them.
-    """
+    """The bytes of leaf hashes, checked all together: one by one takes longer than hashing them."""
     try:
         text = "".join(hashes)
         is_valid = set(map(len, hashes)) <= {_HEX_DIGITS} and _HEX.fullmatch(text) is not None

@@ -50,10 +50,7 @@ _Coroutine = Callable[Concatenate[_Wrapper[_S], _P], Coroutine[Any, Any, _R]]
 
 
 def _awaited(verb: Callable[Concatenate[_S, _P], _R]) -> _Coroutine[_S, _P, _R]:
-    """The coroutine of a verb, with its signature.
-
-    What was begun is finished, even if the task is cancelled.
-    """
+    """The coroutine of a verb, with its signature. A call begun is finished, even if cancelled."""
 
     @wraps(verb)
     async def call(self: _Wrapper[_S], /, *args: _P.args, **kwargs: _P.kwargs) -> _R:
@@ -134,9 +131,7 @@ class AsyncRun(_Wrapper[Run]):
     def tool(
         self, *, profile: ToolProfile | None = None, effects: Callable[[Any], object] | None = None
     ) -> Callable[[Callable[_P, _R]], Callable[_P, _R]]:
-        """Return a decorator that records each call of a function or an ``async def``; see
-        ``Recorder.tool``.
-        """
+        """Return a decorator that records each call of a function or ``async def``; see ``Recorder.tool``."""
         return self._wrapped.tool(profile=profile, effects=effects)
 
 
@@ -280,9 +275,7 @@ class AsyncMemory(_Wrapper[Memory]):
         max_origin: Origin | str = Origin.TRUSTED,
         **fields: Unpack[ForgetFields],
     ) -> Forgotten | ErasurePlan:
-        """Erase a subject, all of a scope or all from a source, or say what would be erased; see
-        ``Memory.forget``.
-        """
+        """Erase a subject, a scope or all from a source, or say what would go; see ``Memory.forget``."""
         erase: Callable[..., Forgotten | ErasurePlan] = self._wrapped.forget
         who = {"workflow": workflow, "agent": agent, "run_id": run_id, "max_origin": max_origin}
         return await asyncio.shield(

@@ -195,10 +195,7 @@ class BandBudgets:
                 self._cached[band] = snapshot, state.after_commit()
 
     def discarded(self) -> None:
-        """Note that the last spending was not committed.
-
-        Policies can't unsee it, so nothing cached is valid.
-        """
+        """Note that the last spending was not committed. Policies can't unsee it: no cache is valid."""
         self._cached.clear()
 
     def _spend_band(self, state: _BandState, band: Band, new: Sequence[Record]) -> Spending:
@@ -272,9 +269,7 @@ def _held_rows(store: Store, namespace: str, band: Band, at: int) -> list[Versio
 
 
 def restarted_rows(store: Store, namespace: str, at: int, erased: Sequence[str]) -> dict[str, dict[str, Any]]:
-    """Return the rows that streams and budgets need when these keys are erased: where policies start again,
-    and with what.
-    """
+    """The rows that streams and budgets need when keys are erased: where policies start again."""
     rows: dict[str, dict[str, Any]] = {}
     streamed = [key for key in erased if prefix_in(key) == RowKind.STREAM]
     present = store.read(namespace, streamed, at=at) if streamed else {}

@@ -84,9 +84,7 @@ class AddedMessage(Value, frozen=True, kw_only=True):
 
 
 class AddedMessages(Value, frozen=True, kw_only=True):
-    """The result of ``add``: each message with its verdict, and the receipts of the commits, none if all were
-    known.
-    """
+    """The result of ``add``: each message with its verdict, and the receipts, none if all were known."""
 
     session: str
     scope: str
@@ -313,9 +311,7 @@ class Conversations:
         return _AddedPage(added, stored.receipt, placed)
 
     def _require_free(self, request: Addition, placed: Placed, at: int) -> None:
-        """Raise ``MessageConflict`` before anything is written if the session has another message at one of
-        the positions.
-        """
+        """Raise ``MessageConflict`` before writing if the session has another message at a position."""
         stored = self._reader.stored(request.scope, request.session, _span(placed), at)
         for position, message in placed:
             if position in stored and not _is_same(stored[position], message):
@@ -345,9 +341,7 @@ class Conversations:
         return max(taken, default=-1) + 1
 
     def _stored_answers(self, request: Addition, page: Placed, at: int) -> dict[int, AddedMessage]:
-        """The answers for messages that need not be added: those that the session has or had, and those that
-        say nothing.
-        """
+        """The answers for messages that need not be added: those known, and those that say nothing."""
         span = _span(page)
         stored = self._reader.stored(request.scope, request.session, span, at)
         taken = self._reader.taken(request.scope, request.session, span, at)
@@ -526,10 +520,7 @@ def _span(placed: Placed) -> range:
 
 
 def _is_same(stored: Sequence[Record], message: ReadMessage) -> bool:
-    """Whether stored records are a message's.
-
-    A rejected one is compared as it was stored, without its secrets.
-    """
+    """Whether stored records are a message's. A rejected one is compared as stored, without its secrets."""
     return len(stored) == len(message.passages) and all(
         _is_passage(record, passage) for record, passage in zip(stored, message.passages, strict=True)
     )

@@ -152,9 +152,7 @@ class Settlement(Value, frozen=True, kw_only=True):
 
 
 class _Row(NamedTuple):
-    """A record with the path of its store and what says how new it is: its time, then the snapshot that wrote
-    it.
-    """
+    """A record with its store's path and how new it is: its time, then the snapshot that wrote it."""
 
     path: str
     record: IndexedRecord

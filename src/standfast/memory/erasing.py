@@ -75,9 +75,7 @@ class ErasurePlan(Value, frozen=True, kw_only=True):
 
 
 class Forgotten(Receipt, frozen=True, kw_only=True):
-    """The receipt of forgetting: that of its last commit, with what was erased in numbers, and the law that
-    stays.
-    """
+    """The receipt of forgetting: its last commit, what was erased in numbers, and the law that stays."""
 
     records: int = 0
     rows: int = 0
@@ -199,9 +197,7 @@ class Eraser:
         )
 
     def finish_abandoned(self) -> list[Forgotten]:
-        """Finish the erasures that no process works on any more. One whose clock was far ahead may have died
-        too.
-        """
+        """Finish the erasures that no process works on. One whose clock was far ahead may have died too."""
         now = self._store.clock.now()
         pending = pending_erasures(self._store, self._namespace)
         begun = ((intent, read_instant(intent.at)) for intent in pending.intents)
@@ -210,10 +206,7 @@ class Eraser:
         return [self.finish(intent) for intent in abandoned]
 
     def finish(self, intent: ErasureIntent) -> Forgotten:
-        """Erase what is left.
-
-        Another process may do so at the same time; then each page is erased by one of them.
-        """
+        """Erase what is left. Of several processes that do so at once, one erases each page."""
         at = self._store.head()
         current = self._intent(intent.erasure_id, at)
         if current is None:
@@ -403,10 +396,7 @@ class Eraser:
         return False
 
     def _is_row_of(self, target: ErasureTarget, row: dict[str, Any], at: int) -> bool:
-        """Whether a proposal, a decision or a row of a stream is about the target.
-
-        Decisions about law stay with the law.
-        """
+        """Whether a proposal, a decision or a stream's row is about the target. Law keeps its decisions."""
         key = row["proposal"]["key"] if "proposal" in row else row.get("key", "")
         parts = key_parts(key)
         if parts is None or not is_within(parts.scope, target.scope):

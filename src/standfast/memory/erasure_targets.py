@@ -36,10 +36,7 @@ class ErasureTarget(Value, frozen=True, kw_only=True):
         return cls(scope=request.scope or everywhere, source=request.source)
 
     def is_source_of(self, record: Record) -> bool:
-        """Whether a record comes from the source.
-
-        A document is the source of what comes from a place in it.
-        """
+        """Whether a record comes from the source. A document is the source of each place in it."""
         if self.source is None:
             return True
         source = record.source if isinstance(record.source, dict) else {}

@@ -96,10 +96,7 @@ class ExtractedFact(Value, frozen=True, kw_only=True):
 
 
 class FactExtractor(Protocol):
-    """Finds facts in messages.
-
-    Its answers for equal arguments should be equal, so that a repeated call finds the same.
-    """
+    """Finds facts in messages. Equal arguments should give equal answers, so that a repeated call does."""
 
     @property
     def extractor_id(self) -> str:

@@ -29,9 +29,7 @@ class MemoryGovernance:
         """The queue in which proposals wait for a human's signature."""
 
     def patterns(self) -> list[AttackPattern]:
-        """Return the sources from which attacks keep coming, so that their texts need another source, ordered
-        by source.
-        """
+        """Return the sources of repeated attacks, ordered by source. Their texts need another source."""
         return list_patterns(self._store, self._namespace, self._store.clock.now())
 
     def lift_pattern(

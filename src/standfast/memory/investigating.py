@@ -170,9 +170,7 @@ class Investigator:
     # Reach.
 
     def _trace_reach(self, start: Sequence[tuple[RecordVersion, bool]]) -> None:
-        """Follow what cites versions, and what runs wrote after they had been handed them, to the
-        present.
-        """
+        """Follow what cites versions, and what runs wrote after they were handed them, to the present."""
         level = list(start)
         followed = self._followed[Side.REACH]
         for steps in range(1, MAX_INVESTIGATION_STEPS + 1):

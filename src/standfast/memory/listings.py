@@ -15,10 +15,7 @@ _ROWS_AT_ONCE: Final = 100
 
 
 class RecordListing(Iterator[Record]):
-    """Records, read one after the other.
-
-    ``advice`` says what to try if there are none, and is empty otherwise.
-    """
+    """Records, read one after the other. ``advice`` says what to try if there are none; else it is empty."""
 
     def __init__(self, records: Iterator[Record], advise: Callable[[], str]) -> None:
         self._records, self._advise = records, advise

@@ -210,9 +210,7 @@ class MemoryLedger:
         return msgspec.structs.replace(tail, unsigned_since=since, unsigned_seconds=seconds)
 
     def checkpoints(self) -> tuple[Sequence[str], Sequence[VerifyingKey], Sequence[int]]:
-        """The log's own checkpoints, the keys that signed them, and the lines of their file that can't be
-        read.
-        """
+        """The log's own checkpoints, the keys that signed them, and the unreadable lines of their file."""
         if self.notary is None:
             return (), (), ()
         notes, keys, torn = self.notary.checkpoints()
@@ -293,9 +291,7 @@ class MemoryLedger:
             return self.notary.receipt(ledger_seq)
 
     def start_signing(self) -> None:
-        """Sign what another process left unsigned, and from now on what is written here, in the
-        background.
-        """
+        """Sign what another process left unsigned, and henceforth what is written here, in the background."""
         if self.notary is not None and self._signer is None:
             self._signer = _Signer(self, self.notary, self._store)
 
@@ -329,10 +325,7 @@ class MemoryLedger:
             self._store.temporary.remove(_LEDGER, _SIGNER)
 
     def sign_at_close(self) -> None:
-        """Sign the head if it moved, or if another process ended before it signed.
-
-        If that fails, it is a warning.
-        """
+        """Sign the head if it moved, or if another process ended before it signed. A failure is a warning."""
         if self.notary is None:
             return
         if self._signer is not None:

@@ -75,10 +75,7 @@ class Passage(Value, frozen=True, kw_only=True):
 
 
 class ReadMessage(Value, frozen=True, kw_only=True):
-    """One message of a conversation.
-
-    It has no passage if it says nothing, such as an empty answer before a tool call.
-    """
+    """One message of a conversation. It has no passage if it says nothing, as before a tool call."""
 
     passages: tuple[Passage, ...]
     position: int | None = None
@@ -261,9 +258,7 @@ def cut_text(text: str, *, max_chars: int = MAX_PASSAGE_CHARS) -> list[str]:
 
 
 def _end_of_piece(text: str, start: int, max_chars: int) -> int:
-    """Where the piece that starts here ends: at the last good place in the second half of what it may
-    hold.
-    """
+    """Where the piece that starts here ends: at the last good place in the second half of its room."""
     if not text[start : start + max_chars].strip():
         start += len(text) - start - len(text[start:].lstrip())
     least, most = start + max_chars // 2, start + max_chars
@@ -328,9 +323,7 @@ class SessionMessage(Value, frozen=True, kw_only=True):
 
 
 class SessionInfo(Value, frozen=True, kw_only=True):
-    """A session in a list: how many messages it has, the position behind the last one, and when it began and
-    ended.
-    """
+    """A session in a list: how many messages, the position behind the last, when it began and ended."""
 
     session: str
     scope: str

@@ -81,9 +81,7 @@ class RunServices:
         return self.traces is not None and not self.traces.only_named_runs
 
     def budgets_lock(self) -> AbstractContextManager[object]:
-        """Held while a commit is planned and submitted, because write policies remember what they were
-        shown.
-        """
+        """Held while a commit is planned and submitted: write policies remember what they were shown."""
         return self.budgets.lock if self.budgets.budgets else nullcontext()
 
 

@@ -209,9 +209,7 @@ class SnapshotReader:
         )
 
     def scope_advice(self, scopes: Sequence[str], *, at: int) -> str:
-        """A hint for a read of ``shared`` that found nothing while other scopes hold something; else
-        empty.
-        """
+        """A hint for a read of ``shared`` that found nothing while other scopes hold something, or empty."""
         if tuple(scopes) != (SHARED,) or self._holds_any(prefix_of(Band.LEDGER, SHARED), at):
             return ""
         others, after = list[str](), ""
@@ -322,10 +320,7 @@ class SnapshotReader:
         return view.records(band=band, scope=scope, where=where)
 
     def session(self, session: str, *, scope: str = SHARED, at: int | None = None) -> list[SessionMessage]:
-        """Return the messages of a session, in order.
-
-        Those that were not accepted have no text, but their verdict.
-        """
+        """Return the messages of a session, in order. Those not accepted have no text, but their verdict."""
         return list(SnapshotView(self, self._existing(at)).session(session, scope=scope))
 
     def sessions(self, *, scope: str = SHARED, at: int | None = None) -> list[SessionInfo]:
@@ -432,10 +427,7 @@ class SnapshotView:
     recall = _package_of(explain)
 
     def answer(self, request: RecallRequest, *, token_counter: TokenCounter | None = None) -> RecallAnswer:
-        """Answer a request, and say why each record was chosen.
-
-        Unlike ``explain``, this does not look at trust.
-        """
+        """Answer a request and say why each record was chosen; unlike ``explain``, without trust."""
         return self._reader.answer(
             request, at=self.memory_snapshot_id, token_counter=token_counter, recipient=self._recipient
         )
@@ -554,9 +546,7 @@ class SnapshotView:
         return redacted_json(value)
 
     def retrieval_facts(self, package: Package, request: RecallRequest) -> Mapping[str, Any]:
-        """What a trace records of a package and the request: the keyword arguments of
-        ``Recorder.retrieval``.
-        """
+        """What a trace records of a package and its request: keyword arguments of ``Recorder.retrieval``."""
         items: Sequence[SelectedItem | RecallItem] = package.items
         if isinstance(package, RecallPackage):
             query_hash, candidates = fingerprint(package.request.query), package.matched

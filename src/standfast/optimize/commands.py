@@ -384,10 +384,7 @@ def apply(
 def roll_back(
     prompt: str, *, overrides_url: str, tag: str, to_version: int | None, store_url: str | None, as_json: bool
 ) -> None:
-    """Restore an earlier version of PROMPT's tag.
-
-    Without --to-version, a second rollback undoes the first.
-    """
+    """Restore an earlier version of PROMPT's tag. Without --to-version, a second one undoes the first."""
     from standfast.optimize import rollback
 
     with _sealer(store_url) as sealer:

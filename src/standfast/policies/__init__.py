@@ -1,7 +1,4 @@
-"""Write policies: what to keep when bytes run out.
-
-The same classes run in production and in the benchmark.
-"""
+"""Write policies: what to keep when bytes run out, the same in production and in the benchmark."""
 
 from standfast.policies.band_budget import BandBudget, BudgetedBand
 from standfast.policies.byte_model import (

@@ -216,10 +216,7 @@ class RandomPolicy:
         self._random = seeded(seed)
 
     def select(self, step: Step, store: ByteMemoryStore) -> Iterable[MemoryAction]:
-        """Write with probability ``p``.
-
-        A number is drawn at every step, so that the budget does not change later draws.
-        """
+        """Write with probability ``p``. Every step draws a number, so the budget changes no later draws."""
         drawn = self._random.random() < self.p
         return (store.offer(step) if drawn else ()) or SKIP
 

@@ -57,10 +57,7 @@ class FrozenList(list[Any]):
 
 
 def frozen(value: Any) -> Any:
-    """Return an equal JSON value in which every dict and list is frozen.
-
-    What is frozen already is returned as it is.
-    """
+    """Return an equal JSON value in which every dict and list is frozen; as it is if frozen already."""
     kind = type(value)
     if kind is dict:
         return FrozenDict({key: frozen(inner) for key, inner in value.items()})
@@ -129,10 +126,7 @@ def estimate_bytes(step: Step, model: ByteModel = ByteModel.SPEC) -> int:
 
 
 def endpoint_of(observation: object) -> str | None:
-    """Return the endpoint that an observation describes: its ``api``, if that is a string.
-
-    Others can't be merged.
-    """
+    """Return the endpoint of an observation: its ``api``, if that is a string. Others can't be merged."""
     api = observation.get(API) if isinstance(observation, dict) else None
     return api if isinstance(api, str) else None
 
@@ -200,10 +194,7 @@ class PriceList:
         return item
 
     def delta(self, base: MemoryItem, step: Step) -> MemoryItem:
-        """Return the item that a MERGE of this step into that base would store.
-
-        If nothing changes, its observation is empty.
-        """
+        """The item that a MERGE of this step into that base would store; its observation may be empty."""
         deltas = self.base(step).deltas
         old, base_t = base.step.observation, base.step.t
         known = deltas.get(base_t)

@@ -107,10 +107,7 @@ MASKED_PASSAGES: Final = FREQUENCY_BITS
 
 
 class _Separators(dict[int, str]):
-    """What each code point becomes: itself if it is part of a word, an apostrophe, or a space.
-
-    Filled as it is asked.
-    """
+    """What each code point becomes: itself in a word, an apostrophe, or a space. Filled when asked."""
 
     def __missing__(self, code_point: int) -> str:
         char = chr(code_point)

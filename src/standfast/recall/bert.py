@@ -77,9 +77,7 @@ class WordPiece:
 
 
 class _Separated(dict[int, str]):
-    """What each code point becomes: nothing if it is a control or a mark, itself between spaces if it stands
-    alone.
-    """
+    """What each code point becomes: nothing for controls and marks, itself between spaces if it is alone."""
 
     def __missing__(self, code_point: int) -> str:
         char = chr(code_point)
@@ -127,10 +125,7 @@ _DTYPES: Final = {"F32": np.float32, "F16": np.float16}
 
 
 class BertEncoder:
-    """The encoder of a folder with ``config.json``, ``vocab.txt`` and ``model.safetensors``.
-
-    Threads may share it.
-    """
+    """The encoder in a folder of ``config.json``, ``vocab.txt`` and ``model.safetensors``. Thread-safe."""
 
     def __init__(self, folder: str | Path) -> None:
         self.folder = Path(folder)
@@ -228,9 +223,7 @@ class BertEncoder:
 
 
 def _gelu(values: Floats) -> Floats:
-    """The exact form with the error function, by the approximation 7.1.26 of Abramowitz and Stegun (error
-    below 2e-7).
-    """
+    """The exact form with the error function: 7.1.26 of Abramowitz and Stegun (error below 2e-7)."""
     size = np.abs(values) * np.float32(math.sqrt(0.5))
     t = 1 / (1 + np.float32(0.3275911) * size)
     tail = t * (0.254829592 + t * (-0.284496736 + t * (1.421413741 + t * (-1.453152027 + t * 1.061405429))))

@@ -58,10 +58,7 @@ _LINE_FAULTS: Final = frozenset(
 
 
 class Candidate(Struct, eq=False, gc=False):
-    """A record that may be selected.
-
-    Fields are as the line has them; properties give the contract's normal form.
-    """
+    """A record that may be selected. Fields are the line's; properties give the contract's normal form."""
 
     memory_id: str
     text: str
@@ -76,10 +73,7 @@ class Candidate(Struct, eq=False, gc=False):
 
     @property
     def ts_utc(self) -> str | None:
-        """The timestamp in json-v1's form.
-
-        A string that is no timestamp stays as it is, and its time is missing.
-        """
+        """The timestamp in json-v1's form. A string that is none stays as it is, and its time is missing."""
         return None if self.written_ts_utc in (None, UNSET) else normal_timestamp(self.written_ts_utc)
 
     @property
@@ -158,10 +152,7 @@ def _checked(found: list[Candidate], lines: list[bytes]) -> Sequence[Candidate |
 
 
 def _surely_obey_the_rules(found: list[Candidate], lines: list[bytes]) -> bool:
-    """Whether lines that were decoded surely break no rule that the decoder does not know.
-
-    May raise ``_REFUSALS``.
-    """
+    """Whether decoded lines surely break no rule that the decoder does not know. May raise ``_REFUSALS``."""
     size = sum(map(len, lines)) + len(lines)
     if size > _SHORT_BYTES:
         return False
@@ -208,9 +199,7 @@ def _names_occur_once(found: list[Candidate], block: bytes) -> bool:
 
 
 def _repeats_no_key(refs: Raw) -> bool:
-    """Whether refs without white space surely have no repeated key: they are no longer than what is decoded
-    of them.
-    """
+    """Whether refs without white space surely repeat no key: they are no longer than what is decoded."""
     return len(_encode(_verbatim_decoder.decode(refs))) == len(bytes(refs))
 
 
@@ -237,9 +226,7 @@ def _are_plain(value: Any, levels: int, scalars: frozenset[type]) -> bool:
 
 
 def bad_line(line: bytes, place: int | str, fault: Fault) -> BadLine:
-    """What is reported of a line that holds no record: its id, if one can be read, and the hash of its
-    bytes.
-    """
+    """What is reported of a line without a record: its id, if it can be read, and the hash of its bytes."""
     memory_id = ""
     if fault not in _LINE_FAULTS:
         value = _decode_strictly(line.decode())

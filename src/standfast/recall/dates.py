@@ -224,9 +224,7 @@ def _any(words: Iterable[str]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """Days from the first to the last, as ordinals, and how well a record of one of them fits, in
-    quarters.
-    """
+    """Days from the first to the last, as ordinals, and how well a record of them fits, in quarters."""
 
     first: int
     last: int
@@ -412,9 +410,7 @@ def spoken_dates(text: str, today: date, language: str = "english") -> list[Spok
 
 
 def _days_of(match: re.Match[str], known: DateWords, today: date) -> tuple[date, date] | None:
-    """The first and the last day that an expression means on some day; None if it is no date where it
-    stands.
-    """
+    """The first and last day that an expression means on some day; None if it is no date there."""
     said = {name: folded(words) for name, words in match.groupdict().items() if words is not None}
     if "day" in said:
         return None if _is_name(match) else _shifted(today, known.days[said["day"]])
@@ -537,9 +533,7 @@ def _relative(query: str, today: date, language: str) -> list[QueryDate]:
 
 
 def named_dates(dates: list[QueryDate]) -> dict[str, int]:
-    """The names under which the index has what the dates of a query mean, and how well each fits, in
-    quarters.
-    """
+    """The names that the index has for the dates of a query, and how well each fits, in quarters."""
     names: dict[str, int] = {}
     for one in dates:
         for name, quarters in _names_with_quarters(one):

@@ -175,17 +175,12 @@ def checked_vectors(embedder: Embedder, texts: Sequence[str]) -> SignedBytes:
 
 
 def length_of(dimensions: int) -> int:
-    """The length that vectors are scaled to: so that few numbers are cut at 127, and the length stays below
-    1,016.
-    """
+    """The length that vectors are scaled to: few numbers are cut at 127, and it stays below 1,016."""
     return min(1000, 42 * math.isqrt(dimensions))
 
 
 def to_signed_bytes(vectors: npt.ArrayLike) -> SignedBytes:
-    """Floats as signed bytes: each vector is scaled to one length, rounded, and cut at 127.
-
-    A vector of zeros stays so.
-    """
+    """Floats as signed bytes: scaled to one length, rounded, cut at 127. A vector of zeros stays so."""
     floats = np.atleast_2d(np.asarray(vectors, dtype=np.float64))
     if not np.isfinite(floats).all():
         raise InvalidValue(what="vectors", problem="they must be finite numbers")

@@ -166,10 +166,7 @@ class Choice(Value, frozen=True, kw_only=True):
 
 
 def validity_at(valid_from: str | None, valid_until: str | None, now: int) -> str:
-    """Why a record does not hold at a time, in a few words; empty if it does.
-
-    A time that can't be read limits nothing.
-    """
+    """Why a record does not hold at a time, in a few words, or empty. An unreadable time limits nothing."""
     if now != MISSING:
         if valid_until is not None and MISSING != time_of(valid_until) <= now:
             return f"held until {valid_until[:10]}"

@@ -177,10 +177,7 @@ class Selection(Value, frozen=True, kw_only=True):
 
 
 class RecallReceipt(Value, frozen=True, kw_only=True):
-    """What a ledger may record of a successful read: that it happened, and what proves it.
-
-    No memory content.
-    """
+    """What a ledger may record of a successful read: that it happened, and its proof. No content."""
 
     kind: Literal["memory.read"] = RECEIPT_KIND
     data: dict[str, Any]
@@ -240,9 +237,7 @@ class ContextPackage(SealedPackage, frozen=True, kw_only=True):
 
     @property
     def text(self) -> str:
-        """The excerpts for a prompt, each between two lines that no excerpt can forge; empty if nothing was
-        selected.
-        """
+        """The excerpts for a prompt, each between two lines that none can forge; empty without any."""
         return render(self.selection.selected, self.package_hash)
 
     def receipt(self, request: MemoryControllerInput) -> RecallReceipt:
@@ -275,9 +270,7 @@ def render(items: Sequence[SelectedItem], package_hash: str) -> str:
 
 
 def _mark(items: Sequence[SelectedItem], package_hash: str) -> str:
-    """The first digits of the hash, or more of a chain of hashes that starts with it, until nothing shown
-    contains them.
-    """
+    """The first digits of the hash, or more of a chain of hashes from it, until nothing shown has them."""
     digits, size = package_hash, _MARK_DIGITS
     shown = [part for item in items for part in (item.excerpt, item.memory_id, item.store_path)]
     while any(digits[:size] in part for part in shown):
@@ -564,9 +557,7 @@ def _place(item: RecallItem) -> tuple[Any, ...]:
 
 
 def _together(items: Sequence[RecallItem]) -> list[RecallItem]:
-    """The items, each that something was said later about moved behind the one that says so. What is pinned
-    stays first.
-    """
+    """The items, each behind the one that says something later about it. What is pinned stays first."""
     ids = {item.memory_id for item in items}
     earlier: dict[str, list[RecallItem]] = {}
     for item in items:

@@ -383,19 +383,13 @@ class Packing:
         return cost
 
     def _duplicate_key(self, candidate: PackedCandidate) -> tuple[object, ...]:
-        """What a record and its repetitions have in common.
-
-        What is untrusted never stands for what is not.
-        """
+        """What a record and its repetitions share. What is untrusted never stands for what is not."""
         record = candidate.record
         gist = self._analyzer.gist_stems(words_of(record.text))
         return candidate.is_untrusted, record.subject or "", record.speaker or "", gist
 
     def package(self, version: str, matched: int) -> RecallPackage:
-        """The package of what was taken.
-
-        The last excerpts are given back if the whole text is longer than its parts.
-        """
+        """The package of what was taken. The last excerpts go back if the text is longer than its parts."""
         request = self._request
         asked = PackageRequest(
             query=request.query,

@@ -183,9 +183,7 @@ class _Dropped:
         return counts
 
     def items(self, ranked: list[RankedCandidate], chosen: Fit) -> Iterator[DroppedItem]:
-        """Everything that was dropped: bad lines and denied records in read order, then the rest in rank
-        order.
-        """
+        """Everything dropped: bad lines and denied records in read order, then the rest in rank order."""
         for fault in self.bad_lines:
             line = fault.line
             yield _dropped(line.memory_id, line.record_hash, fault.store_path, DropReason.INVALID)
@@ -212,10 +210,7 @@ def _explained(best: list[RankedCandidate], query: ScoredQuery, chosen: Fit) -> 
 
 
 class Phase6Controller:
-    """``phase6-v1`` as a controller.
-
-    It bounds the excerpts, not the whole text, by the contract's estimate.
-    """
+    """``phase6-v1`` as a controller. The contract's estimate bounds the excerpts, not the whole text."""
 
     version = CONTROLLER_VERSION
 

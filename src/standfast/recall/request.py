@@ -28,16 +28,12 @@ def collapsed(text: str) -> str:
 
 
 def normal_text(text: str) -> str:
-    """The form in which queries and texts are compared: lower case as of Unicode 14.0, trimmed and
-    collapsed.
-    """
+    """The form in which queries and texts are compared: lower case (Unicode 14.0), trimmed, collapsed."""
     return collapsed(lowered(text))
 
 
 def terms_of_query(query: str) -> tuple[str, ...]:
-    """The words of a query that have at least two characters, each once, in the order of their first
-    appearance.
-    """
+    """The words of a query of at least two characters, each once, in the order of appearance."""
     return tuple(dict.fromkeys(word for word in normal_text(query).split(" ") if len(word) >= 2))
 
 
@@ -181,9 +177,7 @@ class MemoryControllerInput(Value, frozen=True, kw_only=True):
 
     @property
     def terms(self) -> tuple[str, ...]:
-        """The caller's terms, in the form in which they can match and each once, or the words of the
-        query.
-        """
+        """The caller's terms, each once, in the form in which they can match; or the words of the query."""
         if self.scoring.query_terms is None:
             return terms_of_query(self.query)
         terms = map(normal_text, self.scoring.query_terms)

@@ -12,17 +12,11 @@ BYTES_PER_TOKEN: Final = 4
 
 
 class TokenCounter(Protocol):
-    """Counts the tokens of a text.
-
-    A counter is a pure function of the text, and threads may share it.
-    """
+    """Counts the tokens of a text: a pure function of it, which threads may share."""
 
     @property
     def name(self) -> str:
-        """Which tokeniser or estimate it is, with its version if it has several.
-
-        It is shown beside every count.
-        """
+        """Which tokeniser or estimate it is, with its version if it has several. Shown with every count."""
         ...
 
     @property
@@ -68,10 +62,7 @@ class BpeCounter:
 
 
 class EstimatedCounter:
-    """One token for every four bytes of UTF-8, rounded up: the contract's estimator.
-
-    It needs no tokeniser.
-    """
+    """One token for every four bytes of UTF-8, rounded up: the contract's estimator, no tokeniser."""
 
     @property
     def name(self) -> str:

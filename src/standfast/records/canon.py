@@ -206,9 +206,7 @@ def _with_normal_floats(value: object, levels: int) -> object:
 
 
 def _float_is_plain(number: float) -> bool:
-    """Whether a float needs no rounding, is not whole, and is printed without an exponent by every
-    printer.
-    """
+    """Whether a float needs no rounding, is not whole, and has no exponent in any printer."""
     return (
         1e-4 <= abs(number) <= SAFE_INTEGER
         and not number.is_integer()
@@ -274,10 +272,7 @@ def _normalised_object(value: dict[object, object], levels: int) -> dict[str, ob
 
 
 def normal_string(text: str) -> str:
-    """A string in the form of json-v1: NFC as of Unicode 14.0.
-
-    Strings are equal if their normal forms are.
-    """
+    """A string in json-v1's form: NFC as of Unicode 14.0. Strings are equal if these forms are."""
     if text.isascii():
         return text
     if surrogate := _SURROGATE.search(text):

@@ -87,10 +87,7 @@ class _Selection(Value, frozen=True, kw_only=True, omit_defaults=True):
         return ALL_SCOPES if self.scope is None else self.scope
 
     def is_source_of(self, record: Record) -> bool:
-        """Whether a record comes from the source.
-
-        A document is the source of what comes from a place in it.
-        """
+        """Whether a record comes from the source. A document is the source of each place in it."""
         source = record.source if isinstance(record.source, dict) else {}
         name = str(source.get("id", ""))
         return self.source is None or (

@@ -15,10 +15,7 @@ from standfast.records.canon import lowered
 
 
 class Origin(StrEnum):
-    """How far whoever said something is trusted.
-
-    It comes from the kind of the source, never from what is said.
-    """
+    """How far whoever said something is trusted, by the kind of the source, never by what is said."""
 
     TRUSTED = "trusted"
     ORDINARY = "ordinary"
@@ -93,10 +90,7 @@ def checked_origin(origin: Origin | str, *, what: str) -> Origin:
 def origin_of(
     source: Mapping[str, Any] | None, origin_of_kind: Mapping[str, Origin] = ORIGIN_OF_KIND
 ) -> Origin:
-    """The origin of what comes from a source.
-
-    Without a source it is the agent's own word, which is ordinary.
-    """
+    """The origin of what comes from a source. Without one it is the agent's own word: ordinary."""
     if source is None:
         return Origin.ORDINARY
     return origin_of_kind.get(kind_of(source), Origin.UNTRUSTED)
@@ -147,8 +141,6 @@ assert all(0 < multiplier < 1 for multiplier in MULTIPLIER_OF_DOUBT.values()), "
 
 
 def ceiling_of(doubts: Iterable[Doubt]) -> float:
-    """The product of the multipliers, capped, and rounded to the six decimals of json-v1: 0.8 times 0.7 is
-    0.56.
-    """
+    """The product of the multipliers, capped, rounded to json-v1's six decimals: 0.8 times 0.7 is 0.56."""
     product = prod(MULTIPLIER_OF_DOUBT[doubt] for doubt in doubts)
     return min(round(product, FLOAT_DECIMALS), MAX_RECALL_CONFIDENCE)

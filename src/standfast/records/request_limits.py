@@ -103,10 +103,7 @@ def checked_source(source: object) -> dict[str, str]:
 
 
 def checked_reason(reason: object, *, rehearse: bool) -> str:
-    """A reason as one printable line, because it is part of rows that hold no other.
-
-    Only a rehearsal needs none.
-    """
+    """A reason as one printable line, because its rows hold no other. Only a rehearsal needs none."""
     if isinstance(reason, str) and len(reason) > MAX_NAME_CHARS:
         problem = f"it may have {MAX_NAME_CHARS} characters, not {len(reason):,}"
         raise InvalidValue(what="reason", problem=problem)

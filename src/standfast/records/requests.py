@@ -259,9 +259,7 @@ class RememberRequest(Value, frozen=True, kw_only=True, omit_defaults=True):
         return f"{self.subject}~{fingerprint(memory_id)[:12]}" if self.several else self.subject
 
     def as_recorded(self) -> dict[str, Any]:
-        """Only what is set, as a trace records it: always with the role, and without the scope if it is
-        shared.
-        """
+        """Only what is set, as a trace records it: always the role, no scope if it is shared."""
         plain = {**self.as_json(), "role": self.role}
         if self.scope == SHARED:
             del plain["scope"]

@@ -135,10 +135,7 @@ def recency(time: int, now: int, half_life_days: int) -> int:
 
 
 def instant_with_offset(instant: object, *, what: str) -> str:
-    """A moment as records store it if it is in UTC, and with its own offset otherwise.
-
-    Takes what ``instant_text`` takes.
-    """
+    """A moment as records store it, but with its own offset if not in UTC; as ``instant_text`` takes it."""
     text = instant_text(instant, what=what)
     given = instant if isinstance(instant, datetime) else _read_instant(str(instant))
     minutes = 0 if given is None else (given.utcoffset() or timedelta()) // timedelta(minutes=1)

@@ -60,9 +60,7 @@ _SHORT_FORMS: Final = {"m": "am", "re": "are", "s": "is", "ll": "will"}
 
 
 class ValidityInWords(NamedTuple):
-    """When a statement holds by its own words, as instants in the form that records store; None for an open
-    end.
-    """
+    """When a statement holds by its own words, as stored instants; None for an open end."""
 
     words: str
     valid_from: str | None

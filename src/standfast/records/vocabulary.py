@@ -54,9 +54,7 @@ class Value(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 
     @classmethod
     def from_json(cls, plain: object) -> Self:
-        """Build the value from what ``as_json`` gave; anything else is an ``InvalidValue`` that names the
-        field.
-        """
+        """Build the value from what ``as_json`` gave, or raise an ``InvalidValue`` that names the field."""
         try:
             return converted(plain, cls)
         except msgspec.ValidationError as error:
@@ -172,10 +170,7 @@ class BufferState(StrEnum):
 
 
 class CommitPolicy(StrEnum):
-    """What becomes of a run if some of its texts are not accepted.
-
-    By default what is accepted is committed.
-    """
+    """What becomes of a run with texts that are not accepted. By default the others are committed."""
 
     ACCEPTED = "accepted"
     # The whole run is aborted as ``policy_rejected``.
@@ -308,9 +303,7 @@ class Snapshot(Value, frozen=True, kw_only=True):
 
 
 class ErasedSince(Value, frozen=True, kw_only=True):
-    """How many records that a snapshot showed were erased since, and the snapshot of the last such
-    erasure.
-    """
+    """How many records that a snapshot showed were erased since, and the snapshot of the last time."""
 
     records: Annotated[int, msgspec.Meta(ge=1, le=SAFE_INTEGER)]
     memory_snapshot_id: Annotated[int, msgspec.Meta(ge=1, le=SAFE_INTEGER)]
@@ -522,10 +515,7 @@ _values_but_evidence: Final = attrgetter(*_FIELDS_BUT_EVIDENCE)
 
 
 class Receipt(Value, frozen=True, kw_only=True):
-    """The answer to a commit that was applied.
-
-    The same commit submitted again gets the same receipt, with ``replayed`` set.
-    """
+    """The answer to an applied commit. The same one again gets the same receipt, with ``replayed`` set."""
 
     commit_id: str
     memory_snapshot_id: int
@@ -560,9 +550,7 @@ class Remembered(RememberOutcome, Value, frozen=True, kw_only=True):
     receipt: Receipt | None = None
 
     def as_json(self) -> dict[str, Any]:
-        """The result as plain JSON; without what is empty of ``receipt``, ``known``, related records and
-        validity.
-        """
+        """The result as plain JSON, without an empty ``receipt``, ``known``, related records and validity."""
         plain = super().as_json()
         for name in ("receipt", "known", "earlier", "similar", "valid_from", "valid_until"):
             if plain[name] in _NOT_SET:
@@ -586,10 +574,7 @@ class Step(Value, frozen=True, kw_only=True, gc=False):
 
 
 class MemoryAction(Value, frozen=True, kw_only=True, gc=False):
-    """What a policy asks for.
-
-    The store decides whether it is accepted; ``compress`` only where it offers compression.
-    """
+    """What a policy asks for. The store decides; ``compress`` only where it offers compression."""
 
     action: ActionType
     step: Step | None = None

@@ -1,3 +1,1 @@
-"""Memory over the network: the HTTP API, the web console and the MCP server, with keys, roles and an access
-log.
-"""
+"""Memory over the network: HTTP API, web console and MCP server, with keys, roles and an access log."""

@@ -153,9 +153,7 @@ class HeadDeadlines:
         self.protocol: type[asyncio.Protocol] = TimedProtocol
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass a request on, with its connection's deadline suspended; announce the start of the
-        application.
-        """
+        """Pass a request on, without its connection's deadline; announce the application's start."""
         if scope["type"] == "lifespan":
             await self._app(scope, receive, self._announcing(send))
             return
@@ -204,9 +202,7 @@ class _Connection(H11Protocol):
         self._cancel()
 
     def request_ended(self) -> None:
-        """The response is complete. uvicorn closes idle connections; a part of the next head may be here
-        already.
-        """
+        """The response is complete. uvicorn closes idle connections; a part of the next head may be here."""
         self._in_progress -= 1
         if self._in_progress == 0 and self.by_peer.get(self.client) is self:
             self._is_idle = True

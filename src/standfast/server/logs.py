@@ -31,10 +31,7 @@ class LogFormat(StrEnum):
 
 
 class LineFormatter(logging.Formatter):
-    """Formats a record as one line.
-
-    A record's ``fields`` (given as ``extra={"fields": {...}}``) follow the message.
-    """
+    """Formats a record as one line. Its ``fields`` (from ``extra={"fields": {...}}``) follow the message."""
 
     def __init__(self, log_format: LogFormat) -> None:
         super().__init__()
@@ -146,9 +143,7 @@ def logging_to(
 
 @contextlib.contextmanager
 def handlers_kept() -> Iterator[None]:
-    """Keep a library from installing log handlers: ``logging.basicConfig`` does nothing where one is
-    installed.
-    """
+    """Keep a library from installing log handlers: ``basicConfig`` does nothing where there is one."""
     root, holder = logging.getLogger(), logging.NullHandler()
     level_before = root.level
     root.addHandler(holder)

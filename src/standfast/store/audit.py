@@ -190,10 +190,7 @@ def _problems_of_commit(
     erasures: "_ErasureReader",
     checkers: Sequence[RowChecker],
 ) -> Iterator[str]:
-    """Check one commit.
-
-    ``entries`` are those since the commit before it, up to the one that should be its own.
-    """
+    """Check one commit. ``entries`` are those after the commit before it, up to its own."""
     own = _EntryReader(entries.pop()) if entries and entries[-1].seq == applied.ledger_seq else None
     count = own.body.get("facts", 0) if own is not None else 0
     first = len(entries) - count if type(count) is int and 0 <= count <= len(entries) else 0
@@ -237,10 +234,7 @@ def _problems_of_orphans(entries: Iterable[Entry]) -> Iterator[str]:
 
 
 class _LoggedErasure(NamedTuple):
-    """What the ledger says of an erasure.
-
-    One that is alone left a newer version as it was, and so has no row.
-    """
+    """What the ledger says of an erasure. A lone one left a newer version as it was, and has no row."""
 
     reason: str | None
     until: int | None
@@ -338,10 +332,7 @@ class _ErasureReader:
 
 
 class _VersionReader:
-    """The versions that one commit after the other wrote.
-
-    Those of small commits are read together: a query is a round trip.
-    """
+    """The versions that one commit after the other wrote. Small ones are read together, in one query."""
 
     def __init__(self, storage: Storage) -> None:
         self._storage = storage
@@ -362,9 +353,7 @@ class _VersionReader:
         return self._ahead.pop(snapshot, [])
 
     def _has_read_ahead(self, snapshot: int) -> bool:
-        """Read the versions of some snapshots, unless they are many; the more snapshots the more often that
-        went well.
-        """
+        """Read the versions of some snapshots, unless they are many; of more, the better that went."""
         if self._snapshots == 1:
             return False
         until = snapshot + self._snapshots - 1

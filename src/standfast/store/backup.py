@@ -122,10 +122,7 @@ def _portions(source: Storage, snapshot: int) -> Iterator[list[Version]]:
 
 
 def _copy_facts_without_commit(source: Storage, target: Storage, tip: Tip) -> None:
-    """Copy the entries behind the last commit that belong to none.
-
-    A commit made meanwhile is left for the next copy.
-    """
+    """Copy the entries behind the last commit that belong to none. A commit made meanwhile has to wait."""
     while page := source.entries(after=tip.seq, limit=SCAN_PAGE_RECORDS):
         facts = list(takewhile(lambda entry: "commit_id" not in entry.read()["body"], page))
         tip = check(facts, start=tip)

@@ -169,9 +169,7 @@ def _packed_version(version: Version, bases: dict[tuple[str, str, int], bytes | 
 
 
 def borrowed_by(base: bytes) -> bytes | None:
-    """The content of the second band that is a record of LEDGER but for its band; None if it is no such
-    record.
-    """
+    """The content of the second band that is a record of LEDGER but for its band; None if it is none."""
     return _SECOND_START + base.removeprefix(_BASE_START) if base.startswith(_BASE_START) else None
 
 

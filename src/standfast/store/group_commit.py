@@ -29,10 +29,7 @@ class _Waiter(Generic[Item, Answer]):
 
 
 class GroupCommit(Generic[Item, Answer]):
-    """Runs ``work`` over batches of what its callers submit.
-
-    ``work`` returns one answer for each item, in order.
-    """
+    """Runs ``work`` over batches of what callers submit. It returns one answer per item, in order."""
 
     def __init__(self, work: Callable[[Sequence[Item]], Sequence[Answer]]) -> None:
         self._work = work
@@ -72,10 +69,7 @@ class GroupCommit(Generic[Item, Answer]):
         return waiter
 
     def _withdraw(self, waiter: _Waiter[Item, Answer]) -> None:
-        """A waiting caller was interrupted.
-
-        Nobody may wait for it, and if it was to lead, the next one does.
-        """
+        """A waiting caller was interrupted. Nobody may wait for it; if it was to lead, the next does."""
         with self._lock:
             if waiter in self._waiting:
                 self._waiting.remove(waiter)

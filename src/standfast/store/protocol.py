@@ -29,10 +29,7 @@ PartName = tuple[str, str]
 
 
 class SegmentHead(msgspec.Struct, frozen=True):
-    """What a segment covers: the snapshots from ``first`` to ``last`` of one band.
-
-    ``analysis`` says what made it.
-    """
+    """What a segment covers: the snapshots ``first`` to ``last`` of a band. ``analysis`` made it."""
 
     segment_id: str
     namespace: str
@@ -146,10 +143,7 @@ class TemporaryRow(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class TemporaryRows(Protocol):
-    """The temporary rows of a store.
-
-    A row whose time is over is as good as removed. Any thread may call any method.
-    """
+    """The temporary rows of a store. One whose time is over counts as removed. Methods are thread-safe."""
 
     def get(self, kind: str, row_id: str) -> TemporaryRow | None:
         """Return a row, or None if there is none."""
@@ -214,9 +208,7 @@ class Version(msgspec.Struct, frozen=True, gc=False):
 
 
 def verified(version: Version) -> Version:
-    """Return the version if its content matches its fingerprint or was lawfully erased; otherwise
-    ``Corruption``.
-    """
+    """Return the version if its content fits its fingerprint or was lawfully erased, else ``Corruption``."""
     if version.content is not None and fingerprint_of_bytes(version.content) == version.fingerprint:
         return version
     if version.content is None:
@@ -327,10 +319,7 @@ class Buffer(msgspec.Struct, frozen=True):
 
 
 class StoreIdentity(Value, frozen=True, kw_only=True):
-    """Which store this is, and which branch of it.
-
-    The branch is the store itself until a copy is restored.
-    """
+    """Which store this is, and which branch of it: the store itself until a copy is restored."""
 
     store_id: str
     branch_id: str
@@ -455,10 +444,7 @@ def _conditions(
 
 
 class VectorQuery(msgspec.Struct, frozen=True, kw_only=True):
-    """Which vectors to read.
-
-    The conditions combine; rows come ordered by namespace, key, snapshot and embedder.
-    """
+    """Which vectors to read. Conditions combine; rows come by namespace, key, snapshot and embedder."""
 
     namespace: str | None = None
     after: tuple[str, str, int, str] = ("", "", 0, "")
@@ -557,9 +543,7 @@ class Storage(Protocol):
         ...
 
     def commits(self, *, after: int, limit: int, run_ids: Sequence[str] = ()) -> list[AppliedCommit]:
-        """The first commits behind a snapshot, of some runs if any are given, in snapshot order; see
-        ``runs_of``.
-        """
+        """The first commits behind a snapshot, of some runs if given, in snapshot order; see ``runs_of``."""
         ...
 
     def entries(self, *, after: int, limit: int) -> list[Entry]:
@@ -571,15 +555,11 @@ class Storage(Protocol):
         ...
 
     def check(self, *, rebuild_indexes: bool = False) -> Iterator[str]:
-        """Yield one message per damage below the level of rows; rebuild everything derived first if asked
-        to.
-        """
+        """Yield one message per damage below the level of rows; if asked, rebuild what is derived first."""
         ...
 
     def reset(self) -> None:
-        """After ``OutcomeUnknown``: reconnect and settle what was sent, so that the next ``load`` shows the
-        truth.
-        """
+        """After ``OutcomeUnknown``: reconnect and settle what was sent, so that ``load`` shows the truth."""
         ...
 
     def close(self) -> None:

@@ -107,9 +107,7 @@ def keys_of(
 def keys_with_content_of(
     store: Store, namespace: str, memory_id: str, bands: Iterable[Band], *, scope: str = SHARED, at: int
 ) -> list[str]:
-    """Every key that still holds content of a record: in these bands, expired or not, and in the budgets'
-    streams.
-    """
+    """Every key that still holds content of a record: in these bands, expired or not, and in streams."""
     in_bands = [
         key
         for key in keys_of(store, namespace, memory_id, bands, scope=scope, at=at)

@@ -98,9 +98,7 @@ class ToolProfile(Value, frozen=True, kw_only=True):
 
     @classmethod
     def whole(cls, tool_name: str) -> "ToolProfile":
-        """Return the profile of a tool that has none of its own: all arguments and results count, and no side
-        effects.
-        """
+        """Return the profile of a tool without its own: all arguments and results count, no side effects."""
         return cls(tool_name=tool_name, tool_profile_version=WHOLE_PROFILE_VERSION)
 
     @property

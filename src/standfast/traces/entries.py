@@ -224,10 +224,7 @@ def recorded_tool(
 def _argument_names(
     function: Callable[..., Any],
 ) -> Callable[[tuple[Any, ...], dict[str, Any]], dict[str, Any]]:
-    """Return what maps a call's arguments to their names.
-
-    A call that does not fit raises the function's ``TypeError``.
-    """
+    """Return what maps a call's arguments to names. A call that does not fit raises ``TypeError``."""
     signature = inspect.signature(function)
     parameters = signature.parameters.values()
     is_simple = all(parameter.kind is parameter.POSITIONAL_OR_KEYWORD for parameter in parameters)

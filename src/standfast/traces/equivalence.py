@@ -269,9 +269,7 @@ class ClaimVerdict(StrEnum):
 
 
 class Difference(Value, frozen=True, kw_only=True):
-    """One difference: its code, its event (none for the envelope and the output), its place, and both
-    values.
-    """
+    """One difference: its code, event (none for envelope and output), place, and both values."""
 
     code: ReasonCode
     event_index: int | None
@@ -281,10 +279,7 @@ class Difference(Value, frozen=True, kw_only=True):
 
 
 class Comparison(Value, frozen=True, kw_only=True):
-    """The result.
-
-    Differences are in the order in which they happened; the first is where the runs diverged.
-    """
+    """The result. Differences are in the order they happened; at the first the runs diverged."""
 
     verdict: ClaimVerdict
     left_run_id: str | None
@@ -310,10 +305,7 @@ def compare(left: Trace, right: Trace) -> Comparison:
 
 
 def compare_artifacts(left: bytes | str, right: bytes | str) -> Comparison:
-    """Compare the contents of two artifact files.
-
-    A file that is not a trace makes the claim rejected; it raises nothing.
-    """
+    """Compare the contents of two artifact files. One that is no trace makes the claim rejected."""
     left_trace, left_shortfalls = _examined(left)
     right_trace, right_shortfalls = _examined(right)
     return _compared(left_trace, right_trace, left_shortfalls, right_shortfalls)
@@ -351,10 +343,7 @@ def _compared(
 
 
 def verdict_of(first: Difference) -> ClaimVerdict:
-    """Return the verdict on two runs that first diverged like this.
-
-    Everything after it may follow from it.
-    """
+    """Return the verdict on two runs that first diverged like this. The rest may follow from it."""
     return ClaimVerdict.ERASED if first.code is ReasonCode.ERASED_SINCE else ClaimVerdict.DIFFERENT
 
 

@@ -48,10 +48,7 @@ _PROBLEM: Final = (
 
 
 class TraceJournal:
-    """Appends lines to a file of its own.
-
-    The file is created with the first line; failures never reach the run.
-    """
+    """Appends lines to a file of its own, made with the first line. Failures never reach the run."""
 
     def __init__(self, folder: Path, name: str) -> None:
         self._folder = folder

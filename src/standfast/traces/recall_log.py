@@ -38,9 +38,7 @@ _LOCK: Final = "lock"
 
 
 class ShownRecord(NamedTuple):
-    """A record of a package: its key in the store, and the first digits of the hash that the package has of
-    it.
-    """
+    """A record of a package: its key in the store, and the first digits of its hash there."""
 
     key: str
     record_hash: str
@@ -244,9 +242,7 @@ class RecallLog:
     # Reading.
 
     def index(self, namespace: str) -> RecallIndex:
-        """What the log has of a namespace, by record, package and run. The answer is shared: do not change
-        it.
-        """
+        """What the log has of a namespace, by record, package and run. It is shared: do not change it."""
         self.flush()
         with self._lock:
             files = self._day_files()

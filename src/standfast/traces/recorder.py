@@ -160,10 +160,7 @@ class Recorder:
 
     @contextmanager
     def event(self, *, role: str, interceptor: str, decision_type: str | None = None) -> Iterator[EventDraft]:
-        """Record an event for as long as the block lasts.
-
-        ``event.decide(...)`` may name the decision later.
-        """
+        """Record an event while the block lasts. ``event.decide(...)`` may name the decision later."""
         position = position_of(self._key, self._root)
         draft = self._new_event(position.lane, role, interceptor, decision_type)
         token = POSITION.set(Position(self._key, position.lane, draft, POSITION.get()))
@@ -573,9 +570,7 @@ class RecordingRun:
     def event(
         self, *, role: str, interceptor: str, decision_type: str | None = None
     ) -> AbstractContextManager[EventDraft]:
-        """Record an event for as long as the block lasts; ``event.decide(...)`` may name the decision
-        later.
-        """
+        """Record an event while the block lasts; ``event.decide(...)`` may name the decision later."""
         return self.recorder.event(role=role, interceptor=interceptor, decision_type=decision_type)
 
     def lane(self) -> Lane:
@@ -585,9 +580,7 @@ class RecordingRun:
     def tool(
         self, *, profile: ToolProfile | None = None, effects: Callable[[Any], object] | None = None
     ) -> Callable[[Callable[_P, _R]], Callable[_P, _R]]:
-        """Return a decorator that records each call of a function, which may be an ``async def``; see
-        ``Recorder.tool``.
-        """
+        """Return a decorator that records each call of a function or ``async def``; see ``Recorder.tool``."""
         return self.recorder.tool(profile=profile, effects=effects)
 
     def guardrail(self, guardrail_id: str) -> None:

@@ -58,10 +58,7 @@ class CallDraft:
         self.entry: dict[str, Any] | None = None
 
     def returned(self, result: object, side_effects: object, *, max_result_bytes: int) -> dict[str, Any]:
-        """Build the entry of a call that returned.
-
-        Results larger than ``max_result_bytes`` are only fingerprinted.
-        """
+        """Build the entry of a call that returned. Results above ``max_result_bytes`` are fingerprinted."""
         profile = self.profile
         canonical = canonical_bytes(result, limit_bytes=MAX_TRACE_BYTES)
         # Fields are selected from the canonical form, so that the fingerprint can be checked from the result
@@ -83,10 +80,7 @@ class CallDraft:
         return entry
 
     def raised(self, error: BaseException, redact: Redact | None = None) -> dict[str, Any]:
-        """Build the entry of a call that failed.
-
-        The error's type is compared; its message, with paths and times, is not.
-        """
+        """Build the entry of a call that failed. The error's type is compared; its message is not."""
         return self.failed(error_name(error), shown(error, redact))
 
     def failed(self, name: str, message: str) -> dict[str, Any]:
@@ -200,9 +194,7 @@ POSITION: ContextVar[Position | None] = ContextVar("standfast_trace_position", d
 
 
 def position_of(owner: object, root: Lane) -> Position:
-    """Return where this thread or task records for ``owner``: at the root, unless it entered a lane or an
-    event.
-    """
+    """Where this thread or task records for ``owner``: at the root, or in the lane or event it entered."""
     position = POSITION.get()
     while position is not None and position.owner is not owner:
         position = position.outer
@@ -310,9 +302,7 @@ class Recording:
                 return converted(body | {"artifact_hash": digest}, Trace), stored
 
     def _model_config_id(self) -> str | None:
-        """Derive the id from the model and the tools; without a model, take the one the run was opened
-        with.
-        """
+        """Derive the id from the model and the tools; without a model, take the opened run's."""
         if self.model is None:
             return self.run.model_config_id
         derived = model_config_id(self.model, self.profiles.values())

@@ -34,10 +34,7 @@ from standfast.traces.recording import CallDraft
 
 
 class ReplayMemory(Protocol):
-    """Memory as of one snapshot.
-
-    ``answer`` gives the same package for the same request, whenever it is called.
-    """
+    """Memory as of one snapshot. ``answer`` gives the same package for the same request, at any time."""
 
     def answer(self, request: RecallRequest, *, token_counter: Any = None) -> Any:
         """Return the answer of memory to a request, which has the ``package``."""
@@ -216,9 +213,7 @@ class ReplayedRun(RecordingRun):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Replay:
-    """A replayed run: its new trace, how it compares with the record, and the agent's error, if it raised
-    one.
-    """
+    """A replayed run: its new trace, how it compares with the record, and the agent's error, if any."""
 
     trace: Trace
     comparison: Comparison
@@ -279,9 +274,7 @@ def _calls(trace: Trace) -> Iterator[ToolCall]:
 
 
 def _recorded_error(answer: ToolCall) -> Exception:
-    """Rebuild a built-in error, so that the agent handles it as it did then; any other is a
-    ``RecordedFailure``.
-    """
+    """Rebuild a built-in error, for the agent to handle as then; any other is a ``RecordedFailure``."""
     recorded: dict[str, str] = answer.result if isinstance(answer.result, dict) else {}
     name, message = str(recorded.get("error", "")), str(recorded.get("message", ""))
     kind = getattr(builtins, name, None)

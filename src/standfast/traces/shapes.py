@@ -193,9 +193,7 @@ def text_shape(markdown: str) -> TextShape:
 
 
 def json_shape(value: object) -> JsonShape:
-    """Return the shape of a JSON value: kinds for scalars, keys for objects, the distinct kinds of an array's
-    members.
-    """
+    """The shape of a JSON value: kinds of scalars, keys of objects, distinct kinds of an array's members."""
     return JsonShape(structure=_structure(parse(canonical_bytes(value))))
 
 
@@ -209,9 +207,7 @@ def _structure(value: Any) -> Any:
 
 
 def code_patch_shape(unified_diff: str) -> CodePatchShape:
-    """Return the shape of a unified diff: files by path, with the position and size of each run of changed
-    lines.
-    """
+    """The shape of a unified diff: files by path, with position and size of each run of changed lines."""
     files: dict[str, list[ShapeChange]] = {}
     old_path, changes = "/dev/null", list[ShapeChange]()
     lines = iter(unified_diff.splitlines())

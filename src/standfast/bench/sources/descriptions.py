@@ -310,10 +310,7 @@ def read_json_schema(content: bytes, path: str, prefix: str) -> dict[str, ApiOpe
 
 
 def _objects(schema: Any, place: str, depth: int) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yield all objects with properties inside a schema, definitions included.
-
-    References are not followed.
-    """
+    """Yield all objects with properties in a schema, definitions included, references not followed."""
     if not isinstance(schema, dict) or depth > MAX_DEPTH:
         return
     if isinstance(schema.get("properties"), dict):

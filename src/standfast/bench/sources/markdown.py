@@ -202,10 +202,7 @@ def _parser() -> Any:
 
 
 def read_notes(content: str) -> Iterator[ChangelogNote]:
-    """Yield the notes of a changelog in the order of the text.
-
-    Notes before the first release have an empty version.
-    """
+    """Yield the notes of a changelog in textual order. Those before the first release have no version."""
     tokens = _parser().parse(_FRONT_MATTER.sub("", content))
     titles = [
         (int(token.tag[1]), tokens[place + 1].content)

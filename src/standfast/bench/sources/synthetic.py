@@ -83,10 +83,7 @@ class DriftSettings(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def generate(settings: DriftSettings, episode: int) -> Episode:
-    """Return the episode of that number.
-
-    Each has random numbers of its own, so they can be made in any order.
-    """
+    """Return the episode of that number. Each has its own random numbers, so any order will do."""
     world = DriftingWorld(settings, episode)
     return world.as_episode([world.next(t) for t in range(settings.steps)])
 
@@ -307,10 +304,7 @@ class _Duel:
         self._max_bytes = max_bytes
 
     def fork(self) -> "_Duel":
-        """Return an independent copy.
-
-        A policy in a process of its own is started anew and shown the same stream.
-        """
+        """Return an independent copy. A policy in a process is started anew and shown the same stream."""
         if isinstance(self.policy, IsolatedPolicy):
             fork = _Duel(copy.deepcopy(self.world), self.entrant, self._max_bytes)
             try:

@@ -346,9 +346,7 @@ class _DecisionCommit(msgspec.Struct, frozen=True, kw_only=True):
         return {"principal": self.approval.principal, "proposal_id": self.decided.proposal_id}
 
     def _put(self, record: Record, *, erases: str | None = None) -> Write:
-        """The write of a record, which replaces the present one, if there is one, and erases it for this
-        reason.
-        """
+        """The write of a record. It replaces the present one, if any, and erases it for this reason."""
         require_write(Role.HUMAN, record.band)
         present = self.store.read(self.namespace, [record.key], at=self.head, even_hidden=True)
         action = ActionType.MERGE if present else ActionType.WRITE
@@ -365,9 +363,7 @@ class _DecisionCommit(msgspec.Struct, frozen=True, kw_only=True):
         ]
 
     def _accepted(self, now: datetime) -> tuple[list[Write], list[Fact]]:
-        """Writes the record to LEDGER and ACTIVE, within their byte budgets, and ends the copy that was only
-        logged.
-        """
+        """Write the record to LEDGER and ACTIVE within their byte budgets, and end the logged copy."""
         record = accepted_record(self.found.record, **self._decided_by, now=now)
         placed = [msgspec.structs.replace(record, band=band) for band in (Band.LEDGER, Band.ACTIVE)]
         logged = logged_record(self.found.record).key

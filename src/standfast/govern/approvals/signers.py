@@ -31,10 +31,7 @@ _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class Signer(Value, frozen=True, kw_only=True):
-    """One key of one person, its namespaces and its time of validity.
-
-    Both ends belong to it, to the second.
-    """
+    """One key of one person, its namespaces and its time of validity, both ends included, to the second."""
 
     principal: str
     public_key: PublicKey
@@ -76,19 +73,14 @@ class Signer(Value, frozen=True, kw_only=True):
 
 
 class Signers(Value, frozen=True, kw_only=True):
-    """Everyone who may sign, and the revoked keys.
-
-    Build it with ``parse``; the order of lines makes no difference.
-    """
+    """Everyone who may sign, and the revoked keys. Build it with ``parse``; the order of lines is free."""
 
     allowed: tuple[Signer, ...] = ()
     revoked: tuple[PublicKey, ...] = ()
 
     @classmethod
     def parse(cls, allowed: str, revoked: str = "") -> Self:
-        """Parses the texts of an ``allowed_signers`` file and of a file of revoked keys, one public key per
-        line.
-        """
+        """Parse an ``allowed_signers`` file and a file of revoked keys, one public key per line."""
         signers: dict[PublicKey, Signer] = {}
         for number, line in _lines(_ALLOWED, allowed):
             try:
@@ -122,10 +114,7 @@ class Signers(Value, frozen=True, kw_only=True):
 
     @property
     def fingerprint(self) -> str:
-        """A hash over the meaning of the lists, for the ledger.
-
-        Comments, spaces and order make no difference.
-        """
+        """A hash over the meaning of the lists, for the ledger: without comments, spaces and order."""
         return fingerprint(
             ["signers/v1", [signer.line for signer in self.allowed], [key.text for key in self.revoked]]
         )

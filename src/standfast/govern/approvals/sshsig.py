@@ -157,9 +157,7 @@ class SshSignature(Value, frozen=True, kw_only=True):
         return "\n".join(["-----BEGIN SSH SIGNATURE-----", *lines, "-----END SSH SIGNATURE-----", ""])
 
     def check(self, message: bytes) -> None:
-        """Raises ``ApprovalError`` (``bad_signature``) unless the key signed exactly this message, for
-        this namespace.
-        """
+        """Raise ``ApprovalError`` (``bad_signature``) unless the key signed this for this namespace."""
         from cryptography.exceptions import (  # noqa: PLC0415  # As the module's docstring says.
             InvalidSignature,
         )

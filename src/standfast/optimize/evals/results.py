@@ -52,10 +52,7 @@ class EvalRequest(Value, Generic[InputT, ExpectedT], frozen=True, kw_only=True):
 
 @message_kind("EvalResult")
 class EvalResult(Value, frozen=True, kw_only=True):
-    """The result of one evaluation, with the digest of the prompt that was really used.
-
-    An error has no score.
-    """
+    """The result of one evaluation, with the digest of the prompt really used. An error has no score."""
 
     request_id: UUID
     sample_id: str
@@ -164,9 +161,7 @@ class CachedGrade(Value, frozen=True, kw_only=True):
     truncated: bool = False
 
     def result(self, *, request_id: UUID, sample: Sample[Any, Any], calls: int = 0) -> EvalResult:
-        """Return the grade as the result of a request that took this many calls of a model; none if it was
-        cached.
-        """
+        """Return the grade as the result of a request that took so many calls of a model; none if cached."""
         return EvalResult(
             request_id=request_id,
             sample_id=sample.id,

@@ -160,10 +160,7 @@ def set_overrides(
     if_version: int,
     sealer: Sealer | None = None,
 ) -> PromptOverride:
-    """Replace what the tag holds, if ``if_version`` is still its version (0: nothing).
-
-    What it held stays in its history.
-    """
+    """Replace what the tag holds, if ``if_version`` is still its version (0: nothing). History keeps it."""
     template = template_of(prompt)
     _require_version(store, template, tag, if_version)
     # A stale override can be replaced, though nothing can be built on it.
@@ -250,10 +247,7 @@ def _approved_version(current: PromptOverride | None) -> int:
 def _require_version(
     store: PromptOverridesStore, template: PromptTemplate, tag: str, if_version: int | None
 ) -> PromptOverride | None:
-    """Return what the tag holds, after checking its version.
-
-    Checked early, so that no doomed change is recorded.
-    """
+    """Return what the tag holds, after checking its version, before a doomed change is recorded."""
     current = store.resolve(ns=template.ns, prompt_key=template.key, tag=tag)
     version = 0 if current is None else current.version
     if if_version is not None and if_version != version:

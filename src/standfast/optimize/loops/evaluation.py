@@ -77,10 +77,7 @@ def template_from(prompt: PromptTemplate | str) -> PromptTemplate:
 
 
 class ExperimentComparison(Value, frozen=True, kw_only=True):
-    """Two evaluations of the same samples.
-
-    ``ruling`` is what the gate says of the second one, from one run per sample.
-    """
+    """Two evaluations of the same samples. ``ruling`` is the gate's of the second, from one run each."""
 
     ruling: Ruling
     samples: tuple[SampleComparison, ...]

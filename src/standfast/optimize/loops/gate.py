@@ -136,10 +136,7 @@ class GateSettings(Value, frozen=True, kw_only=True):
         return Looks(repeats=self.looks, levels=levels)
 
     def level_of_use(self, use: int) -> float:
-        """Return the level of the n-th test on the same held-out samples.
-
-        All of them together spend ``level``.
-        """
+        """Return the level of the n-th test on the same held-out samples. Together they spend ``level``."""
         return self.level * 6 / (pi * use) ** 2
 
     def too_few(
@@ -204,10 +201,7 @@ class RejectReason(StrEnum):
 
 
 class Ruling(Value, frozen=True, kw_only=True):
-    """The gate's decision on a candidate.
-
-    ``reason`` is None if it passed. Rates are of runs, not of samples.
-    """
+    """The gate's decision on a candidate. ``reason`` is None if it passed. Rates are of runs."""
 
     reason: RejectReason | None = None
     detail: str = ""
@@ -279,10 +273,7 @@ def decide(
 def survives(
     baseline: Runs, candidate: Runs, *, samples: Sequence[str], settings: GateSettings
 ) -> bool | MoreRuns:
-    """Return whether a candidate may be worth a decision, from one run per sample.
-
-    A screen for strategies, not the gate.
-    """
+    """Whether a candidate may be worth a decision, from one run per sample: a screen, not the gate."""
     pair, look = _Pair(baseline, candidate, settings), settings.looks[0]
     for some in _portions(samples):
         if missing := pair.missing(some, look):

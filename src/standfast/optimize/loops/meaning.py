@@ -149,10 +149,7 @@ def addition_objection(
     *,
     counter: TokenCounter,  # noqa: ARG001  # As for static_objection.
 ) -> tuple[RejectReason, str] | None:
-    """Return why an addition is rejected without running it, or None.
-
-    What was there must stay, word for word.
-    """
+    """Why an addition is rejected without running it, or None. What was there must stay, word for word."""
     for old, new in zip(before.sections, after.sections, strict=True):
         where = f"section {path_text(old.path)}"
         if old.protected and old.body_hash != new.body_hash:

@@ -83,10 +83,7 @@ class OptimizeRequest(Value, Generic[InputT, ExpectedT], frozen=True):
 
 @message_kind("OptimizeResult")
 class OptimizeResult(Value, frozen=True, kw_only=True):
-    """The result of an optimization.
-
-    With an error, the report is empty and its experiment id is ``failed``.
-    """
+    """The result of an optimization. With an error, the report is empty and its experiment is ``failed``."""
 
     request_id: UUID
     report: OptimizationReport

@@ -78,10 +78,7 @@ class StrategySession:
 
 
 class CompressStrategy(Protocol):
-    """Proposes shorter sections, or additions that make a prompt better.
-
-    A strategy only proposes; the gate decides.
-    """
+    """Proposes shorter sections, or additions that make a prompt better. The gate decides."""
 
     def propose(
         self, prompt: PromptDescriptor, *, adapter: ProviderAdapter | None, session: StrategySession
@@ -180,10 +177,7 @@ _BULLET: Final = re.compile(r"[ \t]*(?:[-*+]|\d+[.)])[ \t]")
 
 @dataclass(frozen=True, slots=True)
 class EditUnit:
-    """A paragraph, bullet or code block with the empty lines after it.
-
-    The units of a text concatenate to the text.
-    """
+    """A paragraph, bullet or code block with the empty lines after it. Units concatenate to the text."""
 
     text: str
     is_code: bool = False

@@ -121,10 +121,7 @@ class ParetoPoint(Value, frozen=True, kw_only=True):
 
 
 class OptimizationReport(Value, frozen=True, kw_only=True):
-    """The result of an optimization.
-
-    The same request with the same answers gives the same report, to the byte.
-    """
+    """The result of an optimization. Equal requests and answers give equal reports, to the byte."""
 
     experiment_id: str
     prompt_ns: str

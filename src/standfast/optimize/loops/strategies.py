@@ -341,10 +341,7 @@ def _edits(
 
 
 class RecallBudget(ModelFreeStrategy):
-    """Proposes smaller recall budgets for memory sections, as shares of the current one.
-
-    The smallest that passes wins.
-    """
+    """Proposes smaller recall budgets for memory sections, as shares. The smallest that passes wins."""
 
     def __init__(self, *shares: float) -> None:
         self._shares = shares or (0.125, 0.25, 0.5, 0.75)

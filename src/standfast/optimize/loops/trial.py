@@ -151,10 +151,7 @@ class Trial:
     def arm(
         self, descriptor: PromptDescriptor, *, label: str = "", tokens: int = 0, must_improve: bool = False
     ) -> Arm:
-        """Return the arm of a prompt; the first call stores its tag.
-
-        Progress shows the last label and the tokens.
-        """
+        """Return the arm of a prompt; the first call stores its tag. Progress shows label and tokens."""
         digest = descriptor.digest
         self._labels[digest] = label or self._labels.get(digest, "screened")
         if digest not in self._arms:
@@ -380,10 +377,7 @@ class Trial:
         decided: "Callable[[Arm, Runs, Runs, Sequence[str]], Answer | MoreRuns]",
         unproven: "Callable[[str], Answer]",
     ) -> "list[Answer]":
-        """Run what each candidate needs next until each has an answer.
-
-        All needs are run together, to keep workers busy.
-        """
+        """Run what each candidate needs next, all needs together, until each has an answer."""
         by_id = {sample.id: sample for sample in samples}
         answers: dict[str, Answer] = {}
         open_arms = {arm.digest: arm for arm in candidates}

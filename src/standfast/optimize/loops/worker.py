@@ -93,10 +93,7 @@ class WorkerLoop(ABC, Generic[RequestT, ResultT]):
 
     @property
     def quiet_seconds(self) -> float:
-        """Seconds since the last heartbeat.
-
-        Waiting for requests does not count; a long handler calls ``beat``.
-        """
+        """Seconds since the last heartbeat. Waiting does not count; a long handler calls ``beat``."""
         return max(self._clock.monotonic() - self._last_beat - self._waiting_seconds, 0.0)
 
     def beat(self) -> None:

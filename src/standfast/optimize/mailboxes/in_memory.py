@@ -103,10 +103,7 @@ class InMemoryMailbox(Mailbox[BodyT, ReplyT]):
             self._changed.notify_all()
 
     def close(self) -> None:
-        """Stop using the mailbox; waiting receivers return.
-
-        A ``reply_mailbox`` can no longer be replied to.
-        """
+        """Stop using the mailbox; waiting receivers return. A ``reply_mailbox`` takes no more replies."""
         with self._changed:
             self._closed = True
         self.interrupt()

@@ -87,10 +87,7 @@ class _Caller(threading.local):
 
 
 class RedisCalls:
-    """Calls the scripts of one mailbox.
-
-    Retries while the server is away; raises only ``MailboxUnavailable``.
-    """
+    """Calls the scripts of one mailbox, again while the server is away; raises ``MailboxUnavailable``."""
 
     def __init__(
         self, client: "redis.Redis", name: str, *, must_be_known: bool = False, clock: Clock, ids: IdSource
@@ -258,10 +255,7 @@ class RedisMailbox(Mailbox[BodyT, ReplyT]):
             self._calls.push(self._own_wake, times=waiting, lifetime_seconds=60)
 
     def close(self) -> None:
-        """Stop using the mailbox; waiting receivers return.
-
-        A ``reply_mailbox`` is removed with its messages.
-        """
+        """Stop using the mailbox; waiting receivers return. A ``reply_mailbox`` goes with its messages."""
         if self._closed:
             return
         self._closed = True

@@ -79,10 +79,7 @@ class HeldOutUses(Value, frozen=True, kw_only=True):
     def recorded(
         self, baseline_digest: str, candidate_digest: str, outcome: str, samples: Sequence[str]
     ) -> "tuple[HeldOutUses, int]":
-        """Return the uses with a test added, and its number.
-
-        A test that is known with this outcome is not added.
-        """
+        """Return the uses with a test added, and its number. One known with this outcome is not added."""
         for test in self.tests:
             if (test.baseline_digest, test.candidate_digest, test.outcome) == (
                 baseline_digest,
@@ -149,10 +146,7 @@ class RollbackRecord(Value, frozen=True, kw_only=True):
 
 
 class PromptOverride(Value, frozen=True, kw_only=True):
-    """Everything that a tag overrides in one prompt.
-
-    ``version`` grows with every change, deletions included.
-    """
+    """Everything that a tag overrides in one prompt. ``version`` grows with every change or deletion."""
 
     ns: str
     prompt_key: str

@@ -81,10 +81,7 @@ class ContextText(Protocol):
 
 
 class ResolvedPrompt(Value, frozen=True, kw_only=True):
-    """A prompt with its overrides applied.
-
-    ``fell_back`` is set if the source stands in for the tag's override.
-    """
+    """A prompt with its overrides applied. ``fell_back``: the source stands in for the tag's override."""
 
     descriptor: PromptDescriptor
     tag: str | None
@@ -177,10 +174,7 @@ class Prompt:
         *,
         resolved: ResolvedPrompt | None = None,
     ) -> RenderedPrompt:
-        """Render the text.
-
-        With ``resolved``, render exactly those sections without reading the store again.
-        """
+        """Render the text. With ``resolved``, render those sections without reading the store again."""
         resolved = resolved or self.resolve(overrides_store)
         descriptor = resolved.descriptor
         values = dict(self._values)
@@ -211,10 +205,7 @@ def descriptor_for_prompt(prompt: PromptTemplate | Prompt) -> PromptDescriptor:
 
 
 def _text(descriptor: PromptDescriptor, values: Mapping[str, str]) -> str:
-    """Join headings and bodies.
-
-    A section that is empty, with only empty sections below it, gets no heading.
-    """
+    """Join headings and bodies. A section that is empty, with all below it, gets no heading."""
     blocks: list[str] = []
     for section in descriptor.sections:
         depth = len(section.path)

@@ -76,9 +76,7 @@ class IndexedVersion(NamedTuple):
 def read_commits(
     store: Store, namespace: str, bands: Collection[str], after: int, until: int
 ) -> Iterator[list[IndexedVersion]]:
-    """Yield what each commit after a snapshot wrote in bands, up to another one, in the order that segments
-    have.
-    """
+    """Yield what each commit between two snapshots wrote in bands, in the order that segments have."""
     size = 8
     while after < until:
         end = min(until, after + size)

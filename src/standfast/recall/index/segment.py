@@ -59,9 +59,7 @@ class SegmentLost(Exception):
 
 
 class RowEnd(NamedTuple):
-    """A row of another segment is shown no more from a snapshot on: the one of a key that an earlier snapshot
-    wrote.
-    """
+    """A row of another segment ends with a snapshot: that of a key that an earlier snapshot wrote."""
 
     previous: int
     place: str
@@ -207,10 +205,7 @@ def _decoded_columns(raw: bytes, rows: int) -> dict[str, Numbers]:
 
 
 def _block_bounds(terms: Sequence[str], lengths: Numbers) -> list[tuple[int, int]]:
-    """Which terms stand together in a block: as many as have some bytes together.
-
-    A term with more stands alone.
-    """
+    """Which terms stand together in a block: as many as fill some bytes. A longer one stands alone."""
     if not terms:
         return []
     sizes = 2 * lengths + np.array([len(term) for term in terms], dtype=np.int64)

@@ -305,9 +305,7 @@ class StoreIndex:
     def _restored(
         self, loaded: _Loaded, hidden: HiddenVersions, keys: Sequence[str]
     ) -> dict[str, tuple[int, int]]:
-        """The rows that are shown in the place of hidden ones, by key, each with the snapshot that ends
-        it.
-        """
+        """The rows that are shown in place of hidden ones, by key, with the snapshot that ends each."""
         found = list[tuple[str, int, int]]()
         versions = self._store.versions_under(self._namespace, keys) if keys else []
         for key, group in groupby(versions, key=lambda one: one.key):
@@ -421,10 +419,7 @@ class StoreIndex:
         return answer()
 
     def _forget_segment(self, error: SegmentLost) -> None:
-        """Leave a segment out that is damaged.
-
-        One that is gone was merged or dropped, which is no problem.
-        """
+        """Leave a damaged segment out. One that is gone was merged or dropped, which is no problem."""
         present = [one for one in self.upkeep.heads() if one.segment_id == error.segment_id]
         if not present:
             return

@@ -208,9 +208,7 @@ class IndexUpkeep:
         )
 
     def fill(self, *, whole: bool = False, progress: Progress | None = None) -> None:
-        """Make segments of what none covers; of the newest snapshots only if they are many, or if
-        ``whole``.
-        """
+        """Make segments of what none covers; of the newest snapshots only if many, or if ``whole``."""
         head = self._store.head()
         self._drop_unused()
         heads = self.heads()

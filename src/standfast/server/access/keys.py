@@ -212,10 +212,7 @@ class Keyring:
         return key.caller if key.problem_at(self._store.clock.now()) is None else None
 
     def caller_of(self, key_id: str) -> Caller:
-        """Return the caller with a key id, for one that has proved to hold the key.
-
-        ``Unauthenticated`` if it ended.
-        """
+        """Return the caller of a key id who has proved to hold the key. ``Unauthenticated`` if it ended."""
         key = self._find(key_id)
         problem = "the key is unknown" if key is None else key.problem_at(self._store.clock.now())
         if key is None or problem is not None:
@@ -223,10 +220,7 @@ class Keyring:
         return key.caller
 
     def _find(self, key_id: str) -> ApiKey | None:
-        """The key as of the newest snapshot.
-
-        While that is the same, and so nothing can have changed, it is looked up once.
-        """
+        """The key as of the newest snapshot, looked up once while that is the same."""
         head = self._store.head()
         cached = self._cached.get(key_id)
         if cached is not None and cached[0] == head:

@@ -110,10 +110,7 @@ class RefusedCall(Value, frozen=True, kw_only=True):
         namespace: str | None = None,
         peer: str | None = None,
     ) -> "RefusedCall":
-        """Describe a refusal.
-
-        Text that the caller chose is shortened and made printable; no secret is included.
-        """
+        """Describe a refusal. Text that the caller chose is shortened and made printable, without secrets."""
         return cls(
             interface=interface,
             operation=operation,
@@ -190,7 +187,5 @@ class AccessLog:
 
 
 def is_refusal(error: StandfastError) -> bool:
-    """Whether an error belongs in the access log: the caller is unknown, lacks a permission, or calls too
-    often.
-    """
+    """Whether an error belongs in the access log: caller unknown, permission lacking, calls too frequent."""
     return isinstance(error, _REFUSALS)

@@ -43,10 +43,7 @@ class Replicas:
         """How many other servers were alive at the last exchange."""
 
     def exchange(self) -> None:
-        """Tell what was used here, and count what was used elsewhere.
-
-        If the store can't be reached, the next call tells it.
-        """
+        """Tell what was used here, and count what was used elsewhere. An unreachable store hears later."""
         with self._lock:
             try:
                 self._tell()

@@ -54,10 +54,7 @@ def own_scopes(caller: Caller, permission: Permission, scopes: Sequence[str] | N
 
 
 def listed_scopes(caller: Caller, permission: Permission, scope: str | None) -> tuple[str, ...]:
-    """The scopes of a listing, none below another, in the order of their keys.
-
-    ``*`` means all that the key is for.
-    """
+    """The scopes of a listing, none below another, in the order of their keys. ``*``: all of the key's."""
     if scope != ALL_SCOPES:
         return (own_scope(caller, permission, None if scope is None else listed_scope(scope)),)
     return tuple(sorted(outer_scopes(caller.scopes), key=lambda one: prefix_of("", one))) or (ALL_SCOPES,)
@@ -88,9 +85,7 @@ def _forbidden(caller: Caller, permission: Permission, scope: str) -> Forbidden:
 
 
 def sees_row(caller: Caller, store: Store, version: Version) -> bool:
-    """Whether a caller may know of a row in one of its namespaces: a record of its scopes, or a proposal of
-    such.
-    """
+    """Whether a caller may know of a row in its namespaces: a record or a proposal of its scopes."""
     if not caller.scopes or prefix_in(version.key) != RowKind.PHOENIX:
         return sees_key(caller, version.key)
     content = version.content
@@ -109,8 +104,6 @@ def sees_any(caller: Caller, store: Store, versions: Iterable[Version]) -> bool:
 
 
 def sees_whole_commit(caller: Caller, store: Store, versions: Sequence[Version]) -> bool:
-    """Whether a commit changed something that the caller may see, and no record or proposal of another
-    scope.
-    """
+    """Whether a commit changed something that the caller may see, and nothing of another scope."""
     shown = [one for one in versions if prefix_in(one.key) in SHOWN_KINDS]
     return bool(shown) and all(sees_row(caller, store, version) for version in shown)

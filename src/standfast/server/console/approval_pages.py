@@ -1,6 +1,4 @@
-"""The pages about proposals: the queue, what exactly to sign, and the signature that decides one or
-several.
-"""
+"""The pages about proposals: the queue, what exactly to sign, and the signature that decides some."""
 
 import shlex
 from collections.abc import Sequence
@@ -109,10 +107,7 @@ def approvals(request: PageRequest) -> Page:
 
 
 def _matching(request: PageRequest, query: ApprovalsPageQuery) -> tuple[list[Proposal], str | None]:
-    """A page of proposals that the filters let through, and the cursor of the next one.
-
-    A page reads a bounded number.
-    """
+    """A page of proposals that the filters let through, and the next cursor. It reads a bounded number."""
     found, cursor = list[Proposal](), query.cursor
     for _ in range(MAX_CONSOLE_SEARCHED_ROWS // CONSOLE_PAGE_ITEMS):
         listed = ProposalsQuery(decided=query.decided, limit=CONSOLE_PAGE_ITEMS - len(found), cursor=cursor)
@@ -253,10 +248,7 @@ def _proposal_page(
     refused: DecisionBody | None = None,
     problem: StandfastError | None = None,
 ) -> Page:
-    """The page of a proposal.
-
-    After a refused signature it offers the same statement again, to be signed correctly.
-    """
+    """The page of a proposal. After a refused signature it offers the same statement again."""
     shown = governance_operations.get_proposal(
         *request.target, proposal_id, ProposalQuery(minutes=SIGNING_MINUTES)
     )

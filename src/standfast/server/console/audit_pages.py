@@ -42,10 +42,7 @@ def ledger(request: PageRequest) -> Page:
 
 
 def verify(request: PageRequest) -> Page:
-    """Verify everything and show the result.
-
-    Callers who may not read the ledger learn only whether there is a problem.
-    """
+    """Verify everything and show the result; without permission for the ledger, only whether it holds."""
     verified = governance_operations.verify(request.gateway, request.caller)
     entries = _entries(request) if request.sees_whole_store else {"entries": None}
     return Page(template="ledger.html", context={**entries, "verified": verified})
@@ -71,10 +68,7 @@ def _page(request: PageRequest, after: int) -> LedgerPage:
 
 
 def _newest(request: PageRequest) -> LedgerPage:
-    """The last page.
-
-    It starts near the last commit's entry; entries that belong to no commit may follow it.
-    """
+    """The last page. It starts near the last commit's entry; entries of no commit may follow it."""
     store = request.whole_store().store
     head = store.head()
     page = _page(request, max(0, store.commit_of(head).ledger_seq - CONSOLE_PAGE_ITEMS) if head else 0)

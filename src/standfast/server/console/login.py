@@ -82,9 +82,7 @@ class ConsoleSessions:
             self._rows.remove(SESSION_KIND, _row_id(session.token))
 
     def read(self, cookie: str | None) -> ConsoleSession | None:
-        """The session of a cookie; one that nobody is signed in to if it is over; None if the cookie is not
-        ours.
-        """
+        """The session of a cookie; one without a user if it is over; None if the cookie is not ours."""
         if cookie is None or not _TOKEN.fullmatch(cookie):
             return None
         row = self._rows.get(SESSION_KIND, _row_id(cookie))
@@ -117,9 +115,7 @@ class Login:
         return session
 
     def require(self, request: Request) -> Response:
-        """The answer to a request without a session: the login page, which leads back to the requested
-        page.
-        """
+        """The answer to a request without a session: the login page, which leads back to that page."""
         if request.method == "POST":
             raise Unauthenticated(problem="the session is over; sign in again")
         if request.headers.get("sec-fetch-site") == "cross-site":

@@ -199,9 +199,7 @@ class StatsCache:
         self._lock = threading.Lock()
 
     def of(self, memory: Memory, scopes: Sequence[str] = ()) -> NamespaceStats:
-        """The statistics of a memory at its newest snapshot: of these scopes with all below them, or of
-        all.
-        """
+        """The statistics of a memory at its newest snapshot: of these scopes and below, or of all."""
         scopes = outer_scopes(scopes) or (ALL_SCOPES,)
         place = (memory.namespace, *scopes)
         with self._lock:

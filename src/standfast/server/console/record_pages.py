@@ -167,9 +167,7 @@ def timeline_of(versions: Sequence[HistoryEntry], subject: str) -> list[Timeline
 
 
 def record(request: PageRequest) -> Page:
-    """A record with the timeline of its subject: each text, its evidence, its run and the receipt of its
-    commit.
-    """
+    """A record with the timeline of its subject: each text, its evidence, run and receipt."""
     subject = request.query.get("id", "")
     query = request.parse_query(HistoryQuery, subject=subject, limit=CONSOLE_PAGE_ITEMS)
     history = memory_operations.history(*request.target, query)

@@ -248,10 +248,7 @@ def source_text(source: Mapping[str, Any]) -> str:
 
 
 def floors_passed(evidence: Evidence) -> str:
-    """How many floors a text passed.
-
-    What binds the evidence to its content, or to a person's decision, is no floor.
-    """
+    """How many floors a text passed. What binds evidence to content or to a decision is no floor."""
     floors = [check for check in evidence.floor_checks if check.floor not in _NO_FLOORS]
     passed = sum(check.passed for check in floors)
     return f"{passed} of {len(floors)} floor{'' if len(floors) == 1 else 's'} passed"

@@ -1,6 +1,4 @@
-"""The table of the console's pages, and what every request passes: session, form token, worker thread, errors
-as pages.
-"""
+"""The table of the console's pages, and what every request passes: session, form token, thread, errors."""
 
 import logging
 from collections.abc import Awaitable, Callable, Mapping

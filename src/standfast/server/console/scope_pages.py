@@ -185,9 +185,7 @@ def _found(request: PageRequest, query: SearchQuery, bands: Sequence[Band]) -> S
 
 
 def _statements(memory: Memory, scope: str) -> tuple[tuple[Record, ...], set[str]]:
-    """What the profile of a scope has from conversations, and the ids of what something said later
-    contradicts.
-    """
+    """What the profile of a scope has from conversations, and the ids of what is contradicted later."""
     profile = memory.profile(scope, tokens=MAX_RECALL_TOKENS)
     keys = [key_at(memory.namespace, one.store_path, one.memory_id) for one in profile.items if one.session]
     found = memory.store.read(memory.namespace, keys)
@@ -218,9 +216,7 @@ def _replaced_by(memory: Memory, hit: SearchHit) -> tuple[tuple[str, str], ...]:
 
 
 def export(request: PageRequest) -> Page:
-    """Everything of one scope as JSON lines: records of all bands that the key may read, and what waits for a
-    decision.
-    """
+    """Everything of one scope as JSON lines: records that the key may read, and what waits."""
     memory = request.memory(Permission.LIST_RECORDS)
     name = request.own_scope(Permission.LIST_RECORDS, request.parse_query(ScopePageQuery).scope)
     memory.require_readable("export")
@@ -288,10 +284,7 @@ def _current(request: PageRequest, memory_id: str, scope: str) -> Record:
 
 
 def remember(request: PageRequest) -> Page:
-    """Judge the text of the form and store it.
-
-    A text that is not accepted stays in the form, with the reasons.
-    """
+    """Judge the text of the form and store it. One that is not accepted stays there, with reasons."""
     request.memory(Permission.REMEMBER)
     form = request.form
     scope = request.own_scope(Permission.REMEMBER, form.get("scope"))

@@ -36,10 +36,7 @@ Both raise if there is none.
 
 
 class EventStreams:
-    """Streams of events of one interface.
-
-    Each follows the ledger by itself, so all servers of a store tell the same.
-    """
+    """Streams of events of one interface. Each follows the ledger, so all servers of a store agree."""
 
     def __init__(self, context: ApiContext, *, interface: str) -> None:
         self._context = context

@@ -214,9 +214,7 @@ class EdgeMiddleware:
             _log_request(scope, exchange.status, seconds)
 
     def _request_id(self, scope: Scope) -> str:
-        """The id that the client or its proxy gave the request, if it has the form of one; otherwise a new
-        one.
-        """
+        """The request's id from the client or its proxy, if it has the form of one; otherwise a new one."""
         given = Headers(scope=scope).get(REQUEST_ID_HEADER, "")
         return given if _REQUEST_ID.fullmatch(given) else self._ids.new_id()
 
@@ -262,9 +260,7 @@ class EdgeMiddleware:
             raise _too_large()
 
     def count_body(self, exchange: "_Exchange", size_bytes: int) -> None:
-        """Count received bytes, and refuse a body that is too long or does not fit in memory with the
-        others.
-        """
+        """Count received bytes; refuse a body that is too long or does not fit with the others."""
         exchange.body_bytes += size_bytes
         self._buffered_bytes += size_bytes
         if exchange.body_bytes > MAX_BODY_BYTES:

@@ -207,10 +207,7 @@ class HttpApi:
 
 
 class _EndpointApp:
-    """The endpoints of one path, as an ASGI application.
-
-    Starlette wraps a function into several more layers.
-    """
+    """The endpoints of one path, as an ASGI application: a function would get several more layers."""
 
     def __init__(
         self, answer: Callable[[Request, Endpoint], Awaitable[Response]], by_method: dict[str, Endpoint]

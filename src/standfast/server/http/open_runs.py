@@ -57,9 +57,7 @@ _TRACE_FULL: Final = TraceEntry(
 
 @dataclass(frozen=True, slots=True)
 class _Request:
-    """A writing call: its idempotency key within the run, and what must be equal for it to be the same
-    call.
-    """
+    """A writing call: its idempotency key within the run, and what makes it the same call."""
 
     key: str | None
     call: list[Any]

@@ -26,10 +26,7 @@ _EMPTY: Final = "run_committed_empty"
 
 
 class RunHead(msgspec.Struct, frozen=True, kw_only=True):
-    """An open run: who it is, who opened it, and how far it has come.
-
-    ``opening`` tells two runs of one id apart.
-    """
+    """An open run: who it is, who opened it, how far it is. ``opening`` tells two runs of one id apart."""
 
     opening: str
     identity: RunIdentity
@@ -45,10 +42,7 @@ class RunHead(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class JournaledCall(msgspec.Struct, frozen=True, kw_only=True):
-    """One call that changed a run.
-
-    ``call_id`` is unique; the request key and fingerprint are those of its request.
-    """
+    """One call that changed a run. ``call_id`` is unique; key and fingerprint are its request's."""
 
     call_id: str
     step: RunStep
@@ -141,9 +135,7 @@ class RunJournal:
         self._rows.remove(_CALL, f"{row_id}/")
 
     def note_empty(self, row_id: str) -> None:
-        """Note that a run was committed and had nothing to commit, which leaves no other trace in the
-        store.
-        """
+        """Note that a run was committed with nothing to commit, which leaves no other trace."""
         row = TemporaryRow(kind=_EMPTY, row_id=row_id, content=b"", keep_seconds=RUN_IDLE_SECONDS)
         self._rows.put(row, replaces=None)
 

@@ -264,9 +264,7 @@ def _text_of(file: Path) -> str | None:
 
 
 def make_memory_folder(store: str) -> None:
-    """Make the folder of a memory that an entry names. Git does not see it: a memory is no part of the
-    source.
-    """
+    """Make the folder of a memory that an entry names, which Git does not see: it is no source."""
     folder = Path(store).parent
     if "://" in store or folder.name != FOLDER:
         return

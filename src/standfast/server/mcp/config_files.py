@@ -50,9 +50,7 @@ def with_json_entry(text: str, section: str, name: str, entry: dict[str, Any]) -
 
 
 def without_json_entry(text: str, section: str, name: str) -> str | None:
-    """The text without the entry, and without the section if nothing else is in it; None if it is not
-    there.
-    """
+    """The text without the entry, and without its section if that is empty; None if it is not there."""
     root = _object_in(text if text.strip() else "{}")
     entries = _section_of(root.value, section)
     if name not in entries:

@@ -94,10 +94,7 @@ class _Node:
 
 @tool("Create entities", Permission.REMEMBER)
 def create_entities(place: Place, entities: list[Entity]) -> Answer:
-    """Create entities with their observations, in one commit.
-
-    An entity whose name exists is left as it is.
-    """
+    """Create entities with their observations, in one commit. An entity that exists stays as it is."""
     require(place, Permission.REMEMBER)
     graph = _Graph.read(place)
     new = {one.name: one for one in reversed(entities) if one.name not in graph.nodes}
@@ -122,10 +119,7 @@ def create_entities(place: Place, entities: list[Entity]) -> Answer:
 
 @tool("Create relations", Permission.REMEMBER)
 def create_relations(place: Place, relations: list[Relation]) -> Answer:
-    """Create relations between entities, in active voice and in one commit.
-
-    One that exists is not created again.
-    """
+    """Create relations between entities, in active voice and one commit. One that exists stays."""
     require(place, Permission.REMEMBER)
     graph = _Graph.read(place)
     new = [edge for edge in dict.fromkeys(map(_edge_of, relations)) if edge not in graph.edges]
@@ -218,9 +212,7 @@ def search_nodes(place: Place, query: str) -> Answer:
 
 @tool("Open nodes", Permission.LIST_RECORDS, reads=True)
 def open_nodes(place: Place, names: list[str]) -> Answer:
-    """Return entities by name with all their observations, and the relations that start or end at one of
-    them.
-    """
+    """Return entities by name with their observations, and the relations that start or end at one."""
     return _Graph.read(place).as_json(names)
 
 

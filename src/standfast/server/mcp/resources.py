@@ -126,10 +126,7 @@ class Completions:
     async def complete(
         self, context: AnyContext, argument: str, begun: str, resolved: dict[str, str]
     ) -> Completion:
-        """The values that begin with what was typed.
-
-        ``resolved`` are the other arguments, as far as they are known.
-        """
+        """The values that begin with what was typed. ``resolved``: the other arguments that are known."""
 
         def values() -> list[str]:
             candidates = self._by_argument.get(argument)

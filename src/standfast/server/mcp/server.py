@@ -93,10 +93,7 @@ class StrictServer(MCPServer[Any]):
     async def get_prompt(
         self, name: str, arguments: dict[str, Any] | None = None, context: AnyContext | None = None
     ) -> GetPromptResult | InputRequiredResult:
-        """Render a prompt by name, if the arguments are those that it has.
-
-        The SDK would call a mistake an internal error.
-        """
+        """Render a prompt by name, if its arguments fit. The SDK would call a mistake an internal error."""
         prompts = {prompt.name: prompt.arguments or [] for prompt in await self.list_prompts()}
         if name not in prompts:
             problem = f"there is no prompt {name!r:.80}; the prompts are {', '.join(sorted(prompts))}"
@@ -202,9 +199,7 @@ def run_stdio(gateway: Gateway, authenticate: Authenticate, tools: ToolSet = Too
 
 
 def stdio_authenticator(gateway: Gateway, caller: Caller, token: str | None) -> Authenticate:
-    """Authenticate calls over stdio: by the API key if there is one, checked at each call; otherwise as
-    ``caller``.
-    """
+    """Authenticate calls over stdio: by the API key, checked at each call; without one as ``caller``."""
     if token is None:
         return lambda _: caller
     return lambda _: gateway.authenticate(token, peer="stdio")

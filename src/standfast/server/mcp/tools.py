@@ -180,10 +180,7 @@ class McpTool:
         return None if taken is None else taken.annotation
 
     def bound_to(self, auth: ToolAuth, *, is_small: bool = False) -> Callable[..., CallToolResult]:
-        """The function that the SDK calls.
-
-        It reads the arguments and their descriptions from the signature.
-        """
+        """The function that the SDK calls and reads arguments and descriptions from."""
         own, request = set(inspect.signature(self.function).parameters), self.request
 
         def operation(place: Place, arguments: dict[str, Any]) -> Reply | Answer:

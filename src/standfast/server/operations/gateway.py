@@ -1,6 +1,4 @@
-"""The gateway: authenticates callers, checks permissions, and is the only way from a request to a
-``Memory``.
-"""
+"""The gateway: authenticates callers, checks permissions, and is the only way to a ``Memory``."""
 
 import threading
 from collections import OrderedDict

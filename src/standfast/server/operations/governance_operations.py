@@ -1,6 +1,4 @@
-"""Operations for the people who answer for a memory: proposals, retention, the ledger, verification, API
-keys.
-"""
+"""Operations for those who answer for a memory: proposals, retention, ledger, verification, keys."""
 
 from datetime import timedelta
 from itertools import islice

@@ -500,10 +500,7 @@ def named_by_text(gateway: Gateway, caller: Caller, namespace: str, body: Forget
 
 
 def _forgotten_scope(caller: Caller, body: ForgetRequest) -> str | None:
-    """The scope to forget in.
-
-    A key that is limited to scopes forgets a source there.
-    """
+    """The scope to forget in. A key that is limited to scopes forgets a source there."""
     if body.scope is None and not caller.scopes:
         return None
     return own_scope(caller, Permission.FORGET, body.scope)

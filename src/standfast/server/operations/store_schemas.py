@@ -325,10 +325,7 @@ class RollbackBody(Value, frozen=True, kw_only=True):
 
 
 class TraceSummary(Value, frozen=True, kw_only=True):
-    """A trace in a list.
-
-    If its file cannot be read, ``problem`` is the error's code and the rest is missing.
-    """
+    """A trace in a list. If its file can't be read, ``problem`` is the error's code, without the rest."""
 
     file: str
     size_bytes: int

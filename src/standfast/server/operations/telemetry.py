@@ -213,10 +213,7 @@ class NamespaceMetrics:
     def wrote(
         self, namespace: str, verdicts: Iterable[Verdict | None] = (), receipts: Iterable[Receipt | None] = ()
     ) -> None:
-        """Count the verdicts and the commits of a call; None stands for none.
-
-        What was done before is not counted again.
-        """
+        """Count the verdicts and commits of a call; None stands for none. Repeated ones do not count."""
         given = [receipt for receipt in receipts if receipt is not None]
         if any(receipt.replayed for receipt in given):
             return

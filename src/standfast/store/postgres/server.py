@@ -293,10 +293,7 @@ def _newest_version() -> int:
 
 
 class SerializationConflict(Exception):
-    """The server rolled a transaction back in favour of another one.
-
-    Nothing was changed; a retry may succeed.
-    """
+    """The server rolled a transaction back in favour of another. Nothing changed; a retry may succeed."""
 
 
 class ServerConnection:
@@ -347,9 +344,7 @@ class ServerConnection:
             raise
 
     def execute_with_retry(self, statements: Sequence[Statement]) -> list[list[Row]]:
-        """Execute statements that may be repeated, from the start and on a new connection if this one is
-        dead.
-        """
+        """Execute statements that bear repetition, from the start on a new connection if this one is dead."""
         for _ in range(MAX_ATTEMPTS):
             if self._connection is None:
                 self.open(self._server.reconnect(read_only=self._read_only))
@@ -392,10 +387,7 @@ class ConnectionPool:
         self._idle: list[ServerConnection] = []
 
     def execute(self, statement: Statement) -> list[Row]:
-        """The rows of one statement.
-
-        It is executed again if the connection was lost, so it must bear that.
-        """
+        """The rows of one statement. It must bear repetition, in case the connection is lost."""
         with self._free:
             try:
                 connection = self._idle.pop()

@@ -235,10 +235,7 @@ class PostgresStorage:
 
     @contextmanager
     def transaction(self) -> Iterator["PostgresTransaction"]:
-        """One writer per process and per database.
-
-        Waiting longer than ``MAX_BUSY_SECONDS`` is ``StoreBusy``.
-        """
+        """One writer per process and database. Waiting beyond ``MAX_BUSY_SECONDS`` is ``StoreBusy``."""
         with self._lock:
             # Read first: the ledger has everything that was acknowledged before the transaction began.
             known = Tip() if self._may_be_behind else self._head_file.read()
@@ -468,9 +465,7 @@ class PostgresTransaction:
         self._changes.append(statement)
 
     def append(self, changes: Changes) -> None:
-        """Collect the rows, parents before children; they are sent with the COMMIT, or earlier if they are
-        many.
-        """
+        """Collect the rows, parents first; they are sent with the COMMIT, or earlier if they are many."""
         if not self._reads:
             self.load(StateQuery())
         versions, buffers = changes.versions, {one.commit_id: one for one in changes.buffers}
@@ -506,10 +501,7 @@ class PostgresTransaction:
         self._changes, self._collected_bytes, self._is_partly_sent = [], 0, True
 
     def finish(self) -> None:
-        """Commit the changes.
-
-        After a conflict they are sent again, if the state that they rest on is unchanged.
-        """
+        """Commit the changes. After a conflict they are sent again, if what they rest on is unchanged."""
         if not self._reads:
             return
         if not self._changes and not self._is_partly_sent:

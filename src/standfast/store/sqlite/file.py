@@ -147,9 +147,7 @@ def close_quietly(connection: apsw.Connection) -> None:
 
 
 def _retry_while_busy(action: Callable[[], None], clock: Clock, seed: int) -> None:
-    """Retry while another opener holds a lock: for some of its locks SQLite does not call the busy
-    handler.
-    """
+    """Retry while another opener holds a lock: for some, SQLite does not call the busy handler."""
     busy, deadline = _busy_handler(clock, seed), clock.monotonic() + MAX_BUSY_SECONDS
     for attempt in count():
         try:
@@ -251,9 +249,7 @@ def _load_checksums(path: str) -> None:
 
 
 def _busy_handler(clock: Clock, seed: int) -> Callable[[int], bool]:
-    """A busy handler that waits longer each time, with jitter so that writers do not wake together, up to a
-    bound.
-    """
+    """A busy handler that waits longer each time, with jitter, so that writers wake apart, and a bound."""
     jitter = seeded(seed)
     waited = [0.0]
 

@@ -1,6 +1,4 @@
-"""The tables of a SQLite store: the migrations that create them, the statements that read and write them, and
-rows.
-"""
+"""The tables of a SQLite store: migrations, the statements that read and write them, and rows."""
 
 from collections.abc import Iterator, Sequence
 from functools import cache
@@ -362,10 +360,7 @@ def _version_with(row: Any, content: bytes | None) -> Version:
 
 
 def rows_of_versions(versions: Sequence[Version], next_ids: dict[int, int]) -> Iterator[tuple[Any, ...]]:
-    """Yield the rows of versions.
-
-    ``next_ids`` has the next id of each of their snapshots, and is advanced.
-    """
+    """Yield the rows of versions. ``next_ids`` has each snapshot's next id, and is advanced."""
     for version, content in zip(versions, packed_contents(versions), strict=True):
         number = next_ids[version.memory_snapshot_id]
         next_ids[version.memory_snapshot_id] = number + 1
@@ -381,10 +376,7 @@ def rows_of_versions(versions: Sequence[Version], next_ids: dict[int, int]) -> I
 
 
 def problems_of_schema(connection: apsw.Connection) -> Iterator[str]:
-    """Yield what is missing from the schema, was changed or does not belong there.
-
-    A trigger could rewrite rows.
-    """
+    """Yield what is missing from the schema, was changed or is foreign. A trigger could rewrite rows."""
     found, expected = _schema_of(connection), _expected_schema()
     for name in sorted(found.keys() | expected.keys()):
         if name not in found:

@@ -136,9 +136,7 @@ class SQLiteStorage:
     # Writing.
 
     def transaction(self) -> "SQLiteTransaction":
-        """One writer per process and per file: ``BEGIN IMMEDIATE`` waits for other processes, with a
-        bound.
-        """
+        """One writer per process and file: ``BEGIN IMMEDIATE`` waits for others, with a bound."""
         return SQLiteTransaction(self)
 
     def begin(self) -> apsw.Connection:
@@ -238,17 +236,12 @@ class SQLiteStorage:
             self._in_doubt = True
 
     def _empty_log(self) -> None:
-        """Truncate the write-ahead log, which still holds what was erased.
-
-        If a reader is in the way, the next one does.
-        """
+        """Truncate the write-ahead log, which holds what was erased. A reader in the way delays it."""
         with suppress(apsw.Error):
             self._writer.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE)
 
     def reset(self) -> None:
-        """Reopen the file and move all that is committed into it, so that a look-up finds what is on the
-        disk.
-        """
+        """Reopen the file and move all that is committed into it, so that a look-up finds it on disk."""
         with self._lock:
             self._reopen()
 

@@ -1,6 +1,4 @@
-"""What a SQLite store holds outside of snapshots and the ledger: segments of derived indexes, and temporary
-rows.
-"""
+"""What a SQLite store holds outside of snapshots and ledger: segments of indexes, temporary rows."""
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
