@@ -241,6 +241,25 @@ def test_the_statement_must_agree_with_the_proposal(field: str, value: object) -
     assert "standfast approvals show" in str(refusal.value)
 
 
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("proposal_id", "0" * 63),
+        ("payload_fingerprint", "not a digest"),
+        ("decision", "perhaps"),
+        ("policy_set_id", ""),
+        ("memory_snapshot_id", -1),
+        ("expires_at", "tomorrow"),
+        ("nonce", "0" * 31),
+        ("replaces", "0" * 63),
+        ("text", "hidden\u202e"),
+    ],
+)
+def test_a_statement_with_a_wrong_field_is_none(field: str, value: object) -> None:
+    with pytest.raises(InvalidValue):
+        Statement.from_json(STATEMENT_JSON | {field: value})
+
+
 def test_a_nonce_is_used_once() -> None:
     with raises_code("approval_replayed"):
         check(APPROVAL, used_nonces={APPROVAL.statement.nonce})

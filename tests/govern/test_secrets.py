@@ -566,3 +566,57 @@ def test_what_documentation_prints_is_no_secret(text: str) -> None:
 def test_a_password_is_found_next_to_the_word_for_it_in_other_languages(word: str, rule: str) -> None:
     assert _kind(f"{word}: Zq7Wm2Xv9Lr4Tn8K")
     assert not _kind(f"{word}: {rule}.")
+
+
+def _random_token(seed: str, alphabet: str) -> str:
+    return "".join(random.Random(seed).choices(alphabet, k=60))
+
+
+TOKENS = {
+    "mixed": _random_token("mixed", string.ascii_letters + string.digits),
+    "lower": _random_token("lower", string.ascii_lowercase + string.digits * 2),
+    "hex": _random_token("hex", HEX),
+    "words": "correct-horse-battery-staple-again-and-again",
+}
+NEVER = 1_000
+
+
+@pytest.mark.parametrize(
+    ("frame", "least_chars"),
+    [
+        ("The password is {}", (5, 5, 5, NEVER)),
+        ("password: {}", (5, 5, 5, 22)),
+        ("api_key: {}", (12, 12, 12, NEVER)),
+        ("The api key is {}", (15, NEVER, 24, NEVER)),
+        ("login token={}&x=1", (12, 12, 12, NEVER)),
+        ("next_token={}&x=1", (NEVER, NEVER, NEVER, NEVER)),
+        ("sonar.login={}", (16, 12, 16, NEVER)),
+        ("sonar.login {}", (20, 20, 32, NEVER)),
+        ("build.tag={}", (NEVER, NEVER, NEVER, NEVER)),
+        ("Authorization: Bearer {}", (10, 10, 12, NEVER)),
+        ("curl --token {}", (6, 6, 6, NEVER)),
+        ("The Asana token {}", (20, 20, 32, NEVER)),
+        ("asana: {}", (35, 20, 32, NEVER)),
+        ("Our access token, for the record: {}", (23, NEVER, NEVER, NEVER)),
+        (f"The access token is in a {'very ' * 12}large folder. {{}}", (NEVER, NEVER, NEVER, NEVER)),
+        ("acme_{}", (35, 30, 40, NEVER)),
+        ("sk_{}", (35, 30, 24, NEVER)),
+        ("{}", (NEVER, NEVER, NEVER, NEVER)),
+    ],
+)
+def test_how_long_a_token_must_be_to_be_a_secret_depends_on_what_stands_before_it(
+    frame: str, least_chars: tuple[int, ...]
+) -> None:
+    for token, least in zip(TOKENS.values(), least_chars, strict=True):
+        found = [
+            size
+            for size in range(1, len(token) + 1)
+            if _kind(f"{frame.format(token[:size])} as agreed").startswith("contains a secret (")
+        ]
+
+        assert found == list(range(least, len(token) + 1))
+
+
+def test_an_account_with_a_wrong_checksum_is_none() -> None:
+    assert "bank account number" in _kind(f"Pay to {IBAN_OF_ALBANIA} please.")
+    assert _kind(f"Pay to {IBAN_OF_ALBANIA.replace('AL35', 'AL36')} please.") == ""

@@ -202,3 +202,8 @@ def test_no_more_than_the_limit_is_read_of_a_mebibyte(field: str) -> None:
     assert one.is_overlong
     assert all(len(field.text) <= READ_CHARS for field in one.fields)
     assert JUDGE.judge(one).verdict == "VOID"
+
+
+def test_four_letters_are_enough_for_a_text_whose_letters_stand_apart() -> None:
+    assert [one.folded for one in disguised_texts(TextReading("n o t e n o t e"))] == ["notenote"]
+    assert disguised_texts(TextReading("t o o t t o o t")) == []

@@ -200,6 +200,15 @@ def test_a_profile_has_the_same_bytes_and_hash_on_every_backend(memory: Memory) 
     assert texts(here)[0] == "I love sailing."
 
 
+def test_only_a_side_of_two_statements_of_different_times_can_be_kept(memory: Memory) -> None:
+    told(memory, "I live in Munich.", "I moved to Lisbon.")
+    conflict = the_conflict(memory)
+
+    with pytest.raises(InvalidValue, match="it must be one of"):
+        memory.settle(conflict.conflict_id, "m-none", reason="x", role="human", scope=ADA)
+    assert the_conflict(memory) == conflict
+
+
 def test_settling_what_is_no_conflict_says_what_to_do(memory: Memory) -> None:
     told(memory, "I live in Munich.", "I moved to Lisbon.")
     conflict = the_conflict(memory)

@@ -15,6 +15,7 @@ from standfast.recall.dates import (
     date_words,
     dates_in,
     folded,
+    named_dates,
     spoken_dates,
     words_in,
 )
@@ -253,3 +254,34 @@ def test_a_text_that_speaks_of_a_date_is_never_passed_over_at_a_glance(language:
 
     assert len(spoken) > 300
     assert all(known.may_speak(words_in(folded(text))) for text in spoken)
+
+
+def _days(first: date, count: int) -> list[str]:
+    return [date.fromordinal(first.toordinal() + number).isoformat() for number in range(count)]
+
+
+@pytest.mark.parametrize(
+    ("query", "names"),
+    [
+        ("yesterday", {"2026-03-17": 4}),
+        ("in May 2023", dict.fromkeys([*_days(date(2023, 5, 1), 31), "2023-05"], 4)),
+        (
+            "7 May 2023",
+            dict.fromkeys([*_days(date(2023, 5, 1), 31), "2023-05"], 1)
+            | dict.fromkeys(_days(date(2023, 5, 7), 8), 4),
+        ),
+        (
+            "from 25 January 2023 to 5 March 2023",
+            dict.fromkeys([*_days(date(2023, 1, 25), 40), "2023-02"], 4),
+        ),
+        ("from 25 January 2023 to 6 March 2023", {"2023": 1}),
+        ("on May 7", {"--05-07": 4, "--05": 1}),
+        ("in June", {"--06": 4}),
+        ("from 2021 to 2023", {"2021": 1, "2022": 1, "2023": 1}),
+        ("from 1900 to 2099", {str(year): 1 for year in range(1900, 1940)}),
+    ],
+)
+def test_the_dates_of_a_query_have_names_in_the_index_by_how_well_they_fit(
+    query: str, names: dict[str, int]
+) -> None:
+    assert named_dates(dates_in(query, words_of(query), TODAY)) == names
