@@ -37,6 +37,7 @@ BULK_PART, SINGLE_PART = 4_000, 50
 assert BULK % BULK_PART == BULK_PART % PER_COMMIT == SINGLE % SINGLE_PART == 0
 BULK_BYTES, SINGLE_BYTES = 1_200, 2_400
 SLOW_SYNCS_MICROSECONDS = (1_000, 5_000)
+THREADS_BOUND, PROCESSES_BOUND = 1.0, 1.6
 BULK_MICROSECONDS = 400
 """With the index of recall, which a bulk load writes as it goes."""
 
@@ -148,6 +149,62 @@ def _threads(threads: int) -> float:
         for worker in workers:
             worker.join()
         return threads * each / (time.perf_counter() - begun)
+
+
+PROCESS = """
+import itertools, sys
+from benchmarks.dialogue import dialogue_turns
+from standfast.memory import Memory
+path, seed, facts = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
+turns = dialogue_turns(seed)
+with Memory.open(path) as memory:
+    for turn in itertools.islice(turns, 20):
+        memory.remember(turn)
+    print("ready", flush=True)
+    sys.stdin.readline()
+    for turn in itertools.islice(turns, facts):
+        memory.remember(turn)
+    print("done", flush=True)
+"""
+
+
+def _processes(processes: int) -> float:
+    """Facts a second of several processes that share a store, each of which remembers one at a time."""
+    with temporary_folder() as folder:
+        path = str(folder / "memory.db")
+        with Memory.open(path) as memory:
+            memory.remember("The benchmark begins.")
+        workers = [
+            subprocess.Popen(
+                [sys.executable, "-c", PROCESS, path, str(seed), str(SINGLE)],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                text=True,
+            )
+            for seed in range(100, 100 + processes)
+        ]
+        outputs = [worker.stdout for worker in workers if worker.stdout is not None]
+        for output in outputs:
+            output.readline()
+        begun = time.perf_counter()
+        for worker in workers:
+            assert worker.stdin is not None
+            worker.stdin.write("\n")
+            worker.stdin.close()
+        for output in outputs:
+            output.readline()
+        seconds = time.perf_counter() - begun
+        for worker in workers:
+            worker.wait()
+        return processes * SINGLE / seconds
+
+
+def _over_one(title: str, rate: Callable[[int], float], workers: int, bound: float) -> Ratio:
+    """The rate of several workers over that of one, the best of three each."""
+    one, many = (max(rate(number) for _ in range(3)) for number in (1, workers))
+    return at_least(
+        f"{title} over one, on this disk", many / one, bound, f"{many:,.0f} a second against {one:,.0f}"
+    )
 
 
 def _best_of_three(call: Callable[[], object]) -> float:
@@ -267,9 +324,8 @@ def run() -> list[Ratio]:
     with suppress(KeyError):
         name = "LangGraph's SQLite store"
         ratios.append(shown(f"one fact, rate over {name}, on this disk", singles[name] / singles["ours"]))
-    one, many = _threads(1), _threads(THREADS)
-    detail = f"{many:,.0f} a second against {one:,.0f}"
-    ratios.append(shown(f"{THREADS} threads over one, on this disk", many / one, detail))
+    ratios.append(_over_one(f"{THREADS} threads", _threads, THREADS, THREADS_BOUND))
+    ratios.append(_over_one("two processes", _processes, 2, PROCESSES_BOUND))
     ratios += _where_syncs_cost()
     ratio, detail = _verify_ratio()
     ratios.append(at_most("verify over hashing", ratio, 3, detail))

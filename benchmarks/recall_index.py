@@ -1,5 +1,5 @@
-"""``lexical-v1`` over its stored index, against FTS5's ``bm25()`` over the same texts; all times are CPU
-times.
+"""Recall over its stored index, against FTS5's ``bm25()`` over the same texts, and recall with vectors
+against recall without; all times are CPU times.
 """
 
 import os
@@ -17,19 +17,23 @@ from typing import Any
 
 import apsw
 
+from benchmarks.dialogue import dialogue_turns
 from benchmarks.measure import Ratio, at_most, shown
 from standfast import Memory
+from standfast.recall import RecallPackage
 from standfast.recall.index.store_index import StoreIndex
 from standfast.records.vocabulary import ActionType, Band
 from standfast.store.commit import Commit, Write
 from standfast.store.store import Store
 
-TITLE = "lexical-v1 over the stored index"
+TITLE = "Recall over the stored index"
 RECORDS = int(os.environ.get("STANDFAST_BENCH_RECORDS", "100000"))
 """The larger store; the smaller one has a tenth of it."""
 COMMIT_RECORDS = 1_000
 QUESTIONS = 40
 FACTS = 1_100
+HYBRID_BOUND = 1.3
+"""Set for 20,000 messages."""
 FIRST_ANSWER = """
 import sys, time
 from standfast import Memory
@@ -232,6 +236,41 @@ def _measured(folder: Path, count: int) -> tuple[list[Ratio], float]:
     return ratios, own
 
 
+def _hybrid(folder: Path, count: int, bound: float | None) -> list[Ratio]:
+    """Recall with vectors over recall without, in turns, for questions that are new in words that are not."""
+    path = folder / f"dialogue-{count}.db"
+    with _filled(path, list(islice(dialogue_turns(), count))) as memory:
+        ratios = []
+        for title, questions in {
+            "long questions": [
+                f"What about {turn.split(' ', 6)[-1]}" for turn in islice(dialogue_turns(), 80)
+            ],
+            "questions of one word": [turn.split(" ")[6] for turn in islice(dialogue_turns(), 80)],
+        }.items():
+            times: dict[str, list[float]] = {"lexical-v1": [], "hybrid-v1": []}
+            matches = []
+            for number, question in enumerate(reversed(questions)):
+                # Who comes second finds the words of the first in memory.
+                for controller in sorted(times, reverse=number % 2 == 0):
+                    start = time.process_time()
+                    package = memory.recall(question, tokens=500, controller=controller)
+                    times[controller].append(time.process_time() - start)
+                    assert isinstance(package, RecallPackage)
+                    matches.append(package.matched)
+            # The first half makes the words known.
+            lexical, hybrid = (statistics.median(found[QUESTIONS:]) for found in times.values())
+            detail = (
+                f"{hybrid * 1e3:.1f} ms against {lexical * 1e3:.1f};"
+                f" {statistics.median(matches):,.0f} records match"
+            )
+            name = f"hybrid-v1 over lexical-v1, {count:,} messages, {title}"
+            ratio = hybrid / lexical
+            ratios.append(
+                shown(name, ratio, detail) if bound is None else at_most(name, ratio, bound, detail)
+            )
+    return ratios
+
+
 def _commits(folder: Path) -> Ratio:
     """What storing the index adds to commits of one fact, over enough of them that it was stored several
     times.
@@ -262,10 +301,12 @@ def run() -> list[Ratio]:
         small, small_seconds = _measured(Path(name), RECORDS // 10)
         large, large_seconds = _measured(Path(name), RECORDS)
         commits = _commits(Path(name))
+        hybrid = _hybrid(Path(name), 20_000, HYBRID_BOUND) + _hybrid(Path(name), RECORDS, None)
     grown = shown if RECORDS < 1_000_000 else lambda *given: at_most(given[0], given[1], 10, given[2])
     return [
         *small,
         *large,
         commits,
+        *hybrid,
         grown("p50 with ten times as many records", large_seconds / small_seconds, ""),
     ]

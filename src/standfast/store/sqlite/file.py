@@ -249,7 +249,10 @@ def _load_checksums(path: str) -> None:
 
 
 def _busy_handler(clock: Clock, seed: int) -> Callable[[int], bool]:
-    """A busy handler that waits longer each time, with jitter, so that writers wake apart, and a bound."""
+    """A busy handler that waits longer each time, with jitter so that writers do not wake together.
+
+    It begins with a part of what a short commit takes, so that the file is not idle between two writers.
+    """
     jitter = seeded(seed)
     waited = [0.0]
 
@@ -258,7 +261,7 @@ def _busy_handler(clock: Clock, seed: int) -> Callable[[int], bool]:
             waited[0] = 0.0
         if waited[0] >= MAX_BUSY_SECONDS:
             return False
-        pause = min(0.0005 * 1.5 ** min(attempts, 12), 0.05) * (0.5 + jitter.random())
+        pause = min(0.0001 * 1.5 ** min(attempts, 16), 0.05) * (0.5 + jitter.random())
         waited[0] += pause
         clock.sleep(pause)
         return True
