@@ -148,10 +148,18 @@ class _ScoredRows:
     sizes: Numbers
 
     def between(self, above: int, most: int) -> Iterator["_ScoredRows"]:
-        """Those with scores above one, up to another, the best first: in parts that end where a score
-        does.
-        """
+        """Those with scores above one, up to another, best first: in parts that end where a score does."""
         places = np.flatnonzero((self.scores > above) & (self.scores <= most))
+        while len(places) > 2 * RANKED_AT_ONCE:
+            # Few answers look at more, and it is cheaper to find the best than to order all.
+            scores = self.scores[places]
+            least = np.partition(scores, -RANKED_AT_ONCE)[-RANKED_AT_ONCE]
+            yield from self._by_score(places[scores >= least])
+            places = places[scores < least]
+        yield from self._by_score(places)
+
+    def _by_score(self, places: Numbers) -> Iterator["_ScoredRows"]:
+        """Those at some places, best first, in parts that end where a score does."""
         places = places[np.argsort(-self.scores[places], kind="stable")]
         falling = -self.scores[places]
         start, size = 0, ORDERED_AT_FIRST
