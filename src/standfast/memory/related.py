@@ -11,15 +11,16 @@ import numpy as np
 
 from standfast.memory.snapshot_view import SnapshotReader
 from standfast.recall.analysis import IndexedRecord, matter_term, words_of
+from standfast.recall.arrays import Rows
 from standfast.recall.filters import UNREVIEWED_VERDICTS
-from standfast.recall.index.view import LexicalView
+from standfast.recall.index.store_index import ScopeRows
 from standfast.recall.newest_first import MAX_COMPARED_WORDS, are_nearly_equal, are_of_one_set
 from standfast.records.filters import trust_of
 from standfast.records.origins import Origin
 from standfast.records.requests import RECALLED_BANDS
 from standfast.records.statements import differs
 from standfast.records.timestamps import time_of
-from standfast.records.vocabulary import Record
+from standfast.records.vocabulary import Band, Record
 
 MAX_RELATED: Final = 5
 """So many ids of each kind are given."""
@@ -64,11 +65,11 @@ def was_contradicted(reader: SnapshotReader, record: Record, known: Record, *, a
     since, until = time_of(known.ts_utc), time_of(record.ts_utc)
 
     def differs_since() -> bool:
-        view = reader.index.view(RECALLED_BANDS, at=at, scopes=(record.scope,))
+        rows = reader.index.in_scope(RECALLED_BANDS, record.scope, at=at)
         return any(
             since < found.time <= until
             and any(differs(said[one.matter], one.value) for one in found.statements if one.matter in said)
-            for found in _records_with(view, record, terms)
+            for found in _records_with(reader, rows, record, terms)
         )
 
     return reader.index.retry(differs_since)
@@ -77,53 +78,54 @@ def was_contradicted(reader: SnapshotReader, record: Record, known: Record, *, a
 def _related_to(reader: SnapshotReader, record: Record, at: int) -> Related:
     words = words_of(record.text)
     is_short = len(words) <= MAX_COMPARED_WORDS
-    view = reader.index.view(RECALLED_BANDS, at=at, scopes=(record.scope,))
+    rows = reader.index.in_scope(RECALLED_BANDS, record.scope, at=at)
+    gist_of = rows.analyzer.gist_of
     said: dict[str, str] = {one.matter: one.value for one in record.statements}
     earlier = [
         found.memory_id
-        for found in _records_with(view, record, [matter_term(one) for one in record.statements])
+        for found in _records_with(reader, rows, record, [matter_term(one) for one in record.statements])
         if (record.ts_utc is None or found.time <= time_of(record.ts_utc))
         and any(differs(said[one.matter], one.value) for one in found.statements if one.matter in said)
     ]
-    gist = frozenset(view.index.index.analyzer.gist_of(words))
+    gist = frozenset(gist_of(words))
     similar = [
         found.memory_id
-        for found in (_alike(view, record, words) if is_short else ())
-        if found.memory_id not in earlier
-        and are_nearly_equal(gist, frozenset(view.index.index.analyzer.gist_of(words_of(found.text))))
+        for found in (_alike(reader, rows, record, words) if is_short else ())
+        if found.memory_id not in earlier and are_nearly_equal(gist, frozenset(gist_of(words_of(found.text))))
     ]
     return Related(tuple(dict.fromkeys(earlier))[:MAX_RELATED], tuple(dict.fromkeys(similar))[:MAX_RELATED])
 
 
-def _records_with(view: LexicalView, record: Record, terms: Sequence[str]) -> list[IndexedRecord]:
+def _records_with(
+    reader: SnapshotReader, rows: ScopeRows, record: Record, terms: Sequence[str]
+) -> list[IndexedRecord]:
     """The records of the scope with one of some terms, the newest first."""
-    slots = [view.index.slots_with(term) for term in dict.fromkeys(terms)]
-    found = np.unique(np.concatenate(slots)) if slots else np.zeros(0, dtype=np.intp)
-    return [one for one in _read(view, record, found) if not are_of_one_set(one, record)]
+    found = np.unique(np.concatenate(rows.rows_with(list(dict.fromkeys(terms)))))
+    return [one for one in _read(reader, rows, record, found) if not are_of_one_set(one, record)]
 
 
-def _alike(view: LexicalView, record: Record, words: list[str]) -> list[IndexedRecord]:
+def _alike(reader: SnapshotReader, rows: ScopeRows, record: Record, words: list[str]) -> list[IndexedRecord]:
     """The records that share most terms with a text, the newest first."""
-    index = view.index
-    terms = list(dict.fromkeys(index.index.analyzer.terms_of(words)))
-    slots = [of_term for term in terms if 0 < len(of_term := index.slots_with(term)) <= _MAX_ROWS_OF_A_TERM]
-    if not slots:
+    terms = list(dict.fromkeys(rows.analyzer.terms_of(words)))
+    having = (
+        [found for found in rows.rows_with(terms) if 0 < len(found) <= _MAX_ROWS_OF_A_TERM] if terms else []
+    )
+    if not having:
         return []
-    found, counts = np.unique(np.concatenate(slots), return_counts=True)
+    found, counts = np.unique(np.concatenate(having), return_counts=True)
     found, counts = found[3 * counts >= len(terms)], counts[3 * counts >= len(terms)]
-    best = np.lexsort((-index.snapshots(index.rows[found]), -counts))[:MAX_RELATED]
-    return _read(view, record, found[best])
+    best = np.lexsort((-rows.shown.snapshots(found), -counts))[:MAX_RELATED]
+    return _read(reader, rows, record, found[best])
 
 
-def _read(view: LexicalView, record: Record, slots: "np.typing.NDArray[np.int64]") -> list[IndexedRecord]:
-    rows = view.index.rows[slots]
-    order = np.lexsort((rows, -view.index.snapshots(rows)))[:_LOOKED_AT]
-    found = [one[1] for one in view.read(rows[order].tolist()) if one is not None]
+def _read(reader: SnapshotReader, rows: ScopeRows, record: Record, found: Rows) -> list[IndexedRecord]:
+    law = reader.law_at(rows.shown.snapshot) if len(found) else ()
     return [
         one
-        for one in found
+        for one in rows.newest(found, _LOOKED_AT)
         if one.scope == record.scope
         and one.memory_id not in (record.memory_id, *record.supersedes)
+        and (one.band == Band.VAULT or f"{one.scope}//{one.memory_id}" not in law)
         and one.verdict not in UNREVIEWED_VERDICTS
         and trust_of(one) != Origin.UNTRUSTED
     ]

@@ -111,7 +111,7 @@ class SnapshotReader:
         self._vectors = vectors or MemoryVectors(store, namespace, None, warn=lambda _: None)
         self.namespace = namespace
         self.controllers = ControllerRegistry.shipped() if controllers is None else controllers
-        self._law_at = law_at
+        self.law_at = law_at
         self.require_readable = require_readable
         self.index = StoreIndex(store, namespace, language=language, may_write=may_write, warn=warn)
         self._instant: tuple[int, str | None] = (0, None)
@@ -336,7 +336,7 @@ class SnapshotReader:
     def _sources(self, bands: Sequence[Band], snapshot: int, head: int, choice: Choice) -> list[Source]:
         if not 0 <= snapshot <= head:
             raise NoSuchSnapshot(memory_snapshot_id=snapshot, head=head)
-        law = self._law_at(snapshot) if Band.VAULT in bands else ()
+        law = self.law_at(snapshot) if Band.VAULT in bands else ()
         return [
             source
             for band in bands

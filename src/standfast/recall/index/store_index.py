@@ -26,13 +26,15 @@ from standfast.limits import (
     MAX_TAIL_ROWS,
     MAX_TAIL_SNAPSHOTS,
 )
-from standfast.recall.analysis import DEFAULT_LANGUAGE, IndexedRecord, analyzer_of
+from standfast.recall.analysis import DEFAULT_LANGUAGE, Analyzer, IndexedRecord, analyzer_of
+from standfast.recall.arrays import Rows
 from standfast.recall.candidates import BadLine, Candidate, Fault, bad_line, read_block
 from standfast.recall.filters import Choice
 from standfast.recall.index.lexical_index import LexicalIndex, read_commits, record_of_version
 from standfast.recall.index.segment import NEVER, RowEnd, Segment, SegmentLost, tombstoned
+from standfast.recall.index.shown_rows import QuarantinedRows, ShownRows
 from standfast.recall.index.upkeep import PERSISTED_BANDS, IndexUpkeep, SegmentRange, uncovered
-from standfast.recall.index.view import IndexView, QuarantinedRows
+from standfast.recall.index.view import IndexView
 from standfast.recall.jsonl import Source
 from standfast.records.filters import RecordFacts
 from standfast.records.scopes import ALL_SCOPES, SHARED, prefix_in, prefix_of, scoped_key
@@ -143,6 +145,46 @@ class StoreIndexView:
         ]
 
 
+@dataclass(frozen=True, slots=True)
+class ScopeRows:
+    """The records that a snapshot shows in one scope, not below it, found by single terms.
+
+    Nothing is ranked, so that it costs by the records with a term and not by all of the scope. What law
+    replaces is among them.
+    """
+
+    shown: ShownRows
+    scope: str
+    store: Store
+    namespace: str
+
+    @property
+    def analyzer(self) -> Analyzer:
+        """What makes the terms of texts."""
+        return self.shown.index.analyzer
+
+    def rows_with(self, terms: Sequence[str]) -> list[Rows]:
+        """For each of some terms, the rows of the records that have it."""
+        index, size = self.shown.index, self.shown.size
+        index.fetch(terms)
+        having = [index.postings(term).rows for term in terms]
+        # All terms at once: there are few rows, so that each step costs more than its numbers.
+        every = np.concatenate(having)
+        is_shown = every < size
+        is_shown[is_shown] = index.is_in(every[is_shown], [self.scope])
+        is_shown[is_shown] = self.shown.are_shown(every[is_shown])
+        ends = np.cumsum([len(rows) for rows in having])[:-1]
+        return [rows[flags] for rows, flags in zip(having, np.split(is_shown, ends), strict=True)]
+
+    def newest(self, rows: Rows, most: int) -> list[IndexedRecord]:
+        """The newest records of some rows, the newest first."""
+        order = np.lexsort((rows, -self.shown.snapshots(rows)))[:most]
+        keys = self.shown.index.keys_of(rows[order].tolist())
+        found = self.store.read(self.namespace, keys, at=self.shown.snapshot)
+        records = [record_of_version(found[key]) for key in keys if key in found]
+        return [one for one in records if one is not None]
+
+
 @dataclass(slots=True)
 class _Loaded:
     """The index of some bands as a process has it in memory."""
@@ -245,6 +287,14 @@ class StoreIndex:
             loaded = self._prepared(frozenset(names), head)
             view = loaded.view(snapshot, names, within, self._quarantined(loaded, snapshot))
             return StoreIndexView(view, self._store, self._namespace, snapshot)
+
+    def in_scope(self, bands: Sequence[Band], scope: str, *, at: int) -> ScopeRows:
+        """What a snapshot shows in bands and in one scope, to be found by single terms."""
+        names = frozenset(band.value for band in bands)
+        with self._lock:
+            loaded = self._prepared(names, at)
+            shown = ShownRows(loaded.index, at, names, quarantined=self._quarantined(loaded, at))
+            return ScopeRows(shown, scope, self._store, self._namespace)
 
     def versions_with(
         self, terms: Sequence[str], *, bands: Sequence[Band], until: int

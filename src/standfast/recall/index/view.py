@@ -42,6 +42,7 @@ from standfast.recall.arrays import Flags, Numbers, Rows, SizedCache, SmallNumbe
 from standfast.recall.cues import SpeakerRole
 from standfast.recall.filters import is_untrusted
 from standfast.recall.index.lexical_index import LexicalIndex, Postings
+from standfast.recall.index.shown_rows import QuarantinedRows, ShownRows
 from standfast.records.canon import lowered
 from standfast.records.filters import Filter
 from standfast.records.timestamps import MISSING, time_of
@@ -113,41 +114,7 @@ class _SlotColumns(NamedTuple):
         )
 
 
-class QuarantinedRows:
-    """The rows of an index that a quarantine hides, and those that it brings back.
-
-    It holds from the snapshot that changed the quarantine last, until it changes again.
-
-    Args:
-        hidden: The rows that are hidden.
-        restored: Rows that had ended and are shown again, by key, each with the snapshot that ends it anew.
-    """
-
-    def __init__(self, size: int, hidden: Iterable[int], restored: Mapping[str, tuple[int, int]]) -> None:
-        self._is_hidden: Flags = np.zeros(size, dtype=np.bool_)
-        self._is_hidden[list(hidden)] = True
-        self._ends: Numbers = np.zeros(size, dtype=np.int64)
-        self._rows = {key: row for key, (row, _) in restored.items()}
-        for row, end in restored.values():
-            self._ends[row] = end
-
-    def end(self, key: str, snapshot: int) -> None:
-        """A commit wrote under a key, so that what was brought back under it is shown no more."""
-        if (row := self._rows.get(key)) is not None:
-            self._ends[row] = min(int(self._ends[row]), snapshot)
-
-    def hides(self, rows: slice | Rows, size: int) -> Flags:
-        """Which of some rows of an index of this size are hidden."""
-        is_hidden: Flags = np.pad(self._is_hidden[:size], (0, max(0, size - len(self._is_hidden))))[rows]
-        return is_hidden
-
-    def ends(self, rows: slice | Rows, size: int) -> Numbers:
-        """When some rows that were brought back end; 0 for all others."""
-        ends: Numbers = np.pad(self._ends[:size], (0, max(0, size - len(self._ends))))[rows]
-        return ends
-
-
-class IndexView:
+class IndexView(ShownRows):
     """The rows that one snapshot shows in the asked bands and scopes.
 
     Each has a slot. The slots of a conversation follow each other by position, so that neighbours lend from
@@ -175,12 +142,7 @@ class IndexView:
         earlier: "IndexView | None" = None,
         quarantined: QuarantinedRows | None = None,
     ) -> None:
-        self.index = index
-        self.quarantined = quarantined
-        self.snapshot = snapshot
-        self.size = len(index)
-        self._bands = frozenset(bands)
-        self._scopes = None if scopes is None else frozenset(scopes)
+        super().__init__(index, snapshot, bands, scopes, quarantined=quarantined)
         if earlier is None or earlier.quarantined is not quarantined or not self._follow(earlier):
             self._build()
         self.rows: SmallNumbers = self.columns.rows
@@ -201,7 +163,7 @@ class IndexView:
         self._has_terms: dict[str, bool] = {}
 
     def _build(self) -> None:
-        rows = np.flatnonzero(self._would_show(slice(0, self.size)))
+        rows = np.flatnonzero(self.are_shown(slice(0, self.size)))
         self.law = self._law_in(rows)
         self.columns = self._columns_of(self._without_hidden(rows))
 
@@ -212,7 +174,7 @@ class IndexView:
         ended = np.flatnonzero((ends > earlier.snapshot) & (ends <= self.snapshot))
         ended = ended[earlier.slot_of[ended] >= 0]
         added = np.flatnonzero(index.column("first") > earlier.snapshot)
-        added = added[self._would_show(added)]
+        added = added[self.are_shown(added)]
         changed = np.concatenate([ended, added])
         is_law_new = Band.VAULT in self._bands and index.rows_of_bands(changed, [Band.VAULT]).any()
         if len(changed) > _MAX_FOLLOWED_ROWS or is_law_new or not earlier.has_exact_keys:
@@ -233,25 +195,6 @@ class IndexView:
         return _SlotColumns(
             rows.astype(np.int32), keys[order], words.astype(np.int32), lengths.astype(np.int32)
         )
-
-    def _would_show(self, rows: slice | Rows) -> Flags:
-        """Which of some rows are shown, before law hides some."""
-        index = self.index
-        shown: Flags = index.column("first")[rows] <= self.snapshot
-        shown &= self.snapshot < self._ends_of(rows)
-        if self.quarantined is not None:
-            shown &= ~self.quarantined.hides(rows, self.size)
-        shown &= index.rows_of_bands(rows, self._bands)
-        if self._scopes is not None:
-            shown &= index.rows_of_scopes(rows, self._scopes)
-        return shown
-
-    def _ends_of(self, rows: slice | Rows) -> Numbers:
-        """The snapshots from which on some rows are shown no more."""
-        ends: Numbers = self.index.column("end")[rows]
-        if self.quarantined is not None:
-            return np.maximum(ends, self.quarantined.ends(rows, self.size))
-        return ends
 
     def _law_in(self, rows: Rows) -> frozenset[tuple[str, str]]:
         """Scope and id of the law among some rows, if VAULT is read."""
@@ -435,10 +378,6 @@ class IndexView:
     def size_bytes(self) -> int:
         """The bytes of all texts."""
         return int(self.index.column("size")[self.rows].sum())
-
-    def snapshots(self, rows: Rows) -> Numbers:
-        """The snapshots that wrote the rows."""
-        return self.index.column("first")[rows]
 
     def newest_order(self, rows: Sequence[int]) -> list[tuple[int, int, str, str]]:
         """What orders rows of one snapshot, the newest first: when each was said and its place in the
