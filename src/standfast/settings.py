@@ -89,9 +89,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     """The mode of runs that name none: ``off``, ``read_only``, ``buffered_write`` or ``live_read_write``."""
 
     visibility_ceiling: VisibilityMode = VisibilityMode.BUFFERED_WRITE
-    """What memory may be used for at all: ``off`` for nothing, ``read_only`` for reading, ``buffered_write``
-    for both.
-    """
+    """What memory may be used for: ``off``, ``read_only``, or ``buffered_write`` to read and write."""
 
     allow_live_read_write: bool = False
     """Whether runs may use ``live_read_write``, which gives up reproducibility."""
@@ -346,8 +344,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 
         Args:
             environment: Usually ``os.environ``.
-            file: A TOML file, which must exist. Default: ``standfast.toml`` in the working folder, if it
-                exists.
+            file: A TOML file, which must exist. Default: ``standfast.toml`` in the working folder, if any.
         """
         values: dict[str, Any] = {}
         sources: dict[str, str] = {}

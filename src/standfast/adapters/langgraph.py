@@ -94,8 +94,7 @@ class StandfastStore(BaseStore):
         agent: The author of the writes. Default: the workflow.
         index: LangGraph's configuration of searches: ``fields`` are the paths that are searched (by default
             everything), and ``embed`` ranks by embeddings alone. Without ``embed``, ``dims`` is not needed,
-            and a search ranks by words, or by words and stored vectors (``hybrid-v1``) if the memory has an
-            embedder.
+            and a search ranks by words, or by words and stored vectors (``hybrid-v1``) with an embedder.
         ttl: LangGraph's configuration of expiry. Expired items are not shown; ``sweep_ttl`` erases them, and
             ``start_ttl_sweeper`` does so at intervals.
         scope: The scope of an item: a template of the labels of its namespace, such as ``"user/{0}"``. By
@@ -180,8 +179,7 @@ class StandfastStore(BaseStore):
         One thread at most.
 
         Args:
-            sweep_interval_minutes: The time between two sweeps. Default: that of the ``ttl`` configuration,
-                or 5 minutes.
+            sweep_interval_minutes: The time between two sweeps. Default: the ``ttl`` configuration's, or 5.
 
         Returns:
             A future that is done when the thread ends. To cancel it stops the thread as well.

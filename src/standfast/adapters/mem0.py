@@ -239,10 +239,8 @@ class Mem0Memory:
         """Return the memories that match a query, best first, each with a ``score`` from 0 to 1.
 
         Args:
-            filters: Ids, and conditions on metadata: values, ``{"gt": 3}`` and mem0's other operators, AND,
-                OR and NOT.
-            threshold: The least score. By default every match is returned, because scores here are not
-                cosines.
+            filters: Ids, and conditions on metadata: values, ``{"gt": 3}``, mem0's operators, AND, OR, NOT.
+            threshold: The least score. By default every match is returned: scores here are no cosines.
             rerank: Taken for mem0's sake. There is one ranking, and it is the same with and without.
             explain: Give each result ``score_details``: its rank, its score, how far it may be trusted, and
                 the doubts about it.

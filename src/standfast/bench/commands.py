@@ -304,8 +304,7 @@ def leaderboard(
     """Rank the policies of RESULTS by recall, or by the metric of their condition.
 
     A place is a range, for example 2-4: two policies are in an order only if their means differ significantly
-    on the same histories (sign-flip test with Holm's correction). What so many histories can tell stands
-    below.
+    on the same histories (sign-flip test with Holm's correction). What they can tell stands below.
 
     With --deploy NAME, print the lines for standfast.toml that make production use the policy that was
     graded: with its settings, its budget, the grid's byte model and the grid's seed. Policies that need

@@ -84,8 +84,7 @@ def eval_recall(
     plot_path: str | None,
     as_json: bool,
 ) -> None:
-    """Tell memory what each FILE holds, ask its questions, and print which share of their evidence is
-    recalled.
+    """Tell memory what each FILE holds, ask its questions, and print which share of the evidence it recalls.
 
     A FILE has JSON lines: records (memory_id, text, …) and questions (question, evidence: ids of records); or
     it is a conversation of LoCoMo, a folder of a BEAM chat, or SQuAD's paragraphs. Without a FILE, the sets
@@ -151,8 +150,7 @@ def eval_updates(
     plot_path: str | None,
     as_json: bool,
 ) -> None:
-    """Tell stories in which facts change, and print whether the current value comes first and the old one is
-    marked.
+    """Tell stories in which facts change; print whether the current value is first and the old one marked.
 
     A FILE has JSON lines: story, language, kind (change, return, denied or alike), told, question, now and
     old. Without a FILE, the stories that ship with Standfast are used, in two halves. No model is asked,

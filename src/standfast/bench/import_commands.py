@@ -222,8 +222,7 @@ def _interface_options(function: _F) -> _F:
 @_interface_options
 @click.option("--host/--no-host", default=False, help="Put the server's host into endpoints' names.")
 def openapi(host: bool, **options: Any) -> None:
-    """Import what changed between VERSIONS of an OpenAPI description, oldest first; JSON or YAML, OpenAPI 3
-    or Swagger 2.
+    """Import what changed between VERSIONS of an OpenAPI description, oldest first: OpenAPI 3 or Swagger 2.
 
     A version is a file, or a folder of descriptions. With --git and --path, the versions are the last of each
     day in that repository's history. Versions that can't be read, or that lost most of their operations, are
@@ -304,8 +303,7 @@ def docs(
     window_steps: int | None,
     as_json: bool,
 ) -> None:
-    """Import what changed between versions of a documentation: FOLDERS of Markdown and notebooks, oldest
-    first.
+    """Import what changed in a documentation: FOLDERS of Markdown and notebooks, oldest version first.
 
     With --git and --path, the versions are the last of each day in that repository's history. Pages that
     can't be read are reported and count as unchanged.

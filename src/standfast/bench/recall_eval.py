@@ -93,8 +93,7 @@ def evaluate_recall(
     Args:
         controllers: Versions of controllers, such as ``"hybrid-v1"``.
         peers: Other memories to compare with; see ``recall_peers.PEERS``.
-        embedder: Makes the vectors of records and questions, also those of the peers; by default the table
-            that ships.
+        embedder: Makes the vectors of records and questions, also for peers; by default the shipped table.
         clock: Measures the time of each recall.
         progress: Called with the number of recalls that are done, and of all.
     """

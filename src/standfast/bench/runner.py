@@ -85,15 +85,13 @@ def run_policy(
     """Apply a policy to each step, and count its actions.
 
     Args:
-        policy: The policy; with ``feedback`` it must have ``learn``, with ``hindsight`` it must have
-            ``foresee``.
+        policy: The policy; with ``feedback`` it must have ``learn``, with ``hindsight`` ``foresee``.
         steps: The steps as its track sees them.
         store: The store that its actions are applied to.
         feedback: Returns the utility of a timestep; called for what was just stored.
         hindsight: Given to the policy before the first step.
         observer: Sees each step.
-        prices: The priced steps, if they are known. The store learns each price when its step's turn comes,
-            not before.
+        prices: The priced steps, if known. The store learns each price when its step's turn comes.
         names: The names of policy and episode, for errors.
 
     Raises:

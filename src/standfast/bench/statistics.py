@@ -6,8 +6,7 @@
 - An interval is Student's, from the spread of the units; from 30 of them on a percentile bootstrap. It does
   not leave 0 to 1 where the figures are shares.
 - Two policies are compared on the same units by the mean of their differences: how often is it as large if
-  each difference could as well have the other sign? All signs are tried for up to 16 units, 20,000 draws
-  beyond.
+  each difference could as well have the other sign? All signs are tried up to 16 units, then 20,000 draws.
 - Holm's correction covers the family of a table: all pairs, or, where so few units can't show that any pair
   differs, each policy against one baseline. What is better than the baseline is then also better than what is
   worse than it, or than what is above it on no unit at all.
@@ -270,8 +269,7 @@ def compare(
         scores: The score of each policy on each episode.
         histories: The history of each episode; without it, each episode is one of its own.
         baseline: Compare each policy with this one only. Without it, all are compared in pairs, if that many
-            tests can show anything with so few units; otherwise with the first of ``BASELINES`` that took
-            part.
+            tests can show anything with so few units; otherwise with the first of ``BASELINES`` there.
     """
     names = list(scores)
     shared = [one for one in scores[names[0]] if all(one in scores[name] for name in names)] if names else []

@@ -11,8 +11,7 @@ A submission is a folder:
 
 Nothing of it is installed or imported here, and nothing of it is on this process's path: each run of a policy
 is in an isolated process of its own, with a copy of the code (``bench/sandbox.py``), one step at a time and
-no labels. Every row of the results is run again, those of shipped policies as well, because a table ranks by
-them.
+no labels. Every row of the results is run again, also those of shipped policies: a table ranks by them.
 """
 
 import hashlib
@@ -230,8 +229,7 @@ def verify_submission(
         progress: Receives how many units are done, and how many there are.
 
     Raises:
-        BadFile: The submission is incomplete, an episode file is missing, or the environment is not as
-            locked.
+        BadFile: The submission is incomplete, an episode file is missing, or the environment is another.
         BenchError: The kernel offers no isolation, and the code is not trusted.
     """
     isolation = best_isolation() if isolation is None else isolation

@@ -91,8 +91,7 @@ def _print_remembered(remembered: Remembered, receipt: Receipt | None) -> None:
 def forget_command(
     subject: str | None, *, fields: dict[str, Any], yes: bool, run_id: str | None, target: MemoryTarget
 ) -> None:
-    """Erase SUBJECT (or a memory id), all of a scope, or all from a source, from memory and from every
-    snapshot.
+    """Erase SUBJECT (or a memory id), all of a scope, or all from a source, from every snapshot.
 
     Any number of records is erased, in several commits if needed; a command that was interrupted is finished
     by the next one. Law stays: only a person can end it.

@@ -292,8 +292,7 @@ def fill_command(target: MemoryTarget) -> None:
 @click.option("--to", required=True, help="The next embedder, in the form of the setting `embedder`.")
 @memory_options
 def migrate_command(to: str, target: MemoryTarget) -> None:
-    """Give every record a vector of another embedder. Recall goes on with the one in use until the setting is
-    changed.
+    """Give every record a vector of another embedder. Recall uses the present one until the setting changes.
 
     It can be interrupted, and goes on where it stopped. The ledger records who migrates from what to what.
     """

@@ -127,8 +127,7 @@ def _shortfalls_of(file: Path) -> tuple[Shortfall, ...]:
 def compare(left: str, right: str, as_json: bool) -> None:
     """Compare the runs recorded in LEFT and RIGHT: equivalent, or every difference, the first one marked.
 
-    "erased" means that the runs diverged because content that one of them read was erased before the other
-    read it.
+    "erased" means that the runs diverged because content that one of them read was erased before the other.
 
     The claim is rejected if a trace is truncated, incomplete, damaged, of another version, or of a run that
     read live memory: such a trace proves nothing.

@@ -178,8 +178,7 @@ def _print_problems(store: str, problems: list[str], summary: str) -> None:
 def canon_command(file: BinaryIO, only_fingerprint: bool, as_json: bool) -> None:
     """Print the canonical form (json-v1) of the JSON text in FILE or on standard input.
 
-    Equal values give equal bytes. A value that json-v1 does not allow is refused, with the reason and the
-    place.
+    Equal values give equal bytes. A value that json-v1 does not allow is refused, with reason and place.
     """
     canonical = canonical_bytes(parse(file.read()))
     digest = fingerprint_of_bytes(canonical)

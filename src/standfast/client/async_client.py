@@ -6,8 +6,7 @@
             await run.remember("VAT is 19 %.")
 
 Each call runs in a thread of the client's own pool, so it needs no further HTTP library and the event loop
-never waits. A cancelled call still ends on the server; repeat a write with its request key to learn what
-happened.
+never waits. A cancelled call still ends on the server; repeat a write with its request key to learn how.
 """
 
 import asyncio

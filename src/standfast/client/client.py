@@ -275,8 +275,7 @@ class Client:
         scope: str | None = None,
         where: Filter | Where | None = None,
     ) -> Iterator[Record]:
-        """Yield the records of one snapshot in a scope, with all below it (``"*"`` for all), by band, scope
-        and id.
+        """Yield the records of a snapshot in a scope and below it (``"*"`` for all), by band, scope and id.
 
         Args:
             where: Which records to list, such as ``{"tag": "billing"}``.

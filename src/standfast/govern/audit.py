@@ -1,5 +1,4 @@
-"""The audit of governance: every record in a band must have been allowed there, and its proof must still be
-valid.
+"""The audit of governance: every record in a band was allowed there, and its proof is still valid.
 
 Evidence must be complete and made for the content next to it. Everything that is or ever was in VAULT must
 have been sealed by a signature over that content, for that place, by someone who was on the list of signers

@@ -127,8 +127,7 @@ def require_seal(role: Role | str) -> None:
 def read_word(kind: type[_Word], given: object) -> _Word | None:
     """The member of an enum that a text names, in any case, or None.
 
-    ASCII only, because some Unicode letters become others in upper case: a dotless i becomes I, a long s
-    becomes S.
+    ASCII only: some Unicode letters become others in upper case, as a dotless i becomes I, a long s S.
     """
     if type(given) is kind:
         return given

@@ -1,5 +1,4 @@
-"""The write policy: what may be written where, how far it may be trusted when it is recalled, and how long it
-is kept.
+"""The write policy: what may be written where, how far it is trusted in recall, and how long it is kept.
 
 **Writing.** The verdict decides where a record is written, and the evidence whether it is. Violations are
 checked in this order: is the verdict known, would a VOID become canonical, is the evidence valid, does the
@@ -8,21 +7,18 @@ verdict reach the band. Decisions where the document leaves room:
 - Without a ``band_target``, the record goes where the verdict routes it, for VOID too. A target asks whether
   the verdict reaches that band; it does not narrow the route, because PARTIAL must not reach LEDGER without
   its review in PHOENIX.
-- A SEAL for VAULT is allowed as a proposal. Its ``target_bands`` is PHOENIX, where it waits; no decision
-  names VAULT.
+- A SEAL for VAULT is allowed as a proposal. Its ``target_bands`` is PHOENIX; no decision names VAULT.
 - Lenient mode forgives evidence that is missing or disagrees, and a band that the verdict does not reach. It
   does not forgive an unknown verdict or band, which name no place to write to, nor a malformed chain, such as
   one with a failed hard floor. And a chain that says VOID never becomes canonical under another verdict.
-- ``requires_human_approval`` is True for allowed writes only: there is nothing to approve about a refused
-  one.
+- ``requires_human_approval`` is True for allowed writes only: a refused one has nothing to approve.
 - The document's reasons are given word for word; details are in ``ledger_entry["missing_links"]``.
 - ``ledger_entry["hash"]`` is the recomputed evidence hash, and ``["evidence"]`` the text that it covers.
 
 **Recalling** (111_SENSE). A recalled memory is a suggestion, never a fact. Each doubt has a multiplier; those
 that apply are multiplied, and the product is capped at 0.85.
 
-- Age is measured from the time handed in. Exactly 30 or 90 days is not older than that; a microsecond more
-  is.
+- Age is measured from the time handed in. Exactly 30 or 90 days is not older; a microsecond more is.
 - A missing or future timestamp is invalid: it does not tell the age, and a forged future would never grow
   old. A sound memory stamped by a clock that runs ahead still gets 0.85, with a warning.
 - A missing evidence chain counts once, and not again for its missing floor checks.

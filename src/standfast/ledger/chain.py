@@ -1,5 +1,4 @@
-"""The hash chain: each entry holds the hash of the one before it, so none can be changed, dropped or swapped
-unnoticed.
+"""The hash chain: each entry holds the hash of the one before it, so no change goes unnoticed.
 
 An entry's hash is that of a Merkle leaf (RFC 6962: SHA-256 over a zero byte and the entry's canonical bytes),
 so the same entries are the leaves of a tree without being hashed again.
@@ -27,8 +26,7 @@ class Tip(Value, frozen=True, kw_only=True):
 
 
 class Branch(msgspec.Struct, frozen=True):
-    """The ledger's own line, number 0, whose id is that of the store; or a line that began when a copy was
-    restored.
+    """The ledger's own line, number 0, whose id is the store's; or one that began when a copy was restored.
 
     The line that was left had entries up to ``left_seq``, as far as was known, and shares those up to
     ``shared_seq``. ``ledger_seq`` is the entry that tells of the restore; it is 0 for the first line.

@@ -154,8 +154,7 @@ def _require_own(checkpoint: Checkpoint, names: Iterable[str]) -> None:
 
 
 class CheckpointFileContent(Value, frozen=True, kw_only=True):
-    """The notes in a file of checkpoints, in order and not verified, and the numbers of its damaged lines,
-    from 1 on.
+    """The notes in a file of checkpoints, in order, not verified, and the numbers of its damaged lines.
 
     ``torn_lines`` hold no whole note. ``healed_lines`` are those of them that a crash cut short.
     """
@@ -186,8 +185,7 @@ class CheckpointFile:
             sync_folder(self.path.parent)
 
     def extend(self, following: Callable[[Iterator[str]], str | None]) -> None:
-        """Add the note that ``following`` makes of the present ones, if any, while no other process can add
-        one.
+        """Add the note that ``following`` makes of the present ones, if any, with other processes kept out.
 
         ``following`` gets the whole notes, the newest first. They are read as they are asked for.
         """

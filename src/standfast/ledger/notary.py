@@ -177,8 +177,7 @@ class Notary:
         return self._key.verifying_key
 
     def checkpoint(self, *, elsewhere: str | None = None) -> str:
-        """Sign the present head and append it to the file; return the existing checkpoint if nothing was
-        added.
+        """Sign the present head and append it to the file; return the checkpoint that is there already.
 
         Args:
             elsewhere: The newest checkpoint of another machine. It is held against the ledger too.

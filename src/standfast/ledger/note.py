@@ -1,5 +1,4 @@
-"""Signed notes (c2sp.org/signed-note) and the keys that sign them: text, an empty line, and a line for each
-signature.
+"""Signed notes (c2sp.org/signed-note) and the keys that sign them: text, an empty line, signature lines.
 
     If you think cryptography is the answer to your problem,
     then you don't know what your problem is.
@@ -7,8 +6,7 @@ signature.
     — PeterNeumann
     x08go/ZJkuBS9UG/SffcvIAQxVBtiFupLLr8pAcElZInNIuGUgYN1FFYC2pZSNXgKvqfqdngotpRZb6KE6RyyBwJnAM=
 
-Signatures are Ed25519. Keys have the text form of Go's ``golang.org/x/mod/sumdb/note``, so that its tools
-read ours.
+Signatures are Ed25519. Keys have the text form of Go's ``golang.org/x/mod/sumdb/note``.
 """
 
 import base64
@@ -140,11 +138,9 @@ class SigningKey:
 
 
 class KeyFile:
-    """The log's signing key in a file, created at its first use, with the public half in a ``.pub`` file next
-    to it.
+    """The log's signing key in a file, created at its first use, with the public half in ``.pub`` beside it.
 
-    Only the owner can read the file. ``name`` is the key's name when it is created; afterwards the file
-    decides.
+    Only the owner can read the file. ``name`` is the key's name at first; then the file decides.
     """
 
     def __init__(self, path: Path, *, name: str) -> None:

@@ -80,8 +80,7 @@ class Tree:
     def consistency_proof(self, old_size: int, new_size: int) -> tuple[str, ...]:
         """Prove that the tree of the first ``new_size`` leaves extends the one of the first ``old_size``.
 
-        The proof is empty if the sizes are equal, or if the old tree is empty, because every tree extends
-        that.
+        The proof is empty if the sizes are equal, or if the old tree is empty: every tree extends that.
         """
         if self._known(old_size) > self._known(new_size):
             raise InvalidValue(what="old_size", problem=f"{old_size} is more than the new size, {new_size}")
@@ -178,8 +177,7 @@ def verify_inclusion(*, leaf_hash: str, index: int, size: int, root: str, proof:
 def verify_consistency(
     *, old_size: int, old_root: str, new_size: int, new_root: str, proof: Sequence[str]
 ) -> None:
-    """Check the proof that the new tree extends the old one unchanged; ``NotProven`` (``bad_consistency``) if
-    not.
+    """Check the proof that the new tree extends the old one; ``NotProven`` (``bad_consistency``) if not.
 
     Sizes and roots belong together. Take each pair from a verified checkpoint.
     """

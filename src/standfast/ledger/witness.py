@@ -2,8 +2,7 @@
 
 A ledger is *broken* if something contradicts it: an entry that does not follow the one before it, a signed
 checkpoint of another tree, an acknowledged entry that is missing. Entries behind the newest checkpoint are an
-*unsigned tail*: a warning, which every crash leaves and the next process that writes ends. Otherwise it is
-*sound*.
+*unsigned tail*: a warning, which every crash leaves and the next writer ends. Otherwise it is *sound*.
 
 The ledger names the keys that sign it, in entries of the kind ``log_key``. A checkpoint of another key is a
 contradiction, and a key that follows another is told by ``verify``.

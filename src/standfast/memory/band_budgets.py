@@ -187,8 +187,7 @@ class BandBudgets:
     def committed(self, snapshot: int) -> None:
         """Note that the last spending was committed as this snapshot.
 
-        The cached state of a band that it did not spend is still valid only if nobody else committed in
-        between.
+        The cached state of a band that it did not spend stays valid if nobody committed in between.
         """
         for band, (cached_at, state) in list(self._cached.items()):
             if band in self._spent or cached_at == snapshot - 1:

@@ -67,8 +67,7 @@ class LeftOut(Value, frozen=True, kw_only=True):
 
 
 class Profile(SealedPackage, frozen=True, kw_only=True):
-    """What memory knows about the owner of a scope now: ``text`` for a prompt, ``items`` for those who render
-    themselves.
+    """What memory knows about the owner of a scope now: ``text`` for a prompt, ``items`` to render.
 
     The same scope and budget on the same snapshot give the same profile, to the byte.
 

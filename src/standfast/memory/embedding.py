@@ -97,13 +97,11 @@ class MemoryVectors:
         return self._filler(embedder).status()
 
     def fill(self, *, by: str, progress: Progress | None = None) -> VectorStatus:
-        """Give every record that lacks a vector of the memory's embedder one, in commits that the ledger
-        records.
+        """Give every record that lacks a vector of the memory's embedder one, in recorded commits.
 
         Raises:
             InvalidValue: The memory has no embedder.
-            EmbeddingFailed: The embedder failed. What was filled in stays, and the next call goes on from
-                there.
+            EmbeddingFailed: The embedder failed. What was filled in stays; the next call goes on there.
         """
         return self._filler(None).fill(by=by, progress=progress)
 
@@ -215,8 +213,7 @@ class VectorFiller:
             progress: Told after each page.
 
         Raises:
-            EmbeddingFailed: The embedder failed; what was filled in before stays, and the next call goes on
-                from there.
+            EmbeddingFailed: The embedder failed. What was filled in stays; the next call goes on there.
         """
         status = self.status()
         while status.missing:

@@ -5,8 +5,7 @@ caller, the namespace and the idempotency key; its content is the request's fing
 repeated request gets the stored answer. A different request under the same key is refused. If two attempts
 run at once, one commits and the other finds its row.
 
-``CallLog`` makes the id of a run such a key: the request is the run's writing calls, in order, as they were
-made.
+``CallLog`` makes the id of a run such a key: the request is the run's writing calls, as made, in order.
 """
 
 from collections.abc import Sequence

@@ -64,8 +64,7 @@ def listed_rows(
 ) -> Iterator[Version]:
     """The rows of records in these bands and scopes, by key in each band.
 
-    Working memory repeats long-term memory for a while, under the same id. Of several bands, what it repeats
-    is left out.
+    Working memory repeats long-term memory for a while, under the same id. Repetitions are left out.
 
     Args:
         after: Only rows behind the one with this key.

@@ -524,10 +524,8 @@ class Memory(IncidentVerbs):
             key="policy/eu-refunds")
 
         Args:
-            attempt: Opens a run of its own, reads what it needs, and commits. It is called again after each
-                conflict.
-            key: What the callers compete for, such as the subject. Callers with other keys do not wait for
-                each other.
+            attempt: Opens a run of its own, reads what it needs, and commits; called again after a conflict.
+            key: What the callers compete for, such as the subject. Other keys do not wait for each other.
             attempts: How often it is called at most.
 
         Raises:
@@ -607,8 +605,7 @@ class Memory(IncidentVerbs):
         """Sign the ledger's head if it moved and there is a notary, then release files and connections.
 
         Commits of another process that ended before it signed them are signed as well, if that is possible
-        here. What was committed stays committed: if signing fails, that is one of the ``warnings``, and no
-        error.
+        here. What was committed stays committed: if signing fails, that is one of the ``warnings``.
         """
         try:
             self.extractions.close()
@@ -620,8 +617,7 @@ class Memory(IncidentVerbs):
 
     @property
     def warnings(self) -> list[str]:
-        """What failed after something was applied: a checkpoint or a trace that could not be stored, oldest
-        first.
+        """What failed after something was applied: a checkpoint or trace that was not stored, oldest first.
 
         Each is also logged by the logger ``standfast.memory``. Only the newest ones are kept.
         """

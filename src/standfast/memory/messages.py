@@ -1,5 +1,4 @@
-"""Chat messages: read from OpenAI- and Anthropic-style messages as passages, and read back from the sessions
-of a store.
+"""Chat messages: read from OpenAI- and Anthropic-style messages as passages, and back from sessions.
 
 A passage is what one record holds. Most messages have one. A message that mixes origins has several (in
 Anthropic's format, the results of tools come inside messages of the user), and a long one is cut into several
@@ -240,8 +239,7 @@ def _cut(passage: Passage) -> Iterator[Passage]:
 
 
 def cut_text(text: str, *, max_chars: int = MAX_PASSAGE_CHARS) -> list[str]:
-    """Cut a text into pieces of at most ``max_chars``, at the end of a paragraph, a sentence, a line or a
-    word.
+    """Cut a text into pieces of at most ``max_chars``, after a paragraph, a sentence, a line or a word.
 
     The pieces joined are the text. None is blank, unless all of the text is: white space that alone would
     fill a piece stands in front of the next one.

@@ -55,8 +55,7 @@ def open_provider(
     temperature: float | None = None,
     max_output_tokens: int = DEFAULT_OUTPUT_TOKENS,
 ) -> "ProviderAdapter":
-    """Open a model provider: ``openai`` (or a compatible server), ``anthropic``, or ``scripted`` with a file
-    of rules.
+    """Open a model provider: ``openai`` (or a compatible server), ``anthropic``, or ``scripted`` by rules.
 
     Args:
         temperature: Sent with every request; by default the provider's own.

@@ -10,8 +10,7 @@ for no item, for all, or for those that a policy chooses, by ``Compression``.
 ``json`` is Python's ``json.dumps`` with its default separators and escapes, as in the benchmark's document,
 so that a price can be checked with one line. Priced observations are frozen: a stream's steps are shared by
 the policies that are graded on it and by the store that prices them, so a policy that modified one would
-change what others see and what its own items cost. None of these bytes are hashed; hashed bytes come from
-``canon``.
+change what others see and what its own items cost. Hashed bytes come from ``canon``, never from here.
 """
 
 import json

@@ -60,8 +60,7 @@ class _Groups:
     def cheapest(
         self, missing: int, gain: float, store: ByteMemoryStore, *, spare: int | None
     ) -> list[int] | None:
-        """Return the groups with the least value per byte that free ``missing`` bytes and are worth less than
-        ``gain``.
+        """Return the groups with the least value per byte that free ``missing`` bytes and are below ``gain``.
 
         Returns None if there are none. ``spare`` is a group that must stay.
         """

@@ -9,8 +9,7 @@
 
 A policy is named ``Name`` or ``Name(setting=value, …)``. Case, hyphens and underscores don't matter, and the
 reference release's names are aliases. Other policies come from installed packages, through the entry point
-group ``standfast.policies``, or are named as ``module:Class``. Production and the benchmark use the same
-registry.
+group ``standfast.policies``, or are named as ``module:Class``, in production as in the benchmark.
 """
 
 import inspect

@@ -65,10 +65,8 @@ class RecordView:
     Args:
         sources: One for each band, in the order of the request; or a function that gives them, called when
             they are first needed.
-        lexical: Gives the index of these records for ``lexical-v1``. Without it, one is made from the
-            sources.
-        instant: When the snapshot was committed, in ISO 8601: age is measured from it if the request names no
-            time.
+        lexical: Gives the index of these records for ``lexical-v1``; by default made from the sources.
+        instant: When the snapshot was committed, in ISO 8601, for age if the request names no time.
         vectors: Gives the vectors of these records, for ``hybrid-v1``.
     """
 
@@ -182,8 +180,7 @@ class ExplainedItem:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExplainedMatch:
-    """One candidate of a controller after ``phase6-v1``: its rank, what its score is made of, and what became
-    of it.
+    """One candidate of a controller after ``phase6-v1``: its rank, its score's parts, and its fate.
 
     Attributes:
         matched: The query's terms in the record, and the weight of each (its idf, in 1/65536 bits).

@@ -2,8 +2,7 @@
 
 A line is one JSON object in UTF-8. Five of its fields are read: ``memory_id`` and ``text``, and ``ts_utc``,
 ``tags`` and ``refs``, where null counts as absent. Each must occur at most once, have its type, and be a
-json-v1 value. Other fields are ignored as long as the line is JSON, at most 1 MiB long and at most 128 levels
-deep.
+json-v1 value. Other fields are ignored if the line is JSON of at most 1 MiB and 128 levels.
 
 ``read_line`` is the definition. ``read_block`` reads many lines with a typed decoder. The decoder accepts a
 little more than the rules allow (a key that occurs twice, for instance), so a block that could hold such a

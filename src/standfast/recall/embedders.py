@@ -2,8 +2,7 @@
 floats become signed bytes.
 
 A vector is stored once, with the commit that stores its record, and never computed again to verify. A dot
-product of two vectors of length 1,016 at most stays below 2^24, so float32 arithmetic is exact in any order
-of addition.
+product of two vectors of length 1,016 at most stays below 2^24, so float32 is exact in any order.
 """
 
 import base64

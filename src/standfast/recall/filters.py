@@ -2,8 +2,7 @@
 
 Trust is decided by a record's origin, verdict, evidence and age. Everything but the age is one small number,
 the record's trust code, so that an index has one column for it. The ceiling of a record is the one of
-``govern.policy``: the doubts that apply, multiplied and capped. Age is measured from a time that is handed
-in.
+``govern.policy``: the doubts that apply, multiplied and capped. Age is measured from a given time.
 """
 
 from collections.abc import Sequence

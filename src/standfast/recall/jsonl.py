@@ -1,5 +1,4 @@
-"""JSONL files as sources: read-only, in blocks of bounded size, up to where the file ended when it was
-opened.
+"""JSONL files as sources: read-only, in blocks of bounded size, up to the end at their opening.
 
 A file is never locked and never written. What is appended after it was opened is not seen. A last line that
 is still being written is a bad line, because a JSON object that is cut short is not JSON.

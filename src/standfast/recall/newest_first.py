@@ -1,5 +1,4 @@
-"""Newest first: ranked rows that speak of one matter stand together, the one that was said last before the
-others.
+"""Newest first: ranked rows that speak of one matter stand together, the one said last first.
 
 Two records speak of one matter if both have a statement on it (``records/statements.py``), or if their texts
 are nearly equal and the question has no word that only one of them has ("order 17"). If nothing else tells

@@ -321,8 +321,7 @@ class RecallItem(Value, frozen=True, kw_only=True):
         ceiling: How far it may be trusted, from 0 to 0.85. Age counts as of the request's time, or of the
             snapshot's commit.
         reasons: Why not further.
-        validity: Why it does not hold at the time of the request, e.g. ``"held until 2026-01-01"``; empty if
-            it does.
+        validity: Why it does not hold at the time of the request, e.g. ``"held until 2026-01-01"``, or empty.
         disagrees: Whether another selected record says something else about the same subject. Both stand
             together, newest first.
         also: Ids of records that say the same and were left out for it.

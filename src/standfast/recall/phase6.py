@@ -1,5 +1,4 @@
-"""``memory.read``, controller ``phase6-v1``: open every store, rank what they hold, fit the budget, seal the
-package.
+"""``memory.read``, controller ``phase6-v1``: open every store, rank, fit the budget, seal the package.
 
 The same request over the same bytes gives the same package. No clock, network, environment or randomness is
 consulted, and nothing is written.

@@ -108,8 +108,7 @@ class RankedCandidate:
 class Ranking:
     """The best candidates of all that were offered, in order.
 
-    The order is: score, then newest first, then store path, id and hash, so no two records that differ are
-    equal.
+    The order is: score, then newest first, then store path, id and hash, so no two records tie.
 
     Args:
         limit: How many are kept; None keeps all.

@@ -357,8 +357,7 @@ class RecallRequest(Value, frozen=True, kw_only=True, omit_defaults=True):
         query: The question.
         tokens: The token budget. It bounds the whole text; phase6-v1 bounds the excerpts with it.
         max_items: The most excerpts to return.
-        scope: The scope to read, with all below it. Without one: the scope of the run or of the key, or
-            shared.
+        scope: The scope to read, with all below it. Without one: that of the run or of the key, or shared.
         scopes: The scopes to read, each with all below it, if there are several.
         where: Which records may be chosen, such as {"tag": "billing"}.
         least_origin: The least origin of what may be chosen: trusted or ordinary. Untrusted records are left
@@ -450,8 +449,7 @@ class ForgetRequest(Value, frozen=True, kw_only=True, omit_defaults=True):
     Args:
         subject: A subject, or memory id, of one scope.
         reason: Why; recorded in the ledger. Only a rehearsal needs none.
-        scope: The scope of the subject, by default shared. Without anything else: forget everything in it and
-            below it.
+        scope: The scope of the subject, by default shared. Alone: forget everything in it and below it.
         memory_id: A memory id, instead of a subject.
         source: Everything from a source such as {"kind": "doc", "id": "handbook"}, in the scope and below it,
             by default everywhere.

@@ -4,8 +4,7 @@ Times are whole microseconds, so every order and sum is exact.
 
 A timestamp is an ISO 8601 date, or date and time: ``2026-01-15``, ``2026-01-15T10:30``, ``2026-01-15
 10:30:00.25Z``, ``2026-01-15T12:30:00+02:00``. Without a zone it is in UTC. Digits beyond microseconds are cut
-off. Nothing else is a timestamp: ``datetime.fromisoformat`` accepts more, and more with each version of
-Python.
+off. Nothing else is a timestamp: ``datetime.fromisoformat`` accepts more with each version of Python.
 """
 
 import re
@@ -115,8 +114,7 @@ def normal_timestamp(text: str) -> str:
 
 
 def recency(time: int, now: int, half_life_days: int) -> int:
-    """``0.5 ** (age / half life)`` in millionths, rounded half to even; 0 without a timestamp, 1 for a future
-    one.
+    """``0.5 ** (age / half life)`` in millionths, half to even; 0 without a timestamp, 1 for a future one.
 
     The power function of the C library may be off in the last place, and platforms differ. Where that could
     change the rounded number, the power is computed in decimal arithmetic, which is the same everywhere.
@@ -157,8 +155,7 @@ def instant_text(instant: object, *, what: str) -> str:
 
     Takes an aware datetime, or an instant of RFC 3339, or a date, which means its start in UTC. Seconds may
     be left out, and a space may stand for the T. Digits beyond microseconds are cut off, and a leap second is
-    the first of the next minute. An instant before the first or after the last that can be stored is that
-    one.
+    the first of the next minute. An instant beyond those that can be stored is the nearest that can.
     """
     try:
         given = _read_instant(instant) if isinstance(instant, str) else instant

@@ -7,8 +7,7 @@
 Only a text of one plain sentence is read, and of two days that words may mean, an end is the later one. Words
 that only look like it say nothing: "I work until 5", "Monday until Friday", "valid until May" (a date that
 the sentence is about), "I was in Rome until Friday". It is a reading all the same, so it hides nothing:
-recall marks what it takes to be over or still to come, and a caller's own dates are always the ones that
-hold.
+recall marks what it takes to be over or still to come, and a caller's own dates always hold.
 
 The words are data, in ``validity.txt``: English, German, French and Spanish.
 """

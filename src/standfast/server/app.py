@@ -73,8 +73,7 @@ def is_loopback(host: str) -> bool:
 
 
 def check_bind(host: str, *, behind_tls: bool, has_keys: bool, host_names: Sequence[str] = ()) -> None:
-    """Refuse to serve beyond this machine unless a key exists, a proxy terminates TLS and the host names are
-    known.
+    """Refuse to serve beyond this machine unless a key exists, a proxy ends TLS and the hosts are known.
 
     A server on a loopback address behind a proxy is served beyond this machine too.
     """
@@ -407,8 +406,7 @@ def build_full_app(
 
 
 class StoreRouter:
-    """Several stores behind one address: a request goes to the application of the host that it names, or to
-    the main one.
+    """Several stores behind one address: a request goes to the application of its host, or the main one.
 
     Nothing is shared between the stores but the process.
     """

@@ -94,8 +94,7 @@ def serve_command(
     """Serve the HTTP API under /v1, the console under /console, and MCP at /mcp if it is installed.
 
     /openapi.json describes the API. Prints the address and, if no API key exists yet, a first one. Every
-    request needs a key (see `standfast keys`). The setting `stores` adds stores of their own, each under its
-    host name.
+    request needs a key (see `standfast keys`). The setting `stores` adds stores, each under its host name.
     """
     try:
         from standfast.server import app

@@ -115,8 +115,7 @@ class _Listener(logging.handlers.QueueListener):
 def logging_to(
     stream: IO[str] | None = None, *, log_format: LogFormat = LogFormat.TEXT, requests: bool = False
 ) -> Iterator[None]:
-    """Send warnings and errors of the whole process to a stream (standard error by default) until the block
-    ends.
+    """Send warnings and errors of the whole process to a stream (standard error) until the block ends.
 
     Args:
         requests: Also log each request that the server answers.

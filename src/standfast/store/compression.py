@@ -1,5 +1,4 @@
-"""How contents are stored: compressed with a dictionary of what most of them share, or as a reference to
-another row.
+"""How contents are stored: compressed with a dictionary of what most share, or by reference to a row.
 
 What is hashed is always the canonical content; what is stored gives it back byte for byte. The first byte of
 what is stored tells its kind:
@@ -179,8 +178,7 @@ def second_key(key: str) -> str | None:
 
 
 def references_to(versions: Sequence[Version]) -> list[tuple[str, str, int, bytes]]:
-    """What could refer to records of LEDGER that come without their equals in the second band, as it would be
-    stored.
+    """What could refer to records of LEDGER that come without their equals in the second band, as stored.
 
     That happens in a copy that is made in portions: the other half of the pair is stored already.
     """

@@ -10,8 +10,7 @@ from standfast.store.store import Store
 
 
 class Lease:
-    """Keeps a staged commit while something else happens: a thread renews its lease as long as the block
-    lasts.
+    """Keeps a staged commit while something else happens: a thread renews its lease in the block.
 
     If the lease is lost, ``lost`` holds the error. The fence still keeps a late owner out: another worker may
     finish the commit now, and this one gets ``StaleFence``.

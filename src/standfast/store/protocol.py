@@ -191,8 +191,7 @@ BEHIND_ALL_KEYS: Final = "\U0010ffff"
 class Version(msgspec.Struct, frozen=True, gc=False):
     """One version of one record. The commit that wrote it made the snapshot of that number.
 
-    A version never changes, except that a later commit may erase its content; ``erased_by`` is that commit's
-    snapshot.
+    A version never changes, except that a later commit, at snapshot ``erased_by``, may erase its content.
     """
 
     namespace: str
@@ -406,8 +405,7 @@ class VersionQuery(msgspec.Struct, frozen=True, kw_only=True):
     def as_sql(
         self, placeholder: str, *, snapshot: str = "memory_snapshot_id"
     ) -> tuple[str, list[str | int]]:
-        """The conditions (all but ``keys``, ``newest`` and ``limit``) as an SQL expression, and its
-        parameters.
+        """The conditions (all but ``keys``, ``newest`` and ``limit``) as SQL, and its parameters.
 
         ``snapshot`` is the expression for the snapshot of a row.
         """

@@ -1,8 +1,7 @@
 """Restoring a store: putting a copy back, and telling the ledger that its end was left behind.
 
 A restore begins a new branch of the store. An entry of the ledger tells when, from which snapshot on, and how
-far the branch that was left is known to have gone. Checkpoints of what was left then no longer contradict the
-store.
+far the branch that was left is known to have gone, so that its checkpoints do not contradict the store.
 """
 
 import os
@@ -256,8 +255,7 @@ def accept_restored(
 
     Signs the new head if there is a notary.
 
-    The store may be behind what it acknowledged, or behind its checkpoints. Everything that is in it must be
-    intact.
+    The store may be behind what it acknowledged, or behind its checkpoints. What is in it must be intact.
 
     Args:
         verified: Whether ``restore_copy`` has just verified it.

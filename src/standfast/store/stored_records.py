@@ -1,5 +1,4 @@
-"""Records over rows: decode a row, find the keys of a record, its history, and the changes between two
-snapshots.
+"""Records over rows: decode a row, find a record's keys and history, and what snapshots changed.
 
 Keys are ``BAND/scope//memory_id``; ``scopes.py`` builds them and takes them apart. Two suffixes mark further
 versions of one record in the same band: ``~digest`` for one that was only logged, ``@epoch.number`` for one
@@ -151,8 +150,7 @@ def erased_since(
     head: int,
     scopes: Sequence[str] = (ALL_SCOPES,),
 ) -> ErasedSince | None:
-    """How many records that a snapshot showed in these bands and scopes were erased up to the head; None if
-    none were.
+    """How many records of a snapshot in these bands and scopes were erased up to the head; None for none.
 
     Costs nothing for the newest snapshot, the ledger since then for a recent one, and one read of the
     snapshot for an old one.

@@ -1,5 +1,4 @@
-"""Traces: what a run did, recorded so that two runs can be proved equivalent, or their first difference
-named.
+"""Traces: what a run did, recorded so that two runs can be proved equivalent, or where they differ.
 
 artifact.py       the JSON file that a run leaves: ToolProfile, ModelConfig, ToolCall, Event, Trace
 shapes.py         the structure of an output without its words

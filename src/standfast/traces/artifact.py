@@ -177,11 +177,9 @@ def model_config_id(model: ModelConfig, profiles: Iterable[ToolProfile]) -> str:
 
 
 class ToolCall(Value, frozen=True, kw_only=True):
-    """One tool call: the arguments that its profile selects, and fingerprints of its result and its side
-    effects.
+    """One tool call: the arguments that its profile selects, and fingerprints of result and side effects.
 
-    ``result`` is the whole result. It is stored for replay and never compared; ``result_omitted`` says why it
-    is missing.
+    ``result`` is the whole result, stored for replay and never compared; ``result_omitted`` says why not.
     """
 
     tool_name: Name
@@ -241,8 +239,7 @@ class RetrievalBudget(Value, frozen=True, kw_only=True):
 
 
 class Retrieval(Value, frozen=True, kw_only=True):
-    """One read of memory: the query, the policy, what bounded it, and the records that were returned, in
-    order.
+    """One read of memory: the query, the policy, what bounded it, and the records returned, in order.
 
     ``store_id``, ``branch_id`` and ``package_hash`` are for audit and never compared: two stores may be
     seeded alike, and scores need not match. ``erased_since`` is set if content that the snapshot showed had

@@ -1,5 +1,4 @@
-"""Equivalence: whether two recorded runs did the same, and if not, every difference in the order in which it
-happened.
+"""Equivalence: whether two recorded runs did the same, and if not, every difference in its order.
 
 ``shortfalls`` checks the trace contract: what an artifact must hold before a claim is made from it. An
 artifact can fit its schema and still prove nothing, for example because it is truncated or its model had no
@@ -258,8 +257,7 @@ class ClaimVerdict(StrEnum):
     """The result of comparing two traces.
 
     ``erased`` means that the runs diverged where one of them read memory from which content had been erased
-    meanwhile. Erasure wins over replay, so nothing can be claimed about the runs, and nobody did anything
-    wrong.
+    meanwhile. Erasure wins over replay, so nothing can be claimed, and nobody did anything wrong.
     """
 
     EQUIVALENT = "equivalent"

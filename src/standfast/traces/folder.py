@@ -379,8 +379,7 @@ class TraceFolder:
         """Yield the traces that can be read, each with its file, by file name.
 
         Args:
-            holding: Pass over those whose text does not have these bytes, which is much quicker than reading
-                them.
+            holding: Pass over those whose text lacks these bytes, which is much quicker than reading them.
         """
         for file in self.run_files():
             with suppress(TraceError):
@@ -393,8 +392,7 @@ class TraceFolder:
         return self.sweep(now=now, older_than_days=self._retention_days, rehearse=rehearse)
 
     def sweep(self, *, now: datetime, older_than_days: float, rehearse: bool = False) -> TraceSweep:
-        """Remove traces older than ``older_than_days`` (at least fourteen), and files that crashed writers
-        left.
+        """Remove traces older than ``older_than_days`` (at least fourteen), and leftovers of crashed writers.
 
         The age of a trace is that of its run's end or of its file, whichever is younger; if it can't be read,
         that of its file. With ``rehearse=True`` nothing is removed.

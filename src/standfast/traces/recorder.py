@@ -535,8 +535,7 @@ class Recorder:
         return True
 
     def _note(self, *line: object, is_held: bool = False) -> None:
-        """Write what was just recorded into the journal, if there is one; the first line says which run it
-        is.
+        """Write what was just recorded into the journal, if any; the first line says which run it is.
 
         Args:
             is_held: Write it together with the next line.

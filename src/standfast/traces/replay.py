@@ -59,8 +59,7 @@ class RedactingMemory(Protocol):
 
 
 class ReplayingRecorder(Recorder):
-    """A recorder that answers tool calls from a recorded run: same tool, same arguments, at most as often as
-    then.
+    """A recorder that answers tool calls from a recorded run: same tool, same arguments, no more often.
 
     ``tools`` are called by keyword where the recorded result was not kept.
     """

@@ -50,8 +50,7 @@ def git_versions(
         repository: A repository on disk, with or without a work tree.
         path: A file or a folder in it; ``.`` is the whole repository.
         suffixes: How the names of files below a folder end; others are ignored.
-        most: How many versions to use; if there are more, they are chosen evenly, the first and the last
-            included.
+        most: How many versions to use; of more, as many chosen evenly, with the first and the last.
         skipped: Receives each version that is left out, and why.
         progress: Receives how far the import is.
 

@@ -143,8 +143,7 @@ def interface_versions(
         read: Reads one file.
         source: The prefix of the operations' names.
         by_file: Whether names begin with the file's path if a version is a folder.
-        skipped: Receives each file that can't be read, and why; it counts as unchanged. Without it, that is
-            an error.
+        skipped: Receives each file that can't be read, and why; it counts as unchanged. Without it: an error.
     """
     parsed: dict[str, tuple[bytes, dict[str, ApiOperation]]] = {}
     begun = False

@@ -330,8 +330,7 @@ def label_report(
 
     Args:
         sample: The hand's labels.
-        answers: The rule's answers by id; steps without one are left out. Without it, the answers that the
-            sample has.
+        answers: The rule's answers by id; steps without one are left out. By default the sample's own.
         before: With the sample's own answers, those before the rule was mended.
     """
     rule = {one.id: one.rule_before if before else one.rule for one in sample} if answers is None else answers

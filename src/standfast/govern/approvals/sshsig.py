@@ -1,5 +1,4 @@
-"""SSH signatures as OpenSSH's PROTOCOL.sshsig describes them, so that ``ssh-keygen -Y verify`` can check a
-seal.
+"""SSH signatures as in OpenSSH's PROTOCOL.sshsig, so that ``ssh-keygen -Y verify`` can check a seal.
 
 Parsing is strict. Accepted are version 1, SHA-256 and SHA-512, and Ed25519 keys, plain (``ssh-ed25519``) or
 in hardware (``sk-ssh-ed25519@openssh.com``, which must have been touched). Refused, though ssh-keygen accepts

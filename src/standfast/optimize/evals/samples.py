@@ -197,14 +197,12 @@ def read_dataset(file: str | os.PathLike[str], *, inputs: Sequence[str] = ()) ->
 
     - Lines with ``id``, ``input`` and ``expected``: our own form.
     - promptfoo: a YAML or JSON file with ``tests``, or a CSV file with an ``__expected`` column. What is
-      expected becomes a list of assertions, so grade with ``Assertions()``. ``defaultTest`` is added to each
-      test.
+      expected becomes a list of assertions: grade with ``Assertions()``. ``defaultTest`` is added to each.
     - Examples as DSPy uses them: rows of named fields. ``inputs`` names those that the prompt gets; the rest
       is expected.
 
     Raises:
-        EvalError: The file can't be read, or something in it has no counterpart here. The message says
-            where.
+        EvalError: The file can't be read, or something in it has no counterpart here; it says where.
     """
     path = Path(file)
     try:

@@ -115,8 +115,7 @@ class AgentTool:
 
     Args:
         profile: Which parts of a call count in a trace; without one, all of it.
-        effects: Returns the side effects of a call, given its result, where the profile has side effects in
-            scope.
+        effects: Returns the side effects of a call, given its result, where the profile has any.
     """
 
     spec: ToolSpec

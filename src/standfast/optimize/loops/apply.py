@@ -66,8 +66,7 @@ def apply_modifications(
     sealer: Sealer | None = None,
     approved_by: str | None = None,
 ) -> PromptOverride:
-    """Apply modifications on top of what the tag holds, all or none, with what it held before in the same
-    write.
+    """Apply modifications on top of what the tag holds, all or none, with what it held in the same write.
 
     Args:
         expected_digest: The baseline that the modifications were validated against. If the tag no longer

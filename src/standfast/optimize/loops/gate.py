@@ -70,8 +70,7 @@ class GateSettings(Value, frozen=True, kw_only=True):
             ``choosing_repeats``. It costs power, not honesty: the promise is kept by the held-out samples.
         looks: After how many repeats of every sample a decision is tried.
         look_weights: How the levels of the looks compare; together they spend the level.
-        least_gain: By how much a prompt that is not shorter must raise the pass rate, shown at the same
-            level.
+        least_gain: By how much a prompt that is not shorter must raise the pass rate, at that level.
         max_rounds: How often proposals are made on top of accepted ones.
         remove_untested: Whether sentences that no sample tests may be removed. They are listed either way.
         accept_reworded: Whether sentences with other words than the source's may be accepted although no
@@ -142,8 +141,7 @@ class GateSettings(Value, frozen=True, kw_only=True):
     def too_few(
         self, *, held_out: int, choosing: int | None = None, use: int = 1, varies: bool = False
     ) -> str | None:
-        """Return why no prompt could pass with this many samples, at the n-th use of the held-out ones; None
-        if one could.
+        """Why no prompt could pass with this many samples, at the n-th use of the held-out ones, or None.
 
         Without ``choosing``, only the held-out samples are looked at. Samples that the baseline fails prove
         nothing, so leave them out of the counts once they are known.

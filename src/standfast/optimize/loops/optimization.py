@@ -2,13 +2,11 @@
 
 0. Nothing is run if the samples could not prove anything.
 1. The baseline is copied under a temporary tag. It must pass at least one sample. A few samples run twice, to
-   see whether the model varies. If the baseline passes too few samples to prove anything, only additions are
-   tried.
+   see whether the model varies. If the baseline passes too few samples, only additions are tried.
 2. Strategies propose edits. Edits that lose protected text are rejected without running them; so are those
    that are not shorter, unless they only add.
 3. Each edit is compared with the baseline on the choosing samples, in runs that stop when it is decided. An
-   ablation that fails is tried again without the units that fail. Sentences with other words must be tested
-   by a sample.
+   ablation that fails is tried again without the units that fail. Reworded sentences must be tested.
 4. Edits that pass alone must pass together. If they do not, delta debugging finds a subset that does.
 5. The result is compared once on the held-out samples, and only then reported.
 
@@ -374,8 +372,7 @@ class Optimization:
     def _best_of_each(
         self, passed: Sequence[tuple[SectionEdit, float]], progress: _Progress
     ) -> list[SectionEdit]:
-        """Return one edit for each section: the addition with the best pass rate, or else the edit that saves
-        most.
+        """Return one edit for each section: the addition with the best pass rate, or the most saving edit.
 
         What an addition costs, the next round may save.
         """

@@ -313,8 +313,7 @@ def optimize(
             asked, and what was proposed is tested.
         overrides_store: Where the baseline is read and uses of held-out samples are counted. Without one,
             each call starts afresh, so pass one if you optimize a prompt more than once on the same samples.
-        progress: Called often with what is known so far of each candidate; ``live_table()`` shows it in a
-            terminal.
+        progress: Called often with what is known of each candidate; ``live_table()`` shows it in a terminal.
 
     Raises:
         OptimizationError: The optimization came to no result; the message says why.

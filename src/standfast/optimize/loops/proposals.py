@@ -63,8 +63,7 @@ class StrategySession:
     """What a strategy can use: a token counter and, for strategies that need it, quick evaluations.
 
     Args:
-        survives: Returns for each prompt whether it shows no regression on the choosing samples. A screen,
-            not the gate.
+        survives: Returns for each prompt whether it shows no regression on the choosing samples: a screen.
         spent: Called by a strategy after each call of a model, with its tokens.
         outcomes: Returns how a prompt does on the choosing samples, one run each.
         may_ask: Returns whether the proposer's limits allow another call.

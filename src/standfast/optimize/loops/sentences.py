@@ -17,8 +17,7 @@ acts ("Ask the manager to approve it" and "Approve it") is *reworded*: nobody ca
 says, so a person or a sample must.
 
 The words are in ``words/``, for English, German, French and Spanish. Texts in other languages
-are compared by numbers, names and content words. The check errs on the side of refusing. Nothing here needs a
-model.
+are compared by numbers, names and content words. The check errs on the side of refusing; no model is needed.
 """
 
 import re
@@ -395,8 +394,7 @@ def _behind(one: Sentence, place: int) -> Iterator[Word]:
 def _order(old: Sentence, new: Sentence) -> _Order:
     """Return whether the words that both have are in the same order, whole clauses apart.
 
-    An imperative may have come to the front: "The list should be sorted" and "Sort the list". Such a sentence
-    is reworded.
+    An imperative may have come to the front: "The list should be sorted" and "Sort the list" are reworded.
     """
     kept = [word for word in new.content if any(word.matches(other) for other in old.content)]
     if any(_is_subsequence(kept, turned) for turned in _rotations(old)):

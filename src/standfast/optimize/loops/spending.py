@@ -23,8 +23,7 @@ class SpendingLimits(Value, frozen=True, kw_only=True):
 
     Without a value there is no limit.
 
-    The evaluations in flight when a limit is reached are finished, so that a limit on money is kept up to a
-    few calls.
+    The evaluations in flight when a limit is reached are finished: it is kept up to a few calls.
     """
 
     max_calls: int | None = None

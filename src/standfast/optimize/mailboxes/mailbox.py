@@ -117,8 +117,7 @@ class Message(Generic[BodyT, ReplyT]):
         Raises:
             MailboxError: The message was settled before; reply first, then acknowledge.
             MailboxError: The sender named no ``reply_to``.
-            UnresolvableReply: The mailbox of that name is unknown; ``ReplyMailboxClosed`` if its owner closed
-                it.
+            UnresolvableReply: The mailbox of that name is unknown; ``ReplyMailboxClosed`` if it was closed.
         """
         return self.mailbox.send_reply(self, body)
 

@@ -109,8 +109,7 @@ class ModelRequest(Value, frozen=True, kw_only=True):
     """A chat to complete.
 
     Args:
-        output_schema: A JSON schema. The answer's text is then a JSON object that the provider made to fit
-            it.
+        output_schema: A JSON schema. The answer's text is then a JSON object that the provider made fit.
         repeat: Numbers requests that are equal on purpose, to see how much answers vary.
     """
 

@@ -1,5 +1,4 @@
-"""The index of ``lexical-v1``: which records have which words, for any set of snapshots, as arrays of whole
-numbers.
+"""The index of ``lexical-v1``: which records have which words, for any snapshots, as whole numbers.
 
 Rows are only ever added: first those of stored segments, then one by one those of newer commits. A row is
 shown from one snapshot to another, so one index answers as of every snapshot that it covers. Of segments only
@@ -98,8 +97,7 @@ def read_commits(
 
 
 def indexed_versions(versions: Sequence[Version], latest: dict[str, int]) -> list[IndexedVersion]:
-    """What the index sees of the versions of one commit, which were verified, in the order that segments
-    have.
+    """What the index sees of the verified versions of one commit, in the order that segments have.
 
     Args:
         latest: The snapshots of the versions before them; see ``latest_before``. Is brought up to date.

@@ -1,13 +1,11 @@
-"""API keys: random, shown once, stored as a hash, limited to a role, namespaces and scopes, revocable and
-expiring.
+"""API keys: random, shown once, stored as a hash, limited to a role and to places, revocable, expiring.
 
 A key has the form ``sf_<key id>_<secret>``. The id is public and names the stored row. The secret has 256
 random bits, and the row holds its SHA-256. A slow password hash would add nothing, because no dictionary of
 such secrets exists, and it would let anyone load the server by sending wrong keys.
 
 Keys are rows of ordinary commits in the reserved namespace, so the ledger records who created and revoked
-which key. They are read again for each call: a revoked key is refused from the next call on, by every
-process.
+which key. They are read again for each call: a revoked key is refused from the next call on.
 """
 
 import hashlib

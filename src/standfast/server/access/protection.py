@@ -34,8 +34,7 @@ _REFUSALS: Final = (Unauthenticated, Forbidden, RateLimited)
 class RateLimiter:
     """A token bucket for each name. Safe to share between threads.
 
-    The number of buckets is bounded: the least recently used one is dropped, and that name starts with a full
-    bucket.
+    The number of buckets is bounded: the least recently used one is dropped, and starts again full.
 
     Args:
         per_second: How many calls a name may make per second in the long run.

@@ -1,8 +1,7 @@
 """Keys that are limited to scopes: what their holders may name, what they are given if they name none, and
 what they see.
 
-A key without scopes is for all of its namespaces. One with scopes reads and writes there and below, and sees
-nothing else.
+A key without scopes is for all of its namespaces. One with scopes reads, writes and sees only there.
 """
 
 from collections.abc import Iterable, Sequence

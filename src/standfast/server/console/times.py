@@ -28,8 +28,7 @@ def point_of(store: Store, text: str, zone_minutes: int, *, otherwise: datetime 
     """The point in time that a form names.
 
     Args:
-        text: A day, ``2026-11-16``, which means its end; or a minute, ``2026-11-16T09:30``. Empty for the
-            default.
+        text: A day, ``2026-11-16``, which means its end; or a minute, ``2026-11-16T09:30``; or empty.
         zone_minutes: How many minutes the browser's clock is ahead of UTC.
         otherwise: The default; without one it is now.
     """

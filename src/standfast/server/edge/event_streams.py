@@ -1,9 +1,7 @@
-"""Live events as a stream of server-sent events: ``GET /v1/events``, and ``/console/events`` for signed-in
-browsers.
+"""Live events as server-sent events: ``GET /v1/events``, and ``/console/events`` for signed-in browsers.
 
 Each event has the number of its entry in the ledger as its id. A client that was disconnected sends the last
-id that it got as ``Last-Event-ID``, as browsers do by themselves, and misses nothing: the ledger holds every
-event.
+id that it got as ``Last-Event-ID``, as browsers do, and misses nothing: the ledger has every event.
 """
 
 from collections.abc import AsyncIterator, Callable, Sequence

@@ -150,8 +150,7 @@ class EdgeMiddleware:
     """The outermost ASGI application.
 
     Args:
-        hosts: The host names that the server answers to; None means any. Health checks are answered under any
-            name.
+        hosts: The host names that the server answers to; None for any. Health checks need none.
         trusted_proxies: Addresses or networks whose ``X-Forwarded-For`` is believed.
         body_seconds: How long a client may take to send the body of a request.
         on_stop: Called, maybe in a signal handler, when the server begins to stop.

@@ -1,5 +1,4 @@
-"""The API under /v1: decodes a request, authorizes its caller, runs the operation in a thread, encodes the
-response.
+"""The API under /v1: decodes a request, authorizes its caller, runs the operation, encodes the response.
 
 Also the plain routes: health, readiness, metrics and the OpenAPI document.
 """
@@ -254,8 +253,7 @@ def _whole_numbers(plain: object) -> object:
 def _typed(query: dict[str, str], kind: type[Value]) -> dict[str, Any]:
     """A query whose texts are integers and booleans where its class has them, written as JSON writes them.
 
-    msgspec's own conversion would also take ``null``, ``1e3`` and ``TRUE``, which the OpenAPI document does
-    not allow.
+    msgspec's own conversion would also take ``null``, ``1e3`` and ``TRUE``, against the OpenAPI document.
     """
     types = _plain_types(kind)
     return {name: _typed_value(text, types.get(name, frozenset())) for name, text in query.items()}

@@ -1,8 +1,7 @@
 """The table of endpoints. The routes, their access control and the OpenAPI document are generated from it.
 
 An endpoint names a path, one permission and an operation. Its request and response classes come from the
-operation's annotations, its summary from the docstring. The operation checks the permission again at the
-gateway.
+operation's annotations, its summary from the docstring. The gateway checks the permission again.
 """
 
 import inspect

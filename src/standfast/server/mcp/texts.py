@@ -33,8 +33,7 @@ _counters: Final[list[TokenCounter]] = []
 
 
 def model_counter() -> TokenCounter:
-    """What counts the tokens that a model is handed: a real tokeniser, or the estimate where none is
-    installed.
+    """What counts the tokens that a model is handed: a real tokeniser, or the estimate without one.
 
     Its ranks take half a second to load, once for the process.
     """

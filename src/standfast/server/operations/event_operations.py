@@ -1,5 +1,4 @@
-"""Live events: what commits changed, proposed and rejected, and which calls were refused, as the ledger tells
-it.
+"""Live events: what commits changed, proposed and rejected, and which calls were refused, by the ledger.
 
 An event names records and never holds their text. Each caller is told only of the namespaces and scopes that
 its key covers; of rejected records only people are told, and of refused calls only who may read the ledger.

@@ -53,8 +53,7 @@ class Gateway:
         overrides: Opens the store of prompt overrides, or None.
         calls_per_second: How many calls each key may make per second.
         failed_calls_per_second: How many calls with a wrong key each peer may make per second.
-        has_replicas: Whether other processes may serve the same store, so that rate limits are shared with
-            them.
+        has_replicas: Whether other processes may serve the same store and share the rate limits.
     """
 
     def __init__(

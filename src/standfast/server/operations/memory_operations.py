@@ -1,7 +1,6 @@
 """Operations on the memory of one namespace: recall, listings, history, remember, forget, and conversations.
 
-Each function takes the gateway, the caller and the namespace first, checks the caller's permission, and calls
-``Memory``.
+Each function takes the gateway, the caller and the namespace, checks the permission, and calls ``Memory``.
 """
 
 from collections.abc import Iterator, Sequence

@@ -1,5 +1,4 @@
-"""The requests and responses of operations on memory, the pages of long lists, and the JSON Schemas of all of
-them.
+"""The requests and responses of operations on memory, the pages of long lists, and their JSON Schemas.
 
 ``…Body`` is the JSON body of a request, ``…Query`` the parameters of a reading one. Both refuse unknown
 fields. The field names are the API's; `/openapi.json` is generated from these classes and from those in
@@ -501,8 +500,7 @@ def wrong_cursor() -> AccessError:
 def paginate(
     items: Iterable[_Item], *, limit: int, size: Callable[[_Item], int], position: Callable[[_Item], Position]
 ) -> tuple[list[_Item], str | None]:
-    """Return the first items up to a limit in number and bytes, at least one, and the cursor of the next page
-    if any.
+    """Return the first items up to a limit in number and bytes, at least one, and the next page's cursor.
 
     Args:
         size: The bytes that an item counts for.

@@ -53,8 +53,7 @@ class CreateKeyBody(Value, frozen=True, kw_only=True):
         role: What its holder may do.
         days: For how many days it is valid; without it, until it is revoked.
         origin: The most that what its holder remembers is trusted; by default what its role is.
-        scopes: The scopes that it is limited to, each with all below it; without any, it is for all of its
-            namespaces.
+        scopes: The scopes that it is limited to, each with all below it; without any, it has no limit.
     """
 
     name: Name

@@ -119,8 +119,7 @@ def _parent_in(headers: Mapping[str, str] | None) -> Any:
 
 @contextmanager
 def exporting_spans() -> Iterator[None]:
-    """Send the spans of this process to a collector while the block lasts, if OpenTelemetry's variables name
-    one.
+    """Send the spans of this process to a collector while the block lasts, if variables name one.
 
     A program that was started by ``opentelemetry-instrument`` sends them already. Spans wait in memory, up to
     a bound; what cannot be sent is dropped, and never delays a call.

@@ -1,5 +1,4 @@
-"""Connections to a PostgreSQL server: settings are read back, the schema is migrated, driver errors are
-translated.
+"""Connections to a PostgreSQL server: settings read back, schema migrated, driver errors translated.
 
 No driver error leaves this package. The distinction that matters is whether the server said that nothing was
 changed, or the connection was lost, in which case nobody knows.

@@ -345,8 +345,7 @@ def _refuse_emptied_database(connection: apsw.Connection, path: str, head_file: 
 def _refuse_missing_checksums(connection: apsw.Connection, path: str) -> None:
     """Read the whole header of the file: that is how the checksum VFS learns that pages carry checksums.
 
-    A connection that opened an empty file and then found the header in another one's log would never write
-    checksums.
+    A connection that opened an empty file and then found the header in another's log writes no checksums.
     """
     # `reserve_bytes` returns what was asked for; the header holds what is true.
     _, header = connection.read("main", 0, 0, _HEADER_BYTES)
