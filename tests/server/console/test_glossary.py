@@ -9,11 +9,12 @@ from standfast.govern.judge import FloorRegistry
 from standfast.records.origins import Origin
 from standfast.records.vocabulary import Band, Verdict
 from standfast.server.access.permissions import KeyRole
-from standfast.server.console.glossary import SECTIONS
+from standfast.server.console.glossary import sections
+from standfast.server.console.rendering import FLOOR_LABELS
 from tests.server.console.conftest import BrowserClient, words_of
 from tests.server.console.sample_server import SampleServer
 
-EXPLAINED = {term.word.lower() for terms in SECTIONS.values() for term in terms}
+EXPLAINED = {term.word.lower() for terms in sections().values() for term in terms}
 # Headings that everybody knows.
 EVERYDAY = {"from", "to", "valid until", "memories", "last message"}
 
@@ -44,11 +45,11 @@ def test_every_heading_of_a_table_or_list_is_explained(
 
 
 def test_every_word_of_the_contract_has_a_plain_one() -> None:
-    data = {term.data for terms in SECTIONS.values() for term in terms}
+    plain = {(term.data, term.word) for terms in sections().values() for term in terms}
     floors = {floor.name for floor in FloorRegistry.shipped()}
 
-    assert {*Band, *Verdict} <= data
-    assert floors <= data
+    assert {(one.value, one.label) for one in (*Band, *Verdict)} <= plain
+    assert {(name, FLOOR_LABELS[name]) for name in floors} <= plain
     assert len(floors) == 9
     assert {*KeyRole, *Origin, *(decision.value for decision in Decision)} <= EXPLAINED
 
