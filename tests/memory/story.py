@@ -103,6 +103,10 @@ def _remember(story: _Story) -> None:
     tell("a fact", memory.remember, "EU refunds take 14 days.", subject="policy/eu", source=HANDBOOK)
     tell("another", memory.remember, "US refunds take 10 days.", subject="policy/us", source=HANDBOOK)
     tell("it is known", memory.remember, "US refunds take 10 days.", source=CRM)
+    tell("known too", memory.remember, "Parcels come at 9.", subject="parcels", source=CRM)
+    tell("it is known", memory.remember, "Parcels come at 9.", source=HANDBOOK)
+    tell("known as well", memory.remember, "Letters come at 8.", subject="letters", source=CRM)
+    tell("it is known", memory.remember, "Letters come at 8.", source=HANDBOOK)
     tell("replaced", memory.remember, "EU refunds take 90 days.", subject="policy/eu", source=CRM)
     tell(
         "derived",
@@ -126,6 +130,8 @@ def _remember(story: _Story) -> None:
     tell("it again", memory.remember, INJECTION, source=WEB, scope=ADA, subject="b")
     tell("a secret", memory.remember, SECRET, subject="key", scope=ADA)
     tell("home", memory.remember, "I live in Munich.", subject="home", source=USER, scope=ADA, pin=True)
+    tell("hearsay", memory.remember, "Ada lives in Rome.", subject="home", source=HANDBOOK, scope=ADA)
+    tell("home again", memory.remember, "I live in Faro.", subject="home", source=USER, scope=ADA)
     tell("moved", memory.remember, "I moved to Lisbon.", subject="move", source=USER, scope=ADA)
     tell("a value of several", memory.remember, "Ada rows.", subject="hobby", several=True, scope=ADA)
     tell("another value", memory.remember, "Ada sings.", subject="hobby", several=True, scope=ADA)
@@ -148,12 +154,14 @@ def _converse(story: _Story) -> None:
         {"role": "user", "content": SECRET},
         {"role": "tool", "content": INJECTION},
         {"role": "user", "name": "Bob", "content": "I like tea."},
+        {"role": "user", "content": "The pool is closed until 1 March 2026."},
     ]
     tell("a conversation", memory.add, talk, scope=ADA, session="monday", user="Ada")
     tell("it again", memory.add, talk, scope=ADA, session="monday", user="Ada", position=0)
     tell("more of it", memory.add, talk[:1], scope=ADA, session="monday", tags=["family"])
     tell("other words there", memory.add, talk[1:2], scope=ADA, session="monday", position=0)
     tell("another", memory.add, talk[4:], scope=f"{ADA}/job", session="friday")
+    tell("the attack again", memory.add, talk[3:4], scope=ADA, session="friday")
     tell("sessions", memory.sessions, scope="*")
     tell("a session", memory.session, "monday", scope=ADA)
 
@@ -212,6 +220,8 @@ def _investigate(story: _Story) -> None:
         package = run.recall("EU refunds", tokens=300)
         run.remember("EU refunds are slow.", subject="slow", source={"kind": "agent", "id": "bot"})
         run.remember("US refunds take 1 day.", subject="policy/us", source=HANDBOOK)
+        run.remember("The pool is for members.", subject="members", supersedes=["pool"])
+        run.forget("tell", reason="it was told")
     run_id = run.identity.run_id
     story.clock.advance(DAY)
     tell("changed since", memory.remember, "US refunds take 2 days.", subject="policy/us", source=CRM)

@@ -45,6 +45,14 @@ def test_working_memory_alone_is_listed(memory: Memory) -> None:
     assert len(list(memory.records())) == 151
 
 
+def test_there_is_no_hint_for_a_scope_that_is_named_or_holds_something(memory: Memory) -> None:
+    memory.remember("Ada likes tea.", scope="user/ada")
+    memory.remember("Tea is in the kitchen.", scope="shared/house")
+
+    assert memory.records(scope="user/bob").advice == ""
+    assert memory.records(where={"tag": "none"}).advice == ""
+
+
 def test_a_list_goes_on_behind_any_row_of_any_band(memory: Memory) -> None:
     memory.remember("EU refunds take 14 days.", subject="refunds")
     memory.remember("Tea is in the kitchen.", subject="tea")

@@ -154,3 +154,22 @@ def test_a_replay_after_an_erasure_says_so_instead_of_different(memory: Memory) 
     assert after.comparison.first is not None
     assert after.comparison.first.code is ReasonCode.ERASED_SINCE
     assert after.comparison.first.right == {"records": 1, "memory_snapshot_id": 2}
+
+
+def test_the_newest_of_several_erasures_is_named(memory: Memory) -> None:
+    for name in ("oboe", "harp", "lute"):
+        memory.remember(f"The {name} is in tune.", subject=name)
+    for name in ("lute", "oboe"):
+        memory.forget(name, reason="asked for")
+
+    read = memory.at(3).recall("Which is in tune?")
+    assert read.erased_since == ErasedSince(records=2, memory_snapshot_id=5)
+
+
+def test_every_controller_reads_the_empty_first_snapshot_and_the_age_of_the_next(memory: Memory) -> None:
+    memory.remember("The lute is in tune.", subject="lute", time="2025-01-01T00:00:00Z")
+
+    for controller in ("phase6-v1", "lexical-v1", "hybrid-v1"):
+        explained = memory.at(1).explain("lute", controller=controller).explanation
+        assert [one.ceiling.confidence for one in explained.items if one.ceiling] == [0.56]
+        assert memory.at(0).explain("lute", controller=controller).explanation.items == ()

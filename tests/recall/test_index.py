@@ -343,3 +343,15 @@ def test_columns_take_as_few_bytes_as_their_greatest_number_needs() -> None:
 
     assert [_width_of(np.array([0, one], dtype=np.int64)) for one in greatest] == [1, 1, 2, 2, 4, 4, 8]
     assert _width_of(np.zeros(0, dtype=np.int64)) == 1
+
+
+def test_a_word_is_found_in_rows_that_lie_far_apart_in_a_segment() -> None:
+    memory = Memory(memory_store())
+    said = [f"Crate {number}." for number in range(700)]
+    for at in (3, 300, 650):
+        said[at] = f"An oboe is in crate {at}."
+    memory.add([{"role": "user", "content": text} for text in said], session="s")
+    memory.reader.index.upkeep.rebuild()
+
+    found = Memory(memory.store).recall("oboe", tokens=2_000).items
+    assert {item.excerpt for item in found if "oboe" in item.excerpt} == {said[3], said[300], said[650]}
