@@ -48,7 +48,6 @@ from standfast.records.requests import (
 from standfast.records.scopes import (
     SHARED,
     checked_scope,
-    is_within,
     listed_scope,
     outer_scopes,
     prefix_of,
@@ -220,7 +219,7 @@ class SnapshotReader:
                 break
             scope = scope_in(row.key)
             after = scoped_key(Band.LEDGER, scope, BEHIND_ALL_KEYS)
-            others += [] if is_within(scope, SHARED) else [scope]
+            others.append(scope)
         if not others:
             return ""
         return f"Nothing is in the scope shared. Other scopes hold memories: {', '.join(others)}. Name one."

@@ -271,7 +271,6 @@ class Approval(Value, frozen=True, kw_only=True, omit_defaults=True):
         """The approval made by this signature, if an allowed signer made it for this statement, or for a list
         that has it.
         """
-        _require_listed(statement, signed_list)
         public_key = verify(armored, _signed_bytes(statement, signed_list), SEAL_NAMESPACE)
         return cls(
             statement=statement,
