@@ -307,7 +307,7 @@ _HIDING: Final = (
 )
 
 # A line drawn of one character, as between paragraphs and below headings.
-_RULER: Final = re.compile(r"([-=_*~#+.])\1{3,}")
+_RULER: Final = re.compile(r"([-=_*~#+.])\1{3,}|[\u2500-\u259f]+")
 _MAX_UNBROKEN_CHARS: Final = 1_000
 _MIN_WORD_SHARE: Final = 0.25
 _MIN_VARIETY: Final = 0.05
@@ -386,11 +386,12 @@ def _texture(claim: Claim) -> Finding:
 
 
 def _has_long_run(text: str) -> bool:
-    """Whether a run of characters is longer than any word.
+    """Whether a run of characters, rulers aside, is longer than any word.
 
     Links may be long: images and diagrams are written into them.
     """
-    return any(len(run) > _MAX_UNBROKEN_CHARS and "://" not in run[:200] for run in text.split())
+    long = (run for run in text.split() if len(run) > _MAX_UNBROKEN_CHARS and "://" not in run[:200])
+    return any(len(_RULER.sub("", run)) > _MAX_UNBROKEN_CHARS for run in long)
 
 
 def _word_share(reading: TextReading) -> float:

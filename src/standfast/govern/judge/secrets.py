@@ -19,6 +19,7 @@ from standfast.govern.judge.key_formats import (
     KEY_PREFIXES,
     SHORT_FORMS,
 )
+from standfast.govern.judge.secret_codes import CODE_WORDS, codes_in, phrases_in
 from standfast.govern.judge.secret_values import (
     CODE_NAME,
     DATED,
@@ -28,14 +29,18 @@ from standfast.govern.judge.secret_values import (
     LEAST_VARIETY,
     NO_VALUE,
     VARIABLE,
+    WORDS_IN_CASE,
     bits,
+    is_called_an_id,
+    is_example,
     is_issued,
+    is_name,
     is_placeholder,
     is_random,
     mixes_digits_in,
 )
 from standfast.govern.judge.tables import WordTable
-from standfast.govern.judge.text_reading import SMALL_WORDS, TextReading, WordSieve
+from standfast.govern.judge.text_reading import TextReading, WordSieve
 
 _TABLE: Final = WordTable("secrets.words")
 
@@ -62,7 +67,7 @@ _NAMED: Final = (
     r"senha|parola|wachtwoord|clave|hasło|lösenord|密码|密碼|口令|パスワード|пароль|"
     r"비밀번호|şifre|heslo|salasana|mật khẩu|κωδικός(?: πρόσβασης)?|סיסמה|كلمة (?:المرور|السر)|"
     r"पासवर्ड|adgangskode|jelszó|lozinka|"
-    r"secret|(?<!ss|ch)token|credentials?|api[ _-]?key|access[ _-]?key|auth[ _-]?key|"
+    r"secret|(?<!ss|ch)token(?!i[sz])|credentials?|api[ _-]?key|access[ _-]?key|auth[ _-]?key|"
     r"signing[ _-]?key|encryption[ _-]?key|"
     r"client[ _-]?secret|secret[ _-]?key|private[ _-]?key|master[ _-]?key|license[ _-]?key|account[ _-]?key"
 )
@@ -71,7 +76,7 @@ _GIVEN: Final = re.compile(
     rf"(?P<word>{_NAMED})(?!\s{{1,8}}(?:manager|polic(?:y|ies)|generator|limit|length)\b)"
     rf"(?P<joint>[\w.-]{{0,30}}[\\\"'`\])]{{0,4}}\s{{0,3}}(?::=|=>|==?|:|：|\?=|は|是|"
     rf"为)\s{{0,3}}"
-    r"|(?:\s{1,8}[^\s:=]{1,40}){1,5}?:\s{1,8}"
+    r"|(?:[^\S\n]{1,8}[^\s:=]{1,40}){1,5}?:\s{1,8}"
     r"|(?:\s{1,8}(?!fingerprint|thumbprint|hash|digest|checksum|sha-?\d|md5)[^\s:=;]{1,40}){0,8}?\s{1,8}"
     r"(?:is|was|ist|lautet|est|es|è|é|are|be)(?:\s{1,8}now|\s{1,8}set"
     r" to|:)?\s{1,8}"
@@ -95,14 +100,27 @@ _OPTION: Final = re.compile(
     r"[\"']?(?P<value>[^\s\"'`,;<>()$%{\[-][^\s\"'`,;<>()]{5,200})",
     re.IGNORECASE,
 )
-# Tokens that page through a list open nothing by themselves.
-_HARMLESS_BEFORE: Final = re.compile(r"(?:page|next|continuation|cursor|sync)[_-]?$", re.IGNORECASE)
+# Tokens that page through a list, or tell that a form is one's own, open nothing by themselves.
+_HARMLESS_BEFORE: Final = re.compile(
+    r"(?:page|next|continuation|cursor|sync|csrf|xsrf|public[_-]?key)[_-]?$", re.IGNORECASE
+)
+# What is said of a secret, and not the secret: `secretName`, `token_expires`, `PASSWORD_HASH_TYPE`.
+_ATTRIBUTES: Final = "|".join(sorted(_TABLE.words("attributes")))
+_ATTRIBUTE: Final = re.compile(
+    rf"[\w.-]{{0,24}}?(?:(?:(?<!\w)|[_.-])(?i:{_ATTRIBUTES})|(?:{_ATTRIBUTES.title()}))s?"
+    r"(?:_?(?:at|in|on|At|In|On))?[\\\"'`\])]{0,4}\s{0,3}[:=]"
+)
+_IN_A_PATH: Final = re.compile(r"://[^\s?#\"'<>]{0,200}$")
+_BEFORE_PATH_CHARS: Final = 200
 _HARMLESS_NAME: Final = re.compile(
     r"idempoten|partition|resource.?key|sstoken|search.?token|primary|foreign|cache|public|sort|row|dedup|etag|key.?id|kid$|fingerprint|hash|digest|checksum|"
     r"(?<![a-z])sha|(?<![a-z])page|cursor|next|continuation|access.?log|tokeni|keyboard|monkey|author|csrf|nonce|key.?name|object|(?<![a-z])bucket|"
-    r"image|commit|trace|span|session.?id|token.?id|access.?point|hot.?key|key.?word|keystore|redis|shard|ledger|label",
+    r"image|commit|trace|span|session.?id|token.?id|access.?point|hot.?key|key.?word|keystore|redis|shard|ledger|label|vapid|server.?key|group.?key|channel.?key|"
+    r"issuer|(?:form|doc|rl)key$",
     re.IGNORECASE,
 )
+# The public half of a key of NATS; the secret half begins with S.
+_PUBLIC_NKEY: Final = re.compile(r"(?:^|\.)[ACNOUX][A-Z2-7]{55}$")
 _GIVES_ACCESS: Final = re.compile(
     r"secret|token|tkn|passw|pwd|login|(?<![a-z])pat$|access|private|(?:api|auth|account|app|service|client|user|license|"
     r"integration|rest|write|admin|master)[_. -]?key|[a-z]{3,}[_.-]?key$",
@@ -126,61 +144,6 @@ _HEADER: Final = re.compile(
     r"(?:(?:basic|bearer|token|api-?token|api-?key|digest|key)\s{1,3})?([^\s'\"$<{%(\[,][^\s'\",]{9,400})",
     re.IGNORECASE,
 )
-# A network's password is said aloud and is often a plain word; what follows in other sentences says how it
-# is.
-_NETWORK_PASSWORD: Final = re.compile(
-    r"(?<!\w)(?:wi-?fi|wlan|hotspot|guest"
-    r" network|router)(?:'s)?\s(?:password|passphrase|passcode|passwort|kennwort|key|pw)\s?(?:is|:|=|ist|"
-    r"lautet)\s{1,3}"
-    r"[\"'`]?(?!(?:the|a|an|not|on|in|at|for|same|required|needed|wrong|correct|incorrect|unknown|changed|"
-    r"stored|printed|written|expired|"
-    r"different|reset|shared|missing|invalid|secret|hidden|listed|posted|provided|protected|available|"
-    r"empty|too|very|always|never|now|also|"
-    r"nicht|falsch|auf|im|am|das|der|die|ein|weak|strong|long|short|safe|public|visible|taped)"
-    r"(?!\w))([^\s\"'`,;]{4,64})[\"'`]?(?=[.,;!)]|\s{0,3}$)",
-    re.IGNORECASE | re.MULTILINE,
-)
-_PIN: Final = re.compile(
-    r"(?<!\w)(?:pin(?:[ -]?code)?|passcode|cvv|cvc)\s{0,3}(?:is|:|=|ist)\s{0,3}(\d{3,8})(?!\w)", re.IGNORECASE
-)
-# Codes that open doors, and pairs of a user name and a password.
-_DOOR_CODE: Final = re.compile(
-    r"(?<!\w)(?:(?:alarm|door|gate|entry|safe|lock(?:er|box)?|garage|key["
-    r" -]?(?:box|safe)|building|keypad|unlock|t[uü]r|alarmanlage)[ -]?code|"
-    r"(?:combination|code) (?:of|for|to) (?:the|my|our|his|her) (?:\w{1,20}"
-    r" )?(?:safe|lock|door|gate|alarm|vault|locker))"
-    r"(?:\s[^\s:=]{1,20}){0,6}?\s{0,2}(?:is|:|=|ist|lautet|are)\s{1,3}['\"]?("
-    r"(?=[\w#*-]{0,9}\d[\w#*-]{0,9}\d[\w#*-]{0,9}\d)[A-Z0-9#*-]{4,12})(?![\w%])",
-    re.IGNORECASE,
-)
-_CARD_PIN: Final = re.compile(
-    r"(?<!\w)PIN(?:["
-    r" -]?[Cc]ode)?(?:\s[^\s:=]{1,20}){0,5}?\s{0,2}(?:is|:|=|ist|est|es)\s{1,3}(\d{4,8})(?![\w.,%]\d|\w)"
-)
-_BEFORE_PIN_CHARS: Final = 20
-_PAIR: Final = re.compile(
-    r"(?<!\w)(?:log[ -]?in|creds?|credentials|access"
-    r" data|zugangsdaten|zugang|identifiants|credenciales|accesso)(?!\w)[^\n/]{0,60}?[\w.@-]{2,40}\s?/\s?"
-    r"((?=\S{0,60}\d)(?=\S{0,60}[A-Za-z])(?=\S{0,60}[!@#$%^&*+?~=§]|\S{0,60}[a-z]\S{0,60}[A-Z]|"
-    r"\S{0,60}[A-Z]\S{0,60}[a-z])[^\s/]{6,60})(?!\S)",
-    re.IGNORECASE,
-)
-_RECOVERY_CODES: Final = re.compile(
-    r"(?:recovery|backup|rescue|scratch|emergency)["
-    r" -]codes?\W{1,4}(?:\S{1,20}\s){0,5}?(?:[0-9a-z]{4,6}-[0-9a-z]{4,6}|\d{8})(?:[\s,;]{1,3}"
-    r"(?:[0-9a-z]{4,6}-[0-9a-z]{4,6}|\d{8})){1,20}",
-    re.IGNORECASE,
-)
-_OTP_SEED: Final = re.compile(r"(?<![\w/])(?=[A-Z2-7]{0,62}[2-7][A-Z2-7]{0,62}[2-7])[A-Z2-7]{16,64}(?!\w)")
-_SEED: Final = re.compile(
-    r"(?:seed|recovery|mnemonic|backup|secret)["
-    r" -](?:phrase|words)\W{1,4}(?:[a-z]{2,8}\W{1,4}){0,3}?(?:[a-z]{3,8}[ ,]{1,2}){11,23}[a-z]{3,8}",
-    re.IGNORECASE,
-)
-# Twelve or more words in a row, none of them a small word, in a text with a word for wallets.
-_WORD_ROW: Final = re.compile(
-    r"(?<![\w-])(?:\d{1,2}[.)] ?)?[a-z]{3,8}(?:[ ,]{1,2}(?:\d{1,2}[.)] ?)?[a-z]{3,8}){11,23}(?![\w-])"
-)
 _SESSION_COOKIE: Final = re.compile(
     r"(?:(?<!\w)(?:set-)?cookie['\"]?\s{0,2}[:=][^\n]{0,300}?[\s;:='\"]|(?<![\w.-])(?=(?:j|php|"
     r"asp\.net_)?sess|connect\.sid|sid=|laravel_|remember_|auth_?token))"
@@ -194,12 +157,12 @@ _PRIVATE_KEY: Final = re.compile(r"priv(?:ate)?[ _-]?key|privkey", re.IGNORECASE
 _A_DIGEST: Final = re.compile(
     r"sha-?256|digest|fingerprint|checksum|hash|transaction|(?<!\w)tx|block|commit", re.IGNORECASE
 )
-_TOKEN: Final = re.compile(r"(?<![\w+/=.#-])[A-Za-z0-9][\w+/-]{22,199}={0,2}(?![\w+/=-])")
+_TOKEN: Final = re.compile(r"(?<![\w+/=.#%-])[A-Za-z0-9][A-Za-z0-9_+/-]{22,199}={0,2}(?![\w+/=-])")
 _SHORT_PARTS: Final = tuple(form.part for form in SHORT_FORMS)
 _CONTEXT_CHARS: Final = 60
 _CONTEXT: Final = re.compile(
-    r"secret|token|password|credential|(?:api|access|private|signing|wallet|wif|auth|deploy|user).?key|"
-    r"bearer",
+    r"secret|(?<!csrf)(?<!csrf[_ -])(?<!publickey)token(?!i[sz])|password|credential|"
+    r"(?:api|access|private|signing|wallet|wif|auth|deploy|user).?key|bearer",
     re.IGNORECASE,
 )
 _GROUP_STARTS: Final = tuple(dict.fromkeys(one.prefix for one in KEY_FORMATS if len(one.prefix) > 3))
@@ -213,21 +176,14 @@ _TWO_LINES: Final = re.compile(
 )
 # A name in a program: words in one case, joined. Issued keys have digits among their letters, or upper and
 # lower case.
-_IDENTIFIER: Final = re.compile(r"[a-z]+(?:[_-][a-z]+)+\d{0,4}|[A-Z]+(?:[_-][A-Z]+)+\d{0,4}|[a-z]{1,24}")
+_IDENTIFIER: Final = re.compile(r"[a-z]+(?:[_-][a-z]+)+\d{0,4}|[A-Z]+(?:[_-][A-Z]+)+\d{0,4}|[a-z]{1,60}")
 _DIGITS_OF_A_KEY: Final = 4
 """So many runs of digits are in keys, and not in names of a program."""
 
 
 # Substrings, in lower case, of which a text has one before the patterns for them are tried.
-_NETWORK_WORDS: Final = _TABLE.words("network")
 _BEARER_WORDS: Final = _TABLE.words("bearer")
 _HEADER_WORDS: Final = _TABLE.words("header")
-_PIN_WORDS: Final = _TABLE.words("pin")
-_CODE_WORDS: Final = _TABLE.words("code")
-_PAIR_WORDS: Final = _TABLE.words("pair")
-_OTP_WORDS: Final = _TABLE.words("one-time password")
-_SEED_WORDS: Final = _TABLE.words("seed")
-_ROW_WORDS: Final = _TABLE.words("wallet")
 _COOKIE_WORDS: Final = _TABLE.words("cookie")
 _PRIVATE_WORD: Final = "priv"
 
@@ -254,16 +210,10 @@ _TELLTALES: Final = frozenset(
         _SHORT_PARTS,
         _NAME_WORDS,
         _GROUP_STARTS,
-        _NETWORK_WORDS,
         _BEARER_WORDS,
         _HEADER_WORDS,
-        _PIN_WORDS,
-        _CODE_WORDS,
-        _PAIR_WORDS,
-        _OTP_WORDS,
-        _SEED_WORDS,
-        _ROW_WORDS,
         _COOKIE_WORDS,
+        CODE_WORDS,
         (_PRIVATE_WORD,),
     )
     for substring in substrings
@@ -310,7 +260,7 @@ def every_secret_in(text: str, longest_run_chars: int) -> Iterator[FoundSecret]:
         for form in SHORT_FORMS:
             if form.part in text:
                 for found in form.pattern.finditer(text):
-                    if is_issued(found[1]):
+                    if is_issued(found[1]) and not is_example(found):
                         yield FoundSecret(form.kind, found[0])
     if longest_run_chars >= _LEAST_RUN_CHARS:
         yield from _issued_in(text)
@@ -323,8 +273,9 @@ def every_secret_in(text: str, longest_run_chars: int) -> Iterator[FoundSecret]:
             if _is_random_next_to_a_word_for_it(text, found):
                 yield FoundSecret("random token next to a word for a secret", found[0])
     yield from _split_keys_in(text)
-    yield from _codes_in(text, lowered)
-    yield from _phrases_in(text, lowered)
+    yield from _headers_in(text, lowered)
+    yield from codes_in(text, lowered)
+    yield from phrases_in(text, lowered)
     if any(map(lowered.__contains__, _COOKIE_WORDS)):
         for found in _SESSION_COOKIE.finditer(text):
             if is_random(found[1]) or _LONG_HEX.fullmatch(found[1]):
@@ -346,12 +297,8 @@ def every_secret_in(text: str, longest_run_chars: int) -> Iterator[FoundSecret]:
         yield from service_keys_in(text)
 
 
-def _codes_in(text: str, lowered: str) -> Iterator[FoundSecret]:
-    """Headers, network passwords, PINs, door codes, recovery codes, and logins with their passwords."""
-    if any(map(lowered.__contains__, _NETWORK_WORDS)):
-        for found in _NETWORK_PASSWORD.finditer(text):
-            if not is_placeholder(found[1]):
-                yield FoundSecret("network password", found[1])
+def _headers_in(text: str, lowered: str) -> Iterator[FoundSecret]:
+    """The credentials of headers."""
     if any(map(lowered.__contains__, _BEARER_WORDS)):
         for found in _BEARER.finditer(text):
             if is_random(found[1]):
@@ -360,38 +307,6 @@ def _codes_in(text: str, lowered: str) -> Iterator[FoundSecret]:
         for found in _HEADER.finditer(text):
             if _is_credential(found[1]):
                 yield FoundSecret("authorization header", found[1])
-    if any(map(lowered.__contains__, _PIN_WORDS)):
-        yield from (FoundSecret("PIN or card code", found[1]) for found in _PIN.finditer(text))
-    if any(map(lowered.__contains__, _CODE_WORDS)):
-        yield from (FoundSecret("code that opens a door", found[1]) for found in _DOOR_CODE.finditer(text))
-        yield from (FoundSecret("recovery codes", found[0]) for found in _RECOVERY_CODES.finditer(text))
-    if "PIN" in text:
-        for found in _CARD_PIN.finditer(text):
-            if "default" not in lowered[max(0, found.start() - _BEFORE_PIN_CHARS) : found.start()]:
-                yield FoundSecret("PIN or card code", found[1])
-    if "/" in text and any(map(lowered.__contains__, _PAIR_WORDS)):
-        for found in _PAIR.finditer(text):
-            if not is_placeholder(found[1]):
-                yield FoundSecret("login with its password", found[1])
-
-
-def _phrases_in(text: str, lowered: str) -> Iterator[FoundSecret]:
-    """Seeds of one-time passwords, and the words that recover a wallet."""
-    if any(map(lowered.__contains__, _OTP_WORDS)):
-        for found in _OTP_SEED.finditer(text):
-            if len(set(found[0])) >= LEAST_VARIETY and not is_placeholder(found[0]):
-                yield FoundSecret("seed of one-time passwords", found[0])
-    if any(map(lowered.__contains__, _SEED_WORDS)):
-        yield from (FoundSecret("wallet recovery phrase", found[0]) for found in _SEED.finditer(text))
-    if any(map(lowered.__contains__, _ROW_WORDS)):
-        for row in _WORD_ROW.findall(text):
-            if _is_recovery_phrase(row):
-                yield FoundSecret("wallet recovery phrase", row)
-
-
-def _is_recovery_phrase(row: str) -> bool:
-    words = re.findall(r"[a-z]{3,8}", row)
-    return SMALL_WORDS.isdisjoint(words) and len(set(words)) >= len(words) - 2
 
 
 def _is_private_key(text: str, found: re.Match[str]) -> bool:
@@ -409,7 +324,9 @@ def _issued_in(text: str) -> Iterator[FoundSecret]:
                 if is_issued(found[1]) and not _IDENTIFIER.fullmatch(found[1]):
                     yield FoundSecret(form.kind, found[0])
     for found in _GENERIC_FORM.finditer(runs):
-        if found[1] not in HARMLESS_PREFIXES and _has_the_form_of_a_key(found):
+        if found[1] in HARMLESS_PREFIXES or not _has_the_form_of_a_key(found):
+            continue
+        if found[1] in KEY_PREFIXES or not is_called_an_id(text, found[0]):
             yield FoundSecret(GENERIC_KIND, found[0])
     for found in _PREFIXED_ID.finditer(runs):
         if found[1] in KEY_PREFIXES and is_issued(found[2]):
@@ -422,7 +339,7 @@ def _has_the_form_of_a_key(found: re.Match[str]) -> bool:
     A digest or an id counts after a prefix for keys, such as ``api-``, or in the length of a key after ``_``.
     """
     prefix, body = found[1], found[2]
-    if not mixes_digits_in(body) or not is_issued(body):
+    if not mixes_digits_in(body) or not is_issued(body) or DATED.search(found[0]):
         return False
     if HASH_OR_ID.fullmatch(body):
         return prefix in KEY_PREFIXES or (
@@ -472,7 +389,11 @@ def _is_credential(value: str) -> bool:
     """
     has_both = any(map(str.isalpha, value)) and any(map(str.isdigit, value))
     return (
-        has_both and is_issued(value) and NO_VALUE.match(value) is None and len(set(value)) >= LEAST_VARIETY
+        has_both
+        and is_issued(value)
+        and NO_VALUE.match(value.lstrip("`")) is None
+        and not is_name(value)
+        and len(set(value)) >= LEAST_VARIETY
     )
 
 
@@ -480,7 +401,11 @@ def _is_given(found: re.Match[str]) -> bool:
     """Whether a value follows the word, and not just the rest of the sentence."""
     value = found["value"].partition("&")[0].rstrip(".!?:]}\\")
     if (
-        is_placeholder(value)
+        is_placeholder(found["value"])
+        or is_placeholder(value)
+        or _is_in_brackets(found)
+        or _is_template(found)
+        or _ATTRIBUTE.match(found["joint"])
         or (found["word"] == "PASS" and _TEST_NAME.match(value))
         or NO_VALUE.match(value)
         or VARIABLE.fullmatch(value)
@@ -499,7 +424,8 @@ def _is_given(found: re.Match[str]) -> bool:
         mixed = has_letter and (has_digit or has_symbol)
         return len(value) >= 5 and (mixed or (is_assigned and "-" in value and len(value) >= 16))
     if is_assigned:
-        return len(value) >= 12 and has_letter and has_digit and CODE_NAME.fullmatch(value) is None
+        is_key = len(value) >= 12 and has_letter and has_digit and is_issued(value)
+        return is_key and CODE_NAME.fullmatch(value) is None and not is_name(value)
     return len(value) >= 12 and (
         is_random(value) or (len(value) >= 24 and HASH_OR_ID.fullmatch(value) is not None)
     )
@@ -511,6 +437,10 @@ def _is_named_token(found: re.Match[str]) -> bool:
     if _HARMLESS_NAME.search(name) or not is_issued(token) or VARIABLE.fullmatch(token):
         return False
     if NO_VALUE.match(token) or DATED.search(token) or _is_called(found) or _is_meeting_link(found):
+        return False
+    if is_name(token) or is_placeholder(found["token"]) or _is_template(found):
+        return False
+    if (found["joint"] == "_" and name.endswith("login")) or _PUBLIC_NKEY.search(token):
         return False
     # The address of a page is made of words: `…/wi-fi-password-hitron-coda4582-cgn3amr`.
     if found["joint"] in ("-", ".") and ("-" in token or "/" in token):
@@ -524,6 +454,8 @@ def _is_named_token(found: re.Match[str]) -> bool:
         # A digest or an id, unless its name says that it gives access.
         return gives_access and len(token) >= (16 if is_assigned else 32)
     is_unbroken = token.isalnum()
+    if not gives_access and "/" in token and _is_short_in_parts(token):
+        return False
     if is_assigned:
         if digits < 2:
             # Few digits, but both cases without the rhythm of a name.
@@ -540,11 +472,25 @@ def _is_named_token(found: re.Match[str]) -> bool:
 
 def _is_given_as_option(value: str) -> bool:
     """Whether the value of an option is a password or a key, and not a word for one."""
+    if is_placeholder(value):
+        return False
     value = value.rstrip(".!?:]}")
-    if is_placeholder(value) or NO_VALUE.match(value) or VARIABLE.fullmatch(value):
+    if is_placeholder(value) or is_name(value) or NO_VALUE.match(value) or VARIABLE.fullmatch(value):
         return False
     has_letter, has_digit = any(map(str.isalpha, value)), any(map(str.isdigit, value))
     return len(value) >= 6 and has_letter and has_digit
+
+
+def _is_in_brackets(found: re.Match[str]) -> bool:
+    """Whether the value stands in ``<…>``, as the name of what is to be filled in does."""
+    return found.string.startswith(">", found.end("value")) and found.string.startswith(
+        "<", found.start("value") - 1
+    )
+
+
+def _is_template(found: re.Match[str]) -> bool:
+    """Whether the name is that of a value which a template fills in: ``${{ secrets.DEPLOY_KEY }}``."""
+    return found.string[max(0, found.start() - 3) : found.start()].rstrip().endswith(("{{", "${"))
 
 
 def _is_called(found: re.Match[str]) -> bool:
@@ -564,17 +510,29 @@ def _is_random_next_to_a_word_for_it(text: str, found: re.Match[str]) -> bool:
     token = found[0]
     if (
         HASH_OR_ID.fullmatch(token)
+        or NO_VALUE.match(token)
+        or DATED.search(token)
         or not is_random(token)
         or _is_joined(token)
         or _CAMEL_CASE.fullmatch(token)
     ):
         return False
-    return _CONTEXT.search(text, max(0, found.start() - _CONTEXT_CHARS), found.start()) is not None
+    start = found.start()
+    if _IN_A_PATH.search(text, max(0, start - _BEFORE_PATH_CHARS), start) or is_called_an_id(text, token):
+        return False
+    return _CONTEXT.search(text, max(0, start - _CONTEXT_CHARS), start) is not None
 
 
 def _is_joined(token: str) -> bool:
     """Whether a token is made of short words, as names of models and files are: ``all-MiniLM-L6-v2``."""
-    return max(map(len, re.split(r"[-_/]", token))) < _LEAST_PART_CHARS and not mixes_digits_in(token)
+    # In the name of a model with its owner's, sizes and versions stand between words.
+    has_owner = "/" in token and token.count("-") >= 2
+    return _is_short_in_parts(token) and (not mixes_digits_in(token) or has_owner)
+
+
+def _is_short_in_parts(token: str) -> bool:
+    parts = (part for part in re.split(r"[-_/]", token) if not WORDS_IN_CASE.fullmatch(part))
+    return max(map(len, parts), default=0) < _LEAST_PART_CHARS
 
 
 _LEAST_PART_CHARS: Final = 13
