@@ -65,6 +65,13 @@ PAIRS = {
         f"-----BEGIN PRIVATE KEY-----\n{'privatekey' * 3}\n{'privatekey' * 3}\n-----END PRIVATE KEY-----",
         f"-----BEGIN PRIVATE KEY-----\nMIIEpA{VALUE}\nQ{VALUE}\n-----END PRIVATE KEY-----",
     ),
+    "emphasis": ("The password is *rehashed* by us.", "The password is *rehash3d* by us."),
+    "a setting of another name": ("password=\nacme.connect_timeout=60", f"password=\n{VALUE}"),
+    "the start of a web token": (
+        '{"access_token": "eyJhbGciOiJIUzI1NiIsInR5cCI6IkpXVCJ9..."}',
+        '{"access_token": "eyJhbGciOiJIUzI1NiIsInR5cCI6IkpXVCJ9"}',
+    ),
+    "the type of a document": ("TOKEN, Accept: application/vnd.acme.v3+json", f"TOKEN: {VALUE}"),
     "two services": ("Login with ADFS/Office365 works.", "Login ada/Office365 works."),
 }
 

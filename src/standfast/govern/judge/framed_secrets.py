@@ -21,6 +21,7 @@ from standfast.govern.judge.secret_values import (
     VARIABLE,
     bits,
     is_issued,
+    is_name,
     is_placeholder,
 )
 from standfast.govern.judge.tables import WordTable
@@ -58,6 +59,8 @@ _LOGIN: Final = re.compile(
 _TOKEN: Final = re.compile(r"(?<![A-Za-z0-9+/])[A-Za-z0-9][A-Za-z0-9_+/.=-]{15,199}(?![\w+/=@])")
 _BEFORE_CHARS: Final = 48
 _LEAST_PART_CHARS: Final = 12
+_LEAST_NAME_CHARS: Final = 24
+"""A shorter name in the frame of a password may be one that somebody chose."""
 # Between the name of a service and a token: signs, and words for a key.
 _JOINT: Final = re.compile(
     r"(?P<service>[A-Za-z][A-Za-z0-9]{3,24})"
@@ -124,6 +127,7 @@ def _is_value(value: str, name: str) -> bool:
         or NO_VALUE.match(value)
         or VARIABLE.fullmatch(value)
         or CODE_NAME.fullmatch(value)
+        or (len(value) >= _LEAST_NAME_CHARS and is_name(value))
     ):
         return False
     has_letter, has_digit = any(map(str.isalpha, value)), any(map(str.isdigit, value))

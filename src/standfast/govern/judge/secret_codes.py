@@ -26,6 +26,7 @@ CODE_WORDS: Final = frozenset[str]().union(
 )
 """A text without any of these, in lower case, holds none of the codes."""
 _AROUND_SEED_CHARS: Final = 60
+_BEFORE_ROW_CHARS: Final = 200
 
 # A network's password is said aloud and is often a plain word; what follows in other sentences says how it
 # is.
@@ -114,9 +115,10 @@ def phrases_in(text: str, lowered: str) -> Iterator[FoundSecret]:
     if any(map(lowered.__contains__, _SEED_WORDS)):
         yield from (FoundSecret("wallet recovery phrase", found[0]) for found in _SEED.finditer(text))
     if any(map(lowered.__contains__, _ROW_WORDS)):
-        for row in _WORD_ROW.findall(text):
-            if _is_recovery_phrase(row):
-                yield FoundSecret("wallet recovery phrase", row)
+        for found in _WORD_ROW.finditer(text):
+            before = lowered[max(0, found.start() - _BEFORE_ROW_CHARS) : found.end() + _BEFORE_ROW_CHARS]
+            if any(map(before.__contains__, _ROW_WORDS)) and _is_recovery_phrase(found[0]):
+                yield FoundSecret("wallet recovery phrase", found[0])
 
 
 def _is_otp_seed(text: str, found: re.Match[str]) -> bool:
@@ -128,4 +130,6 @@ def _is_otp_seed(text: str, found: re.Match[str]) -> bool:
 
 def _is_recovery_phrase(row: str) -> bool:
     words = re.findall(r"[a-z]{3,8}", row)
+    if 0 < row.count(",") < len(words) - 1:  # A list of things, some of them of two words.
+        return False
     return SMALL_WORDS.isdisjoint(words) and len(set(words)) >= len(words) - 2

@@ -12,10 +12,12 @@ from urllib.parse import unquote
 # Paths, pages, files of keys, calls and references; rules of forms; names of algorithms and formats; words
 # joined by hyphens; dates, counters, and the address of a server.
 NO_VALUE: Final = re.compile(
-    r"arn:[a-z]|[a-z]{2}-[a-z]{4,9}-\d:\d{12}:|\d{4}-\d\d-\d\d(?:[T ]|$)|[a-z_]{2,30}=\d{1,9}$|"
-    r"[\w.-]{1,80}:\d{2,5}/|[/~@#]|!\[|!(?:(?:secret|vault|env|ref|sub|include|getatt)(?![\w-])|[a-z]{2,12}$)|[\w.-]{1,80}\.(?:html?|mdx?|rst|php|aspx?)(?:[#?]|$)|"
+    r"arn:[a-z]|[a-z]{2}-[a-z]{4,9}-\d:\d{12}:|\d{4}-\d\d-\d\d(?:[T ]|$)|[a-z_]{2,30}=\d{1,9}$|[a-z]{2,30}(?:[._][a-z]{2,30}){1,4}=|"
+    r"\*{1,3}[^\W\d]+\*{0,3}$|"
+    r"[a-z_][\w-]{0,31}:[x*!]:\d|aws4-|"
+    r"[\w.-]{1,80}:\d{2,5}/|[/~@#]|!\[|!(?:(?:secret|vault|env|ref|sub|include|getatt)(?![\w-])|[a-z_]{2,20}$)|[\w.-]{1,80}\.(?:html?|mdx?|rst|php|aspx?)(?:[#?]|$)|"
     r"id_(?:rsa|dsa|ecdsa|ed25519)|(?:ed25519|rsa\d{0,4}|nistp\d{3}|cv25519)/|(?:min|max|size|digits|between):\d|[a-z]{2,20}\|[a-z]|\$?[a-z_]\w{0,60}(?:::|->)\$?[a-z_]|\.{1,2}/|https?:|--|\w{1,20}\(|.*\($|(?:sha|md5|bcrypt|argon|pbkdf|base|aes|utf|rot|rfc|scrypt|oauth|hmac|"
-    r"jwt|2fa)[\w-]{0,40}$|"
+    r"jwt|2fa)[\w-]{0,40}\$*$|"
     r"[a-z]{2,20}(?:[._/-][a-z]{2,20}){1,2}$",
     re.IGNORECASE,
 )
@@ -31,7 +33,7 @@ LEAST_VARIETY: Final = 8
 
 _PLACEHOLDER: Final = re.compile(
     r"^postgres$|^guest$|x{4}|(?<![A-Za-z])x{3}(?![A-Za-z])|\*{3}|\.{3}|…|•{3}|(.)\1{7}|example|sample|placeholder|your[_-]|"
-    r"change_?me|redacted|dummy|insert|replace|fake|"
+    r"change_?me|redacte|^abcdef\d{0,6}$|dummy|insert|replace|fake|"
     r"(?<![a-z])(?:my|secure|secret|actual|real|test|new|old|some|other|strong|super)[_-](?:(?:api|access|auth)[_-]?)?(?:secret|pass(?:word)?|token|key)|"
     r"[_-]here$|^private(?:key)?$|^[$%<\[]|[>\]]$|^[a-z]{2,20}[_-](?:password|passwd|secret|token)$|\{\{?|\$\(|os\.environ|process\.env|getenv|secrets\.|vault:|"
     r"^(?:true|false|null|none|nil|undefined|required|optional|string|password|passwd|secret|token|pass|"
@@ -44,16 +46,16 @@ _NOT_RANDOM: Final = re.compile(r"0{8}|1234567|abcdefg", re.IGNORECASE)
 _CUT_OFF: Final = re.compile(r"\.{3}|…")
 # A part of a name: a word, with a number in it or at its end, or a number.
 _PART_OF_A_NAME: Final = re.compile(
-    r"[A-Z]?[a-z]{1,20}\d{0,3}[a-z]{0,12}|[A-Z]{1,12}\d{0,3}|\d{1,20}|(?:[A-Z]{0,4}[a-z]{2,14}){1,8}\d{0,3}"
+    r"[A-Z]?[a-z]{1,20}\d{0,3}[a-z]{0,12}\d{0,2}|[A-Z]{1,12}\d{0,3}|\d{1,20}|\d{1,4}[A-Za-z]{1,2}|(?:[A-Z]{0,4}[a-z]{2,14}){1,8}\d{0,3}"
 )
 WORDS_IN_CASE: Final = re.compile(r"[A-Za-z][a-z]{1,20}(?:[A-Z][a-z]{2,20}){0,6}")
 """Words that are joined by their capitals: ``RotateRootCredentials``."""
 _WORD: Final = re.compile(r"(?=[a-z]{0,13}[aeiouy])[a-z]{3,14}", re.IGNORECASE)
 _SEVERAL_WORDS: Final = re.compile(r"[A-Z]{0,3}[A-Za-z][a-z]{2,14}(?:[A-Z][a-z]{2,14}){1,6}\d{0,3}")
 _WORDS_AROUND_A_NUMBER: Final = re.compile(r"[a-z]{3,}\d{1,2}[a-z]{3,}")
-_SEPARATORS: Final = re.compile(r"[-_./:]+")
+_SEPARATORS: Final = re.compile(r"[-_./:+]+")
 _NO_LETTER: Final = re.compile(r"[\W\d_]")
-_CONSTANT: Final = re.compile(r"[A-Z]{2,20}(?:_[A-Z]{2,20}){1,4}")
+_CONSTANT: Final = re.compile(r"[A-Z]{3,20}(?:_[A-Z]{2,20}){0,4}")
 _LOWER_CASE: Final = re.compile(r"[a-z]+")
 _WORD_FOR_A_PASSWORD: Final = re.compile(
     r"pass|pwd|pw$|secret|token|key$|change|contrase|senha|motde|пароль", re.IGNORECASE
@@ -67,7 +69,7 @@ _BEFORE_ID_CHARS: Final = 16
 DIGIT_RUNS: Final = re.compile(r"\d+")
 DATED: Final = re.compile(r"(?:19|20)\d\d-[01]\d|\d\.\d")
 HASH_OR_ID: Final = re.compile(
-    r"(?:0x)?[0-9a-f]{7,128}|[0-9A-F]{7,128}|[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}"
+    r"(?:0x)?(?:[0-9a-f]{7,128}|[0-9A-F]{7,128})|[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}"
 )
 
 
@@ -93,8 +95,8 @@ def is_name(value: str) -> bool:
     if not all(map(_PART_OF_A_NAME.fullmatch, parts)):
         return False
     words = sum((_WORD.fullmatch(part) or _SEVERAL_WORDS.fullmatch(part)) is not None for part in parts)
-    numbers = sum(map(str.isdigit, parts))
-    return words * 2 >= len(parts) or words >= 3 or (words > 0 and words + numbers == len(parts))
+    is_unmixed = all(part.isalpha() or part.isdigit() for part in parts)
+    return words * 2 >= len(parts) or words >= 3 or (words > 0 and is_unmixed)
 
 
 def is_example(found: re.Match[str]) -> bool:

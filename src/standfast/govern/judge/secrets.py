@@ -130,11 +130,11 @@ _CHOSEN_BY_PEOPLE: Final = tuple(_TABLE.words("chosen by people"))
 # The line of a test that passed.
 _TEST_NAME: Final = re.compile(r"Test[A-Z]|test_")
 _CAMEL_CASE: Final = re.compile(
-    r"[A-Za-z][a-z]*(?:[A-Z]{1,3}[a-z]{2,20}|[A-Z]{2,4}(?=\d)|(?<!\d)\d{1,300}(?!\d)){1,12}"
+    r"[A-Za-z][a-z]*(?:[A-Z]{1,3}[a-z]{2,20}|[A-Z]\d(?=[A-Z][a-z]{2})|[A-Z]{2,4}(?=\d)|(?<!\d)\d{1,300}(?!\d)){1,12}"
 )
 # What follows is assigned a value itself: "Password confirmation:", and in the next line `password1 = …`.
 _ASSIGNED_TO: Final = re.compile(r"\s{0,3}\+?=(?!=)")
-_CALLED: Final = re.compile(r"[A-Za-z_]\w{0,60}(?:\.[A-Za-z_]\w{0,60}){0,6}")
+_CALLED: Final = re.compile(r"[A-Za-z_]\w{0,60}(?:\[\w{0,20}\])?(?:\.[A-Za-z_]\w{0,60}){0,6}")
 _MEETING: Final = re.compile(r"://(?:[\w-]{1,40}\.)?zoom\.us/[^\s?]{1,60}\?(?:[^\s?]{0,40}&)?$")
 _BEARER: Final = re.compile(r"(?<!\w)(?:bearer|basic)\s{1,3}([A-Za-z0-9._~+/=-]{16,4000})", re.IGNORECASE)
 # The credential in a header, as programs and command lines send it.
@@ -161,7 +161,7 @@ _TOKEN: Final = re.compile(r"(?<![\w+/=.#%-])[A-Za-z0-9][A-Za-z0-9_+/-]{22,199}=
 _SHORT_PARTS: Final = tuple(form.part for form in SHORT_FORMS)
 _CONTEXT_CHARS: Final = 60
 _CONTEXT: Final = re.compile(
-    r"secret|(?<!csrf)(?<!csrf[_ -])(?<!publickey)token(?!i[sz])|password|credential|"
+    r"secret|(?<!csrf)(?<!csrf[_ -])(?<!publickey)token(?!i[sz]|.?type)|password|credential|"
     r"(?:api|access|private|signing|wallet|wif|auth|deploy|user).?key|bearer",
     re.IGNORECASE,
 )
@@ -321,10 +321,11 @@ def _issued_in(text: str) -> Iterator[FoundSecret]:
     for form in ISSUED_FORMS:
         if form.part in runs:
             for found in form.pattern.finditer(runs):
-                if is_issued(found[1]) and not _IDENTIFIER.fullmatch(found[1]):
+                is_cut = form.part == _JWT_BEGINS and _is_start_of_a_token(found)
+                if is_issued(found[1]) and not _IDENTIFIER.fullmatch(found[1]) and not is_cut:
                     yield FoundSecret(form.kind, found[0])
     for found in _GENERIC_FORM.finditer(runs):
-        if found[1] in HARMLESS_PREFIXES or not _has_the_form_of_a_key(found):
+        if found[1] in HARMLESS_PREFIXES or is_name(found[0]) or not _has_the_form_of_a_key(found):
             continue
         if found[1] in KEY_PREFIXES or not is_called_an_id(text, found[0]):
             yield FoundSecret(GENERIC_KIND, found[0])
@@ -513,6 +514,8 @@ def _is_random_next_to_a_word_for_it(text: str, found: re.Match[str]) -> bool:
         or NO_VALUE.match(token)
         or DATED.search(token)
         or not is_random(token)
+        or is_name(token)
+        or _is_start_of_a_token(found)
         or _is_joined(token)
         or _CAMEL_CASE.fullmatch(token)
     ):
@@ -521,6 +524,16 @@ def _is_random_next_to_a_word_for_it(text: str, found: re.Match[str]) -> bool:
     if _IN_A_PATH.search(text, max(0, start - _BEFORE_PATH_CHARS), start) or is_called_an_id(text, token):
         return False
     return _CONTEXT.search(text, max(0, start - _CONTEXT_CHARS), start) is not None
+
+
+def _is_start_of_a_token(found: re.Match[str]) -> bool:
+    """Whether it is a JSON web token of which the rest, with the signature, was left out."""
+    rest = found.string[found.end() - (found[0][-1] == ".") :]
+    return (
+        found[0].startswith(_JWT_BEGINS)
+        and rest.startswith(("...", "…"))
+        and found[0].rstrip(".").count(".") < _DOTS_IN_A_TOKEN
+    )
 
 
 def _is_joined(token: str) -> bool:
@@ -535,6 +548,8 @@ def _is_short_in_parts(token: str) -> bool:
     return max(map(len, parts), default=0) < _LEAST_PART_CHARS
 
 
+_JWT_BEGINS: Final = "eyJ"
+_DOTS_IN_A_TOKEN: Final = 2
 _LEAST_PART_CHARS: Final = 13
 _RANDOM_TAG: Final = re.compile(r"(?=(?:[^\d]*\d){3})[a-z0-9][a-z0-9+/=_.-]{19,199}")
 _LEAST_TAG_BITS: Final = 3.4
