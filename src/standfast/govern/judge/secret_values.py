@@ -12,7 +12,8 @@ from urllib.parse import unquote
 # Paths, pages, files of keys, calls and references; rules of forms; names of algorithms and formats; words
 # joined by hyphens; dates, counters, and the address of a server.
 NO_VALUE: Final = re.compile(
-    r"arn:[a-z]|[a-z]{2}-[a-z]{4,9}-\d:\d{12}:|\d{4}-\d\d-\d\d(?:[T ]|$)|[a-z_]{2,30}=\d{1,9}$|[a-z]{2,30}(?:[._][a-z]{2,30}){1,4}=|"
+    r"arn:[a-z]|[a-z]{2}-[a-z]{4,9}-\d:\d{12}:|\d{4}-\d\d-\d\d(?:[T ]|$)|[a-z_]{2,30}=\d{1,9}$|"
+    r"[a-z]{2,30}(?:[._][a-z]{2,30}){1,4}=|"
     r"\*{1,3}[^\W\d]+\*{0,3}$|"
     r"[a-z_][\w-]{0,31}:[x*!]:\d|aws4-|"
     r"[\w.-]{1,80}:\d{2,5}/|[/~@#]|!\[|!(?:(?:secret|vault|env|ref|sub|include|getatt)(?![\w-])|[a-z_]{2,20}$)|[\w.-]{1,80}\.(?:html?|mdx?|rst|php|aspx?)(?:[#?]|$)|"
@@ -52,7 +53,7 @@ WORDS_IN_CASE: Final = re.compile(r"[A-Za-z][a-z]{1,20}(?:[A-Z][a-z]{2,20}){0,6}
 """Words that are joined by their capitals: ``RotateRootCredentials``."""
 _WORD: Final = re.compile(r"(?=[a-z]{0,13}[aeiouy])[a-z]{3,14}", re.IGNORECASE)
 _SEVERAL_WORDS: Final = re.compile(r"[A-Z]{0,3}[A-Za-z][a-z]{2,14}(?:[A-Z][a-z]{2,14}){1,6}\d{0,3}")
-_WORDS_AROUND_A_NUMBER: Final = re.compile(r"[a-z]{3,}\d{1,2}[a-z]{3,}")
+_WORDS_AROUND_A_NUMBER: Final = re.compile(r"[a-z]{3,12}\d{1,2}[a-z]{3,12}")
 _SEPARATORS: Final = re.compile(r"[-_./:+]+")
 _NO_LETTER: Final = re.compile(r"[\W\d_]")
 _CONSTANT: Final = re.compile(r"[A-Z]{3,20}(?:_[A-Z]{2,20}){0,4}")

@@ -176,7 +176,7 @@ _TWO_LINES: Final = re.compile(
 )
 # A name in a program: words in one case, joined. Issued keys have digits among their letters, or upper and
 # lower case.
-_IDENTIFIER: Final = re.compile(r"[a-z]+(?:[_-][a-z]+)+\d{0,4}|[A-Z]+(?:[_-][A-Z]+)+\d{0,4}|[a-z]{1,60}")
+_IDENTIFIER: Final = re.compile(r"[a-z]+(?:[_-][a-z]+)+\d{0,4}|[A-Z]+(?:[_-][A-Z]+)+\d{0,4}|[a-z]{1,31}")
 _DIGITS_OF_A_KEY: Final = 4
 """So many runs of digits are in keys, and not in names of a program."""
 
@@ -425,7 +425,7 @@ def _is_given(found: re.Match[str]) -> bool:
         mixed = has_letter and (has_digit or has_symbol)
         return len(value) >= 5 and (mixed or (is_assigned and "-" in value and len(value) >= 16))
     if is_assigned:
-        is_key = len(value) >= 12 and has_letter and has_digit and is_issued(value)
+        is_key = len(value) >= 12 and has_letter and has_digit and (len(value) >= 20 or is_issued(value))
         return is_key and CODE_NAME.fullmatch(value) is None and not is_name(value)
     return len(value) >= 12 and (
         is_random(value) or (len(value) >= 24 and HASH_OR_ID.fullmatch(value) is not None)
