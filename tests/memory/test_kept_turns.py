@@ -123,3 +123,17 @@ def test_arguments_and_results_of_tools_are_redacted_in_traces(memory: Memory) -
     assert answer == {"token": KEY, "for": "hunter-99!x"}, "the caller gets what the tool gave"
     assert KEY not in trace
     assert "hunter-99" not in trace.replace("'for': 'hunter-99!x'", "")
+
+
+@pytest.mark.parametrize("pad", range(3_930, 4_004, 9))
+@pytest.mark.parametrize("filler", ["a,b,c,d,", "no spaces? so what. "])
+def test_a_secret_where_a_long_turn_is_cut_is_found(pad: int, filler: str) -> None:
+    key = "sk-proj-" + "Q3eGr7Zp" * 5
+    said = (filler * 600)[:pad] + f" my password is {key[8:24]}, key {key}," + filler * 60
+    with Memory.open(":memory:") as memory:
+        memory.add([{"role": "user", "content": said}], scope="user/ada", session="s")
+        kept = "".join(one.text for one in memory.session("s", scope="user/ada"))
+
+    assert key[8:24] not in kept
+    assert kept.count("[redacted") == 2
+    assert filler * 20 in kept

@@ -16,6 +16,7 @@ import msgspec
 
 from standfast.errors import InvalidValue
 from standfast.govern.judge.judge import STRICTNESS
+from standfast.govern.judge.secrecy import hides_secret
 from standfast.limits import (
     MAX_MESSAGE_CHARS,
     MAX_MESSAGE_POSITION,
@@ -56,13 +57,17 @@ _TEXTS: Final = frozenset({"text", "input_text", "output_text", "refusal"})
 _SILENT: Final = frozenset({"thinking", "redacted_thinking", "reasoning"})
 _CALLS: Final = frozenset({"tool_use", "function_call", "server_tool_use"})
 _RESULTS: Final = frozenset({"tool_result", "function_call_output"})
-# Where a text may be cut, best first: after a paragraph, a sentence, a line, a word.
+# Where a text may be cut, best first: after a paragraph, a sentence, a line, a word, another sign.
 _ENDS: Final = (
     re.compile(r"\n\s*\n"),
     re.compile(r"[.!?…][\"'”’)\]]*\s+|[。！？]"),
     re.compile(r"\n"),
     re.compile(r"\s"),
+    re.compile(r"[^\w-]"),
 )
+_MAX_ENDS_TRIED: Final = 64
+_NEAR_CHARS: Final = 600
+"""So much before and behind a cut is searched for a secret that it would split."""
 
 
 class Passage(Value, frozen=True, kw_only=True):
@@ -242,7 +247,8 @@ def cut_text(text: str, *, max_chars: int = MAX_PASSAGE_CHARS) -> list[str]:
     """Cut a text into pieces of at most ``max_chars``, after a paragraph, a sentence, a line or a word.
 
     The pieces joined are the text. None is blank, unless all of the text is: white space that alone would
-    fill a piece stands in front of the next one.
+    fill a piece stands in front of the next one. A secret is not cut in two, nor from the word for it: each
+    piece is judged by itself, and would not show it.
     """
     pieces = []
     start = 0
@@ -262,8 +268,10 @@ def _end_of_piece(text: str, start: int, max_chars: int) -> int:
     least, most = start + max_chars // 2, start + max_chars
     for pattern in _ENDS:
         ends = [found.end() for found in pattern.finditer(text, least, most)]
-        if ends and text[start : ends[-1]].strip():
-            return ends[-1]
+        for end in reversed(ends[-_MAX_ENDS_TRIED:]):
+            near = text[max(start, end - _NEAR_CHARS) : end], text[end : end + _NEAR_CHARS]
+            if text[start:end].strip() and not hides_secret(*near):
+                return end
     return most
 
 

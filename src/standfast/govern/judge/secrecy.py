@@ -437,6 +437,14 @@ def redacted_text(text: str) -> str:
     return _redacted_part(text, text)
 
 
+def hides_secret(before: str, behind: str) -> bool:
+    """Whether two texts hold a secret together that is found in neither of them."""
+    whole, *parts = (
+        {part for _, part in _parts(TextReading(one))} for one in (before + behind, before, behind)
+    )
+    return not whole <= set().union(*parts)
+
+
 def require_no_secret(**names: str | None) -> None:
     """Refuse a name that is stored as it is, such as the id of a run, if it holds a secret.
 
