@@ -132,7 +132,7 @@ def test_a_secret_where_a_long_turn_is_cut_is_found(pad: int, filler: str) -> No
     said = (filler * 600)[:pad] + f" my password is {key[8:24]}, key {key}," + filler * 60
     with Memory.open(":memory:") as memory:
         memory.add([{"role": "user", "content": said}], scope="user/ada", session="s")
-        kept = "".join(one.text for one in memory.session("s", scope="user/ada"))
+        kept = "".join(one.text or "" for one in memory.session("s", scope="user/ada"))
 
     assert key[8:24] not in kept
     assert kept.count("[redacted") == 2

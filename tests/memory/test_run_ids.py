@@ -1,6 +1,7 @@
 """A run id of the caller's is an idempotency key: one effect, whoever repeats the calls, and whenever."""
 
 import asyncio
+from typing import Any
 
 import pytest
 
@@ -242,6 +243,31 @@ def test_no_fingerprint_of_a_secret_is_stored(memory: Memory) -> None:
     assert again.receipt.replayed
     with pytest.raises(PayloadMismatch):
         memory.remember(f"{SECRET} It is for staging.", source=HANDBOOK, run_id="r-1")
+
+
+KEY = "sk-proj-Q3eGr7ZpX2vL9mTbW4nHs8KdYf6JcA1uRo5E0iVx"
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        ({"text": "It takes 5 days."}, {"text": "It takes 5 days.", "scope": f"user/{KEY}"}),
+        ({"text": "It takes 5 days.", "scope": f"user/{KEY}"}, {"text": "It takes 5 days."}),
+        ({"text": f"Key {KEY} x"}, {"text": "Key [redacted: OpenAI API key] x"}),
+        (
+            {"text": "It is.", "subject": f"k/{KEY}"},
+            {"text": "It is.", "subject": "[redacted: OpenAI API key]"},
+        ),
+        ({"text": "alpha beta " * 3_300}, {"text": "gamma delta " * 3_300}),
+    ],
+)
+def test_a_call_without_a_secret_never_passes_for_one_with_a_secret(
+    memory: Memory, first: dict[str, Any], second: dict[str, Any]
+) -> None:
+    memory.remember(**first, run_id="r-1")
+
+    with pytest.raises(PayloadMismatch):
+        memory.remember(**second, run_id="r-1")
 
 
 def test_a_run_without_an_id_of_the_callers_stores_nothing_extra(memory: Memory) -> None:

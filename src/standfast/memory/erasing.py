@@ -11,7 +11,7 @@ writer, and an erasure ends beside any number of them.
 Law is listed and stays: it ends by a signature.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
@@ -35,14 +35,14 @@ from standfast.limits import (
 )
 from standfast.memory.commit_plan import JudgedCommit
 from standfast.memory.erasure_targets import ErasureIntent, ErasureTarget, pending_erasures
+from standfast.memory.forgotten_traces import traces_about
 from standfast.memory.run_dependencies import RunServices
-from standfast.records.canon import canonical_bytes, fingerprint, parse, utc_text
+from standfast.records.canon import fingerprint, parse, utc_text
 from standfast.records.origins import Origin
 from standfast.records.requests import ForgetRequest
 from standfast.records.rows import ERASED_KINDS, RULES, SYSTEM_NAMESPACE, ErasedBy, Place, RowKind
 from standfast.records.scopes import (
     ALL_SCOPES,
-    SHARED,
     is_within,
     key_parts,
     name_in,
@@ -57,8 +57,6 @@ from standfast.store.commit import Commit, Fact, Write
 from standfast.store.protocol import Version
 from standfast.store.store import Store
 from standfast.store.stored_records import is_band_row, keys_with_content_of, record_of
-from standfast.traces.artifact import ToolCall
-from standfast.traces.recorder import REMEMBER
 
 # Two processes that finish one erasure submit the same commit, each with an instant of its own.
 _DONE_BY_ANOTHER: Final = (CommitAborted, PayloadMismatch)
@@ -431,38 +429,12 @@ class Eraser:
 
     def _traces(self, target: ErasureTarget, memory_id: str | None = None) -> list[Callable[[], None]]:
         """For each trace that records a text of the target, the function that removes it."""
-        folder = self._services.traces
-        if folder is None:
-            return []
-        # A call in ``shared`` is recorded without its scope.
-        scope = "" if target.scope in (SHARED, ALL_SCOPES) else target.scope
-        holding = canonical_bytes(memory_id or scope).strip(b'"')
-        return [
-            partial(file.unlink, missing_ok=True)
-            for file, trace in folder.readable(holding=holding)
-            if any(
-                _is_call_about(call, target, memory_id) for event in trace.events for call in event.tool_calls
-            )
-        ]
+        return traces_about(self._services, target, memory_id)
 
 
 def _has_content(version: Version) -> bool:
     """Whether a version has content, even if it was read without."""
     return version.fingerprint is not None and version.erased_by is None
-
-
-def _is_call_about(call: ToolCall, target: ErasureTarget, memory_id: str | None) -> bool:
-    """Whether a recorded call remembered a text of the target; with an id, one of that record."""
-    args = call.normalized_args
-    if call.tool_name != REMEMBER.tool_name or not isinstance(args, Mapping):
-        return False
-    scope = str(args.get("scope", SHARED))
-    if memory_id is not None:
-        result = call.result if isinstance(call.result, Mapping) else {}
-        return scope == target.scope and memory_id in (args.get("subject"), result.get("memory_id"))
-    source = args.get("source")
-    asked = Record(memory_id="asked", text="", source=dict(source) if isinstance(source, Mapping) else None)
-    return is_within(scope, target.scope) and target.is_source_of(asked)
 
 
 def _commit_of(run: RunIdentity, writes: list[Write], fact: Fact) -> Commit:

@@ -16,7 +16,7 @@ import msgspec
 from standfast.errors import AccessError, PayloadMismatch
 from standfast.govern.judge.secrecy import redacted_json
 from standfast.limits import CALL_PAGE_CALLS
-from standfast.records.canon import fingerprint, parse
+from standfast.records.canon import canonical_bytes, fingerprint, parse
 from standfast.records.rows import SYSTEM_NAMESPACE, RowKind
 from standfast.records.scopes import row_key
 from standfast.records.vocabulary import ActionType, Receipt, Remembered, RunIdentity, Value
@@ -261,7 +261,15 @@ def _pages(calls: Sequence[LoggedCall]) -> list[Sequence[LoggedCall]]:
 
 def fingerprint_of_call(call: list[Any]) -> str:
     """The fingerprint of a call's name and arguments, with secrets replaced by their kinds."""
-    return _fingerprint_of(redacted_json(call))
+    clean = redacted_json(call)
+    return _fingerprint_of(clean if clean == call else redacted_call(clean, len(canonical_bytes(call))))
+
+
+def redacted_call(clean: list[Any], size: int) -> list[Any]:
+    """A call whose secrets were replaced. It never equals one that says the replacement itself, nor, by and
+    large, another one with a secret, because it has the size of what was said.
+    """
+    return [*clean, "redacted", size]
 
 
 def _fingerprint_of(clean: list[Any]) -> str:

@@ -20,6 +20,7 @@ from standfast.memory.embedding import NO_EMBEDDER, MemoryVectors, named_embedde
 from standfast.memory.erasing import Eraser, ErasurePlan, Forgotten, untrusted_may_not
 from standfast.memory.erasure_targets import ErasureTarget
 from standfast.memory.extraction import Extractions, FactExtractor
+from standfast.memory.forgotten_traces import recover_traces
 from standfast.memory.governance import MemoryGovernance
 from standfast.memory.incidents import IncidentVerbs, MemoryIncidents
 from standfast.memory.judging_cache import JudgingCache
@@ -422,9 +423,8 @@ class Memory(IncidentVerbs):
 
         ``Memory.open``, the commands and the server do so.
         """
-        if self.traces is not None:
-            # What is forgotten may be in the journals of runs that were killed.
-            self.traces.recover()
+        # What is forgotten may be in the journals of runs that were killed.
+        recover_traces(self._services)
         if not self.ceiling.may_write:
             return []
         self.incidents.finish_abandoned()

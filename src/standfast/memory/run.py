@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from types import TracebackType
-from typing import Self, TypeAlias, Unpack
+from typing import Any, Self, TypeAlias, Unpack
 
 from msgspec.structs import replace
 
@@ -32,7 +32,9 @@ from standfast.govern.judge.secrecy import (
 from standfast.limits import COMMIT_OWN_ROWS, MAX_COMMIT_WRITES
 from standfast.memory.commit_plan import JudgedCommit, rows_needed
 from standfast.memory.erasing import check_untrusted, rows_about
-from standfast.memory.idempotency import CallLog, ErasedRows
+from standfast.memory.erasure_targets import ErasureTarget
+from standfast.memory.forgotten_traces import has_forgotten_text, traces_about
+from standfast.memory.idempotency import CallLog, ErasedRows, redacted_call
 from standfast.memory.recall_notes import Recipient
 from standfast.memory.request_judge import RequestJudge
 from standfast.memory.run_dependencies import RunServices
@@ -40,6 +42,7 @@ from standfast.memory.run_step import FORGET, RECORD, REMEMBER, Recalled, RunSte
 from standfast.memory.snapshot_view import SnapshotView
 from standfast.recall.answers import Package
 from standfast.recall.tokens import TokenCounter
+from standfast.records.canon import canonical_bytes
 from standfast.records.origins import Origin
 from standfast.records.requests import (
     ForgetRequest,
@@ -49,7 +52,7 @@ from standfast.records.requests import (
     RememberRequest,
     takes_fields_of,
 )
-from standfast.records.scopes import SHARED, checked_scope, scoped_key
+from standfast.records.scopes import SHARED, checked_scope, name_in, scope_in, scoped_key
 from standfast.records.vocabulary import (
     Band,
     Receipt,
@@ -58,6 +61,7 @@ from standfast.records.vocabulary import (
     VisibilityMode,
 )
 from standfast.store.commit import Write
+from standfast.store.stored_records import is_band_row
 from standfast.traces.artifact import ModelConfig, Trace
 from standfast.traces.entries import TraceEntry
 from standfast.traces.recorder import Recorder, RecordingRun
@@ -133,6 +137,7 @@ class Run(RecordingRun):
         self._is_idempotent = is_idempotent
         self._call_log: CallLog | None = None
         self._calls = 0
+        self._has_repeated = False
         self.steps: list[RunStep] | None = None
         """What each call did, if the run is to be carried on by other processes; see ``resume``."""
 
@@ -203,19 +208,25 @@ class Run(RecordingRun):
         self._require_writable("remember")
         screened = claim_of(request)
         recorded = redacted_request(request, screened) if self._keeps_calls else request
-        with self._call(REMEMBER, recorded) as call:
+        with self._call(REMEMBER, request, recorded) as call:
             if not call.is_repeated:
                 call.answer = self._judge(request, screened)
         assert isinstance(call.answer, Remembered), "every text that is remembered gets an answer"
         return call.answer
 
     @contextmanager
-    def _call(self, verb: str, recorded: RememberRequest | ForgetRequest) -> Iterator[_Call]:
+    def _call(
+        self,
+        verb: str,
+        request: RememberRequest | ForgetRequest,
+        recorded: RememberRequest | ForgetRequest,
+    ) -> Iterator[_Call]:
         """Carry out a writing call: record it, hold the lock, and find what an earlier attempt answered.
 
         The block carries the call out and puts its answer into ``call.answer``, unless ``call.is_repeated``.
 
         Args:
+            request: The call as it was made.
             recorded: The call without secrets, as the trace and other processes see it, and by which an
                 earlier attempt of this run is found.
         """
@@ -225,9 +236,10 @@ class Run(RecordingRun):
             judged, forgotten = len(self._judged), {} if self.steps is None else self._forgotten.copy()
             try:
                 log = self._log_of_call()
-                asked = [] if log is None else [verb, recorded.as_recorded()]
+                asked = [] if log is None else _asked(verb, request, recorded)
                 earlier = None if log is None else log.repeated(asked)
                 call = _Call(earlier is not None, None if earlier is None else earlier.answer)
+                self._has_repeated |= call.is_repeated
                 yield call
                 if log is not None and call.is_repeated:
                     self.receipt = log.receipt if self._is_live else self.receipt
@@ -366,7 +378,7 @@ class Run(RecordingRun):
         recorded = replace(
             request, subject=redacted_text(request.name), scope=redacted_scope(request.place), memory_id=None
         )
-        with self._call(FORGET, recorded) as call:
+        with self._call(FORGET, request, recorded) as call:
             if not call.is_repeated:
                 keys = self._rows_to_erase(request.name, request.place)
                 self._forgotten |= dict.fromkeys(keys, request.reason)
@@ -428,7 +440,15 @@ class Run(RecordingRun):
             self._finish_trace(None)
         if self.receipt is not None:
             self._services.reader.after_commit(self.receipt.memory_snapshot_id, erased=self._forgotten)
+            self._remove_traces()
         return self.receipt
+
+    def _remove_traces(self) -> None:
+        """Remove the traces of what the run forgot. Whoever forgets without a run does so himself."""
+        records = {(scope_in(key), name_in(key)) for key in self._forgotten if is_band_row(key)}
+        for scope, name in sorted(records) if self._has_read else ():
+            for remove in traces_about(self._services, ErasureTarget(scope=scope), name):
+                remove()
 
     def _judged_commit(
         self, identity: RunIdentity, extra_writes: Sequence[Write] = (), *, even_if_empty: bool = False
@@ -485,6 +505,7 @@ class Run(RecordingRun):
         try:
             with self._services.budgets_lock():
                 self.receipt = self._submit_once(self._judged_commit(live)) or self.receipt
+            self._remove_traces()
         finally:
             self._judged.clear()
             self._forgotten.clear()
@@ -496,8 +517,11 @@ class Run(RecordingRun):
         if self._traces is not None:
             replayed = self.receipt is not None and self.receipt.replayed
             recorder = self.recorder
+            # What an earlier attempt said may have been forgotten before this one began.
+            since = 0 if self._has_repeated else self.identity.memory_snapshot_id
+            is_wanted = not has_forgotten_text(self._services, self.trace, since=since)
             self.trace_problem = self._traces.keep(
-                self.trace, recorder.text, recorder.journal, replayed=replayed
+                self.trace, recorder.text, recorder.journal, replayed=replayed, is_wanted=is_wanted
             )
         if self.trace_problem is not None:
             # The commit is done; a trace that can't be stored must not make it look otherwise.
@@ -530,6 +554,14 @@ class Run(RecordingRun):
             self.discard(error)
         else:
             self.commit()
+
+
+def _asked(
+    verb: str, request: RememberRequest | ForgetRequest, recorded: RememberRequest | ForgetRequest
+) -> list[Any]:
+    """A call as the log of a run compares it."""
+    said, clean = request.as_recorded(), recorded.as_recorded()
+    return [verb, said] if said == clean else redacted_call([verb, clean], len(canonical_bytes(said)))
 
 
 AgentRun: TypeAlias = Run | ReplayedRun

@@ -11,7 +11,7 @@ import os
 import re
 import threading
 import zlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -264,12 +264,16 @@ class TraceFolder:
         """The journal of a run that begins. Its file is created with the first line."""
         return TraceJournal(self.path / _OPEN, self.file_of(run_id).name.removesuffix(self._suffix))
 
-    def recover(self) -> int:
-        """Store the traces of runs whose process was killed. Returns how many there were."""
+    def recover(self, *, is_wanted: Callable[[Trace], bool] = lambda _: True) -> int:
+        """Store the traces of runs whose process was killed. Returns how many there were.
+
+        Args:
+            is_wanted: Those that are not are dropped.
+        """
         recovered = 0
         for file, trace in abandoned(self.path / _OPEN):
             try:
-                if trace is not None:
+                if trace is not None and is_wanted(trace):
                     self.put(trace)
                     recovered += 1
             except TraceFolderFailed:
@@ -338,7 +342,13 @@ class TraceFolder:
         return sum(file.stat().st_size for file in self.run_files())
 
     def keep(
-        self, trace: Trace, text: bytes, journal: TraceJournal | None, *, replayed: bool
+        self,
+        trace: Trace,
+        text: bytes,
+        journal: TraceJournal | None,
+        *,
+        replayed: bool,
+        is_wanted: bool = True,
     ) -> TraceError | None:
         """Store the trace of a run that has ended, and remove its journal.
 
@@ -346,10 +356,12 @@ class TraceFolder:
 
         Args:
             replayed: Whether the run repeated one that was committed before, whose trace then stays.
+            is_wanted: Whether it is to be stored.
         """
         problem: TraceError | None = None
         try:
-            self.put(trace, text)
+            if is_wanted:
+                self.put(trace, text)
         except TraceError as error:
             problem = None if replayed and error.code == "trace_exists" else error
         if journal is not None and not isinstance(problem, TraceFolderFailed):

@@ -501,7 +501,10 @@ class Recorder:
             seen = effects() if call.profile.has_side_effects else None
             plain = result.as_json() if isinstance(result, Value) else result
             plain, seen = (self._without_secrets(call.profile, one) for one in (plain, seen))
-            entry = call.returned(plain, seen, max_result_bytes=self._result_left_bytes)
+            # Without their answers, nobody could tell which traces record a forgotten text.
+            is_own = call.profile.tool_name in _MEMORY_TOOLS
+            most_bytes = MAX_TRACE_BYTES if is_own else self._result_left_bytes
+            entry = call.returned(plain, seen, max_result_bytes=most_bytes)
         except Exception as error:  # noqa: BLE001  # Recording must not break the run; it becomes a gap.
             code = "unrecordable_result" if isinstance(error, NotCanonical) else "unrecordable_effects"
             with self._lock:
