@@ -294,6 +294,22 @@ def test_a_bulk_is_indexed_by_the_commits_that_store_it(
     assert memory.reader.index.upkeep.status().behind == 2
 
 
+def test_a_process_that_recalls_stores_what_many_small_ones_left(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(store_index, "MAX_TAIL_ROWS", 320)
+    monkeypatch.setattr(store_index, "MAX_TAIL_SNAPSHOTS", 100)
+    store = memory_store()
+    for page in range(5):
+        memory = Memory(store)
+        _eight_messages(memory, page)
+        memory.reader.index.close()
+    assert sum(one.rows for one in store.segments.heads()) == 0
+
+    memory = Memory(store)
+    memory.recall("Which locker?")
+    memory.reader.index.close()
+    assert sum(one.rows for one in store.segments.heads()) == 40
+
+
 def test_closing_a_memory_stores_what_is_left_of_a_bulk(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(store_index, "MAX_TAIL_SNAPSHOTS", 100)
     for most_rows, rows in ((32, 8), (1_000, 0)):

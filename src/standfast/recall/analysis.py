@@ -384,7 +384,7 @@ def analysed(record: IndexedRecord, analyzer: Analyzer) -> AnalysedRecord:
     for statement in record.statements:
         counts[matter_term(statement)] = 1
     counts.update(dict.fromkeys(_cues_of(record, words, analyzer.language), 1))
-    if (time := record.time) != MISSING and may_speak_of_dates(words, analyzer.language):
+    if (time := record.time) != MISSING and may_speak_of_dates(record.text, words, analyzer.language):
         day = day_of(local_time(time, record.utc_offset))
         for spoken in spoken_dates(record.text, day, analyzer.language):
             counts.update({DATE_TERM + name: 1 for name in spoken.names})

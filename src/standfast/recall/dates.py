@@ -93,12 +93,12 @@ class DateWords:
     companions: frozenset[str]
     spoken: re.Pattern[str]
 
-    def may_speak(self, words: Iterable[str]) -> bool:
+    def may_speak(self, text: str, words: Iterable[str]) -> bool:
         """Whether a text with these words, folded, may have a relative expression, at a glance."""
         found = frozenset(words)
-        return not self.alone.isdisjoint(found) or not (
-            self.nouns.isdisjoint(found) or self.companions.isdisjoint(found)
-        )
+        # A mark of a footnote behind a word is part of it when it is folded, and hides it.
+        has_companion = not (text.isascii() and self.companions.isdisjoint(found))
+        return not self.alone.isdisjoint(found) or (has_companion and not self.nouns.isdisjoint(found))
 
     @classmethod
     def of_language(cls, language: str) -> "DateWords":
@@ -387,9 +387,9 @@ class SpokenDate:
         return list(dict.fromkeys(names))
 
 
-def may_speak_of_dates(words: Sequence[str], language: str) -> bool:
+def may_speak_of_dates(text: str, words: Sequence[str], language: str) -> bool:
     """Whether a text with these words, folded, may speak of relative dates, at a glance."""
-    return date_words(language).may_speak(words)
+    return date_words(language).may_speak(text, words)
 
 
 def spoken_dates(text: str, today: date, language: str = "english") -> list[SpokenDate]:
@@ -398,7 +398,7 @@ def spoken_dates(text: str, today: date, language: str = "english") -> list[Spok
         return []
     known = date_words(language)
     # Most texts have none, and the pattern is slower than a look at the words.
-    if not known.may_speak(words_in(text if text.isascii() else folded(text))):
+    if not known.may_speak(text, words_in(text if text.isascii() else folded(text))):
         return []
     found: dict[str, SpokenDate] = {}
     for match in known.spoken.finditer(text):

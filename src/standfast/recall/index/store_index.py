@@ -402,8 +402,10 @@ class StoreIndex:
         index.attach([Segment(one, stored) for one in heads])
         covered = {band: max((one.last for one in heads if one.band == band), default=0) for band in bands}
         index.covered = min(covered.values(), default=head)
-        loaded = _Loaded(index, bands, covered, index.covered, erasure)
+        loaded, rows = _Loaded(index, bands, covered, index.covered, erasure), len(index)
         self._follow(loaded, head)
+        # What other processes left to be stored counts like what is committed here.
+        self._new_rows = max(self._new_rows, len(index) - rows)
         return loaded
 
     def _usable(self, bands: frozenset[str], head: int) -> list[SegmentHead]:
