@@ -371,7 +371,10 @@ class TraceFolder:
 
     def get(self, run_id: str) -> Trace:
         """Return the verified trace of a run. Raises a ``TraceError`` if it is missing or was changed."""
-        return Trace.read(read_artifact(self.file_of(run_id)))
+        own = self.file_of(run_id)
+        name = own.name.removesuffix(self._suffix)
+        stored = [own.with_name(name + suffix) for suffix in (_SUFFIX, _COMPRESSED_SUFFIX)]
+        return Trace.read(read_artifact(next((file for file in (own, *stored) if file.exists()), own)))
 
     def run_files(self) -> Iterator[Path]:
         """Yield the files of all traces, by name."""
