@@ -5,6 +5,7 @@ import json
 import shutil
 import threading
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, ClassVar, cast
@@ -170,6 +171,25 @@ def test_of_two_servers_that_add_a_call_at_once_the_second_one_adds_it_behind(
 
     assert late.known == raced[0].memory_id
     assert first.show(*PLACE, run_id).remembered == 2
+
+
+def test_threads_of_two_servers_on_one_run_have_each_call_once_in_its_trace(
+    gateways: list[Gateway], tmp_path: Path
+) -> None:
+    servers = [OpenRuns(gateway) for gateway in gateways]
+    run_id = servers[1].open(*PLACE, OPEN, None).run_id
+    said = [f"Locker {number} holds a violin." for number in range(24)]
+
+    def remember(number: int) -> None:
+        servers[number % 2].remember(*PLACE, run_id, fact(said[number], f"locker/{number}"))
+
+    with ThreadPoolExecutor(4) as threads:
+        list(threads.map(remember, range(len(said))))
+    servers[1].commit(*PLACE, run_id)
+    trace = TraceFolder(tmp_path / "traces", ids=gateways[0].store.ids).get(run_id)
+
+    recorded = [call.normalized_args for event in trace.events for call in event.tool_calls]
+    assert sorted(one["text"] for one in recorded if isinstance(one, dict)) == sorted(said)
 
 
 def test_an_empty_commit_can_be_repeated_anywhere_and_hides_no_later_one(gateways: list[Gateway]) -> None:

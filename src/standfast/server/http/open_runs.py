@@ -28,6 +28,7 @@ from standfast.errors import (
 from standfast.govern.judge.secrecy import redacted_json
 from standfast.limits import (
     MAX_ATTEMPTS,
+    MAX_REBASES,
     MAX_RUN_BYTES,
     MAX_RUN_ITEMS,
     MAX_RUN_RECALLED_BYTES,
@@ -353,7 +354,9 @@ class OpenRuns:
         self, row_id: str, memory: Memory, work: Callable[[_OpenRun], _T], request: _Request | None = None
     ) -> _T:
         """Do something with an open run of the caller, and journal what it did before it is answered."""
-        for _ in range(MAX_ATTEMPTS):
+        for attempt in range(MAX_REBASES):
+            # Others call too; the more attempts failed, the longer the wait, so that each gets its turn.
+            self._clock.sleep(0.002 * attempt)
             opened = self._find(row_id, memory)
             with opened.lock:
                 try:
@@ -413,9 +416,13 @@ class OpenRuns:
         raise Overloaded(what="other calls of this run")
 
     def _catch_up(self, opened: _OpenRun) -> bool:
-        """Take over what other servers did. False if this is not the run that is open now."""
+        """Take over what other servers did. False if this is not the run that is open now.
+
+        Nor is it if a call that waited for the lock before did something here that is not in the journal.
+        """
         head = self._journal.head(opened.row_id)
-        if head is None or head.opening != opened.head.opening:
+        is_whole = len(opened.run.steps or ()) == len(opened.calls)
+        if head is None or head.opening != opened.head.opening or not is_whole:
             self._drop(opened)
             return False
         if head.calls > opened.head.calls:
