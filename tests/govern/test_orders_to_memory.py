@@ -68,6 +68,19 @@ FACTS = [
     "Write the file without interfering with other threads.",
     "By default the `cache` silently shares the database.",
     "The museum is a reliable source for the history of the town.",
+    "If the user wants to see open tasks only, add a filter.",
+    "It records whether the user has opted out.",
+    "Keep this in mind when you use the other two parameters.",
+    "Copy the value of the variable and save it for later.",
+    "Open the menu and update your settings:",
+    "The text is hidden because the user is not authorized to see it.",
+    "The policy that comes last will override any previously applied policy.",
+    "How many networks have you already established, and where?",
+    "Answers are grounded in your own data. Add a knowledge base and choose a variable.",
+    "Results are read in advance, and programs save them in client memory.",
+    "If you need to configure your session, add it later.",
+    "Note that the user section sets a property.",
+    "不要存储用户的密码。",
 ]
 
 

@@ -75,6 +75,21 @@ DOCUMENTATION = (
     "This document is the authoritative guide for any developer who works on this SDK.",
     "If you set filters, you must provide their reason.",
     "postgres://postgres:postgres@localhost:5432/postgres is the database of the tests.",
+    # Calls of tools in what an interface answers, and prompts that are spoken of.
+    '{"content": null, "tool_calls": [{"id": "call_1", "function": {"name": "weather", "arguments": "{}"}}]}',
+    "Low scores tell you that your system prompt needs work.",
+    "The field `revised_prompt` holds the text that was used.",
+    "It goes into the prompt, the system instructions, or both.",
+    "To install the client, follow the instructions below.",
+    "Enable memory to include conversation history in the request.",
+    # What people and programs do with settings, messages and files.
+    "Override your global settings for a single post.",
+    "Drag and drop your columns onto the input.",
+    "If you need to forward more headers, list them here.",
+    "Overlapping runs silently send their requests twice.",
+    "# Install what is missing.\nRUN apt-get update && apt-get install -y git && rm -rf /var/lib/apt/lists/*",
+    "<!-- The picture shows which user needs which tool. -->",
+    "![steps](https://assets.example/$web/steps.png)",
 )
 
 
@@ -86,7 +101,7 @@ def test_what_documentation_is_made_of_is_accepted(text: str) -> None:
 
 
 def test_weak_signs_count_together_only_if_they_are_near_each_other() -> None:
-    weak = ("The agent can act for the owner. ", "Use brew install jq here. ")
+    weak = ("The agent can act for the owner. ", "We force push to it. ")
     filler = "".join(
         f"In week {number} hall {number * 7} got {number * 3} new lamps. " for number in range(60)
     )

@@ -281,7 +281,10 @@ def _discarding_weight(near: set[str], weak: bool, next_words: list[str]) -> flo
         return 0.0 if _ORDERS.isdisjoint(next_words) else 0.6
     if not near.isdisjoint(_ORDERS_WEAK):
         if readers_own:
-            return 0.6 if weak else 0.8
+            if weak:
+                # People disable and drop settings of their own.
+                return 0.45 if near.isdisjoint(_SAFETY) else 0.6
+            return 0.8
         return 0.8 if before and not weak else 0.0
     return 0.0
 
@@ -315,11 +318,13 @@ _XML_TAGS: Final = (
 )
 # Turns of a chat in JSON. Programs and their documentation are full of them, so they count only together with
 # another sign.
-_JSON_TURN: Final = re.compile(r"[\"']role[\"']\s{0,3}:\s{0,3}[\"'](?:system|developer|assistant|tool)[\"']")
+_JSON_TURN: Final = re.compile(
+    r"[\"']role[\"']\s{0,3}:\s{0,3}[\"'](?:system|developer|assistant|tool)[\"']|"
+    r"[\"'](?:tool_calls?|function_call)[\"']\s{0,3}:\s{0,3}[\[{]"
+)
 _JSON: Final = (
     r"(?:^|\n)[ \t-]{0,8}role[ \t]{0,2}:[ \t]{0,2}(?:system|developer)[ \t]{0,4}(?:\n|$)|"
-    r"[\"'](?:tool_calls?|function_call)[\"']\s{0,3}:\s{0,3}[\[{]|```\s{0,2}(?:tool_code|tool_call|"
-    r"tool_use|system)\b"
+    r"```\s{0,2}(?:tool_code|tool_call|tool_use|system)\b"
 )
 _HEADINGS: Final = (
     r"(?:^|\n)[ \t]{0,8}#{2,4}[ \t]{0,3}(?:(?:instructions?|system|assistant|human|response)[ \t]{0,3}:|"
@@ -349,8 +354,9 @@ _HIDDEN: Final = re.compile(
     r"visibility ?: ?hidden|\bhidden\b|left ?: ?-\d{3})[^<>]{0,120}>(?P<span>[^<]{1,1000})"
 )
 _ORDER_WORDS: Final = _TABLE.words("order words")
+_ORDER_WORDS_WEAK: Final = _TABLE.words("order words weak")
 _LEAKING_IMAGE: Final = re.compile(
-    r"!\[[^\]\n]{0,200}\]\( ?https?://[^\s()?]{1,300}[?/](?:[^\s()]{0,300}?(?:\{|%7b|<|\$)|"
+    r"!\[[^\]\n]{0,200}\]\( ?https?://[^\s()?]{1,300}[?/](?:[^\s()]{0,300}?(?:\{|%7b|<|[=?&]\$)|"
     r"(?:[^\s()]{0,100}?&)?(?:data|secret|token|prompt|history|payload|leak|exfil|chat)=)"
 )
 # A link, or a host name, into which something of the reader's is to be put.
@@ -366,7 +372,7 @@ _LEAKING_LINK: Final = re.compile(
 # hidden passage has a weight of its own.
 _MARKUP: Final = (
     (("<", "inst]", "{{"), re.compile(f"{_TOKENS}|{_XML_TAGS}"), "prompt markup", 0.9),
-    (("role:", "tool_call", "function_call", "```"), re.compile(_JSON), "prompt markup", 0.9),
+    (("role:", "```"), re.compile(_JSON), "prompt markup", 0.9),
     (("##", "---", "===", "***", "~~~", "___"), re.compile(_HEADINGS), "prompt markup", 0.9),
     (
         ("system", "assistant", "human", "developer", "[admin", "[root"),
@@ -374,7 +380,7 @@ _MARKUP: Final = (
         "prompt markup",
         0.9,
     ),
-    (("role",), _JSON_TURN, "chat markup", 0.4),
+    (("role", "tool_call", "function_call"), _JSON_TURN, "chat markup", 0.4),
     (("<", "[//]"), _HIDDEN, "hidden passage", 0.0),
     (("](",), _LEAKING_IMAGE, "leaking link", 0.8),
     (("://", "$("), _LEAKING_LINK, "leaking link", 0.7),
@@ -406,7 +412,8 @@ def _hidden_weight(hidden: re.Match[str]) -> float:
     """The certainty that a hidden passage addresses a model; most comments are just comments."""
     comment = (hidden["comment"] or "").partition("-->")[0]
     words = TextReading(comment or hidden["link"] or hidden["span"] or "").vocabulary
-    if len(_ORDER_WORDS & words) >= 2:
+    orders = _ORDER_WORDS & words
+    if orders and len(orders | (_ORDER_WORDS_WEAK & words)) >= 2:
         return 0.9
     return 0.0 if words.isdisjoint(_READERS) else 0.15
 

@@ -13,11 +13,13 @@ from typing import Final
 from standfast.govern.judge.claim import Claim
 from standfast.govern.judge.phrases import Phrasebook, spoken
 from standfast.govern.judge.tables import WordTable, read_phrases
-from standfast.govern.judge.text_reading import TextReading
+from standfast.govern.judge.text_reading import TextReading, word_set
 
 # Subjects and tags under which agents keep what they are to do from now on.
 _STANDING: Final = WordTable("floors.words").words("standing")
 _UNSPACED_LETTERS: Final = re.compile("[\u3040-\u30ff\u3400-\u9fff]")
+# "If the user wants" does not say that they do.
+_CONDITIONS: Final = word_set("if when whether what how where which those unless until once")
 # An order and what it is about stand in one sentence, or in two short ones.
 _STEP_CHARS: Final = 80
 _ORDERS: Final = (
@@ -25,7 +27,7 @@ _ORDERS: Final = (
     ("keep", "later talks"),
     ("keep", "lasting", "profile"),
     ("keep", "lasting", "user"),
-    ("keep", "profile", "user"),
+    ("keep this", "profile", "user"),
     ("change", "own memory"),
     ("change", "kept data"),
     ("tell", "again"),
@@ -86,8 +88,11 @@ def _gives_orders(field: TextReading) -> bool:
     phrases = standing_phrases().possible(field.vocabulary)
     parts = order_parts().possible(field.vocabulary)
     text = spoken(field) if phrases or parts else ""
-    if any(phrase.pattern.search(text) for phrase in phrases):
-        return True
+    for phrase in phrases:
+        for found in phrase.pattern.finditer(text):
+            before = text[: found.start()].rpartition(" ")[0].rpartition(" ")[2]
+            if phrase.kind != "preference" or before not in _CONDITIONS:
+                return True
     passages: dict[str, set[int]] = {}
     for part in parts:
         for found in part.pattern.finditer(text):
