@@ -227,6 +227,24 @@ def current_texts(memory: Memory) -> list[str]:
     return sorted(record.text for record in found if record.session is None)
 
 
+def test_what_was_said_before_ends_before_the_new_messages(memory: Memory) -> None:
+    seen = []
+
+    class Watching:
+        extractor_id = "watching"
+
+        def extract(self, messages: Any, *, scope: str, before: Any, known: Any) -> list[ExtractedFact]:
+            del scope, known
+            seen.append(([one.text for one in before], [one.text for one in messages]))
+            return []
+
+    for turn in (CHAT[:1], CHAT[1:]):
+        memory.add(turn, scope="user/ada", session="s", extract=Watching())
+
+    texts = [one["content"] for one in CHAT]
+    assert seen == [([], texts[:1]), (texts[:1], texts[1:])]
+
+
 def test_a_model_is_told_what_is_known_and_what_was_said_before_and_replaces_by_its_number(
     memory: Memory,
 ) -> None:

@@ -80,6 +80,12 @@ def test_a_floor_takes_two_hundred_allowances() -> None:
         AllowingFloor(floor=OwnerFloor(), allow=("a",) * 201)
 
 
+def test_a_pattern_has_at_most_five_hundred_characters() -> None:
+    assert AllowingFloor(floor=OwnerFloor(), allow=("x" * 500,)).allow == ("x" * 500,)
+    with pytest.raises(InvalidValue, match="at most 500 characters"):
+        AllowingFloor(floor=OwnerFloor(), allow=("x" * 501,))
+
+
 @pytest.mark.parametrize("wrong", ["", 5, None])
 @pytest.mark.parametrize("option", ["allow", "allow_scopes", "allow_sources"])
 def test_an_allowance_is_a_text(option: str, wrong: Any) -> None:

@@ -232,6 +232,7 @@ def test_clear_text_is_clear(text: str) -> None:
         ("a\ufe01\ufe02\ufe03", "hidden"),
         ("half \udc00", "hidden"),
         ("private \U000f0001", "hidden"),
+        ("no character \ufdd0", "hidden"),
         ("Ã¤Ã¶Ã¼ Ã¤Ã¶Ã¼", "broken encoding"),
         ("}{" * 100, "noise"),
         ("QUFB" * 300, "noise"),

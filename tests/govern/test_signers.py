@@ -184,6 +184,14 @@ def test_a_list_that_leaves_anything_open_is_refused_whole(text: str) -> None:
     assert refusal.value.facts["which"] == "allowed signers"
 
 
+def test_a_list_may_be_as_long_as_the_limit() -> None:
+    listed = LISTED + "#" * (MAX_LIST_CHARS - len(LISTED))
+
+    assert Signers.parse(listed) == Signers.parse(LISTED)
+    with raises_code("invalid_signers", match="at most"):
+        Signers.parse(listed + "#")
+
+
 def test_the_refused_line_is_named() -> None:
     with raises_code("invalid_signers", match="Line 6 of the allowed signers is invalid") as refusal:
         Signers.parse(f"{LISTED}mallory {SEAL} {ALICE.text}\n")

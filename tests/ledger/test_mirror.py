@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 import threading
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -98,6 +99,29 @@ def test_a_note_is_on_the_disk_before_append_returns(
     mirror.append(NOTES[0])
 
     assert calls == ["write", "sync checkpoints.jsonl", f"sync {mirror.path.parent.name}"]
+
+
+def test_a_new_file_is_on_the_disk_before_its_first_note_is_made(
+    mirror: CheckpointFile, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    calls = []
+    fsync = os.fsync
+
+    def syncs(descriptor: int) -> None:
+        calls.append("sync " + Path(f"/proc/self/fd/{descriptor}").readlink().name)
+        fsync(descriptor)
+
+    def made(present: Iterator[str]) -> str:
+        calls.append("made")
+        return NOTES[len(list(present))]
+
+    monkeypatch.setattr(os, "fsync", syncs)
+    mirror.extend(made)
+    mirror.extend(made)
+
+    file = "sync checkpoints.jsonl"
+    assert calls == [f"sync {mirror.path.parent.name}", "made", file, "made", file]
+    assert mirror.read().notes == NOTES[:2]
 
 
 def test_a_full_disk_is_an_error_and_its_rest_is_torn(

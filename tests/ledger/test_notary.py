@@ -256,6 +256,17 @@ def test_a_line_that_a_crash_tore_is_no_problem_and_what_it_was_to_cover_is_sign
     assert mirror.read_bytes().startswith(whole[: last + 1]), "nothing is rewritten"
 
 
+def test_what_another_notary_signed_and_published_is_not_signed_again(tmp_path: Path) -> None:
+    """Each has a file of its own, as servers on one database have."""
+    path, _ = _signed_for_thrice(tmp_path)
+    own = CheckpointFile(tmp_path / "own")
+    with closing(open_store(path, create=False)) as store:
+        memory = Memory(store, notary=Notary(LOG_KEY, own, store.entries))
+
+        assert memory.ledger.sign_if_due()
+        assert own.read().notes == ()
+
+
 def test_a_line_that_a_hand_changed_is_told_for_ever(tmp_path: Path) -> None:
     path, mirror = _signed_for_thrice(tmp_path)
     lines = mirror.read_bytes().splitlines()

@@ -244,6 +244,39 @@ def test_a_record_is_proved_from_its_bytes_only_if_reading_it_finds_nothing(
     assert bool(found) == (forgery > 0)
 
 
+@pytest.mark.parametrize("forged", ["ACTIVE", "LEDGER", None])
+def test_a_sound_record_proves_only_its_exact_equal_of_the_same_commit(forged: str | None) -> None:
+    """Whoever has the store writes both rows of a fact in one commit, one of them with other words."""
+    honest = Memory(memory_store(ManualClock()))
+    honest.remember("Parcels above 20 kg need two people.", subject="parcels", source=HANDBOOK)
+    memory, writes = Memory(memory_store(ManualClock())), []
+    for band in ("ACTIVE", "LEDGER"):
+        record = row(honest, f"{band}/shared//parcels")
+        words = {"text": "Parcels above 20 kg need nobody."} if band == forged else {}
+        writes.append(Write.of("default", f"{band}/shared//parcels", ActionType.WRITE, record | words))
+    memory.store.commit(Commit.of(run_id="raw", memory_snapshot_id=0, policy_set_id="none", writes=writes))
+
+    problems = list(memory.verify())
+    assert [problem.partition(" ")[0] for problem in problems] == (
+        [] if forged is None else [f"default/{forged}/shared//parcels"]
+    )
+    assert all("it is incomplete, or was made for other content" in problem for problem in problems)
+
+
+def test_what_waits_for_a_person_is_told_of_where_only_accepted_memory_may_be() -> None:
+    """Its evidence is sound, and made for this content."""
+    memory = Memory(memory_store(ManualClock()))
+    with memory.run(workflow="triage", mode="buffered_write") as run:
+        run.remember(OLD, subject="refunds", source=HANDBOOK, hold="unsure")
+    (held,) = memory.store.scan("default", prefix="LEDGER/")
+    key = f"ACTIVE/{held.key.partition('/')[2]}"
+    write(memory, ActionType.WRITE, key, parse(held.content or b"") | {"band": "ACTIVE"})
+
+    (problem,) = memory.verify()
+    assert problem.startswith(f"default/{key} in snapshot 2: ")
+    assert "a verdict of 888_HOLD does not allow this band" in problem
+
+
 def test_verifying_reads_each_content_once(monkeypatch: pytest.MonkeyPatch) -> None:
     memory = Memory(memory_store(ManualClock()))
     for number in range(7):

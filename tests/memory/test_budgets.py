@@ -171,6 +171,17 @@ def test_another_policy_begins_with_what_is_held() -> None:
     assert list(smaller.verify()) == []
 
 
+def test_forgetting_under_another_policy_writes_nothing_to_the_stream_that_ended() -> None:
+    store = memory_store()
+    budgeted(store, "AlwaysWrite").remember("Lamp 1 is in hall 3.", subject="lamp/1", source=HANDBOOK)
+    assert len(list(store.scan("default", prefix="stream/ACTIVE/000001-"))) == 1
+    memory = budgeted(store, "ExpireOldest")
+    memory.forget("lamp/1", reason="asked to")
+
+    assert list(store.scan("default", prefix="stream/ACTIVE/000001-")) == []
+    assert list(memory.verify()) == []
+
+
 def test_runs_that_spend_at_once_never_overspend(memory: Memory) -> None:
     shared = [budgeted(memory.store, "ExpireOldest", 600) for _ in range(3)]
 
@@ -270,8 +281,8 @@ def test_untrusted_records_beside_others_take_a_quarter_of_the_bytes_and_expire_
     store = sqlite_store(tmp_path / "store.db", ids=RandomIds())
     memory = budgeted(store, policy)
 
-    def flood(count: int) -> None:
-        for number in range(count):
+    def flood(numbers: range) -> None:
+        for number in numbers:
             memory.remember(
                 f"Offer {number} of the page is worth {number * 7} euros.",
                 source={"kind": "web", "id": "a.example"},
@@ -281,10 +292,10 @@ def test_untrusted_records_beside_others_take_a_quarter_of_the_bytes_and_expire_
         return sorted(record.origin is Origin.UNTRUSTED for record in memory.records(band=Band.ACTIVE))
 
     memory.remember("Ada owns lamp 1 in hall 3.", source={"kind": "user", "id": "ada"})
-    flood(6)
+    flood(range(6))
     if opened_again:
         memory = budgeted(store, policy)
-    flood(6)
+    flood(range(6, 12))
 
     assert held() == [False, True, True]
     assert list(memory.verify()) == []

@@ -167,6 +167,25 @@ def test_a_record_in_a_budgeted_band_needs_two_rows_more() -> None:
     assert rows_needed(one, {Band.ACTIVE, Band.LEDGER}) == 7
 
 
+@pytest.mark.parametrize(
+    ("one", "rows"),
+    [
+        (judged(minimum=Verdict.HOLD), 3),
+        (judged(band=Band.VAULT, role=Role.HUMAN), 2),
+        (judged(SECRET), 1),
+        (judged(ATTACK), 5),
+        (judged(supersedes=("a", "b")), 7),
+        (replace(judged(), witness=Record(memory_id="m2", text="t", band=Band.WITNESS)), 4),
+    ],
+)
+def test_every_row_that_a_record_may_take_is_counted(one: JudgedRecord, rows: int) -> None:
+    commit = planned(one)
+
+    assert rows_needed(one, ()) == rows
+    assert commit is not None
+    assert len(commit.writes) <= rows
+
+
 def in_memory_store() -> Store:
     return open_store(":memory:", create=True, clock=ManualClock(), ids=CountedIds())
 

@@ -279,6 +279,37 @@ def test_a_citation_means_the_version_that_was_shown_then(memory: Memory) -> Non
     assert "wait/eu" in _ids(memory)
 
 
+@pytest.mark.parametrize(
+    ("said", "rests_on_it"),
+    [
+        ([["crm"], ["cites"]], ["wait/eu"]),
+        ([["crm"], ["cites"], ["handbook"]], ["wait/eu"]),
+        ([["crm"], ["handbook"], ["cites"]], []),
+        ([["crm", "cites"]], ["wait/eu"]),
+        ([["cites"], ["crm"]], []),
+        ([["crm"], ["corrects"]], ["policy/eu"]),
+        ([["handbook"], ["crm"], ["corrects"]], ["policy/eu"]),
+        ([["crm"], ["handbook"], ["corrects"]], []),
+    ],
+)
+def test_a_citation_means_the_text_before_it_or_of_its_commit(
+    memory: Memory, said: list[list[str]], rests_on_it: list[str]
+) -> None:
+    for step in said:
+        with memory.run(workflow="w", mode="buffered_write") as run:
+            for what in step:
+                if what == "crm":
+                    run.remember("EU refunds take 90 days.", subject="policy/eu", source=CRM)
+                elif what == "handbook":
+                    run.remember("EU refunds take 14 days.", subject="policy/eu", source=HANDBOOK)
+                elif what == "cites":
+                    run.remember("EU customers wait.", subject="wait/eu", refs=_cites("policy/eu"))
+                else:
+                    run.remember("EU refunds take a week.", subject="policy/eu", refs=_cites("policy/eu"))
+
+    assert [node.memory_id for node in memory.investigate(source=CRM).certain] == rests_on_it
+
+
 def test_the_recall_log_leads_from_a_package_to_its_source(tmp_path: Path) -> None:
     with Memory.open(str(tmp_path / "a.db"), recall_log=True) as memory:
         _poisoned(memory)
@@ -551,3 +582,17 @@ def test_the_first_look_for_what_is_hidden_does_not_go_through_the_whole_store()
         assert not lookup.at("default", snapshot).versions
 
     assert [(one.since, one.at) for one in asked] == [(None, 5), (5, 7)]
+
+
+def test_a_quarantine_by_another_process_holds_though_this_one_commits_next(tmp_path: Path) -> None:
+    with Memory.open(str(tmp_path / "a.db")) as memory, Memory.open(str(tmp_path / "a.db")) as other:
+        _poisoned(memory)
+        run = memory.run(workflow="w", mode="buffered_write")
+        run.remember("Crate 7 stands in the hall.", subject="crate/7", source=HANDBOOK)
+        assert "policy/eu" in _ids(memory)
+        before = memory.store.head()
+        other.quarantine(source=CRM, reason="incident 4")
+        run.commit()
+
+        assert memory.store.head() == before + 2
+        assert "90 days" not in memory.recall("EU refunds", tokens=900, now_utc=NOW).text

@@ -1,15 +1,23 @@
 """The contract that every backend keeps."""
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 
 import msgspec
 import pytest
 
-from standfast.errors import CommitAborted, NoSuchSnapshot, OutcomeUnknown, PayloadMismatch, StaleFence
+from standfast.errors import (
+    CommitAborted,
+    NoSuchSnapshot,
+    OutcomeUnknown,
+    PayloadMismatch,
+    StaleFence,
+    StoreFailed,
+)
 from standfast.records.vocabulary import AbortReason, ActionType, BufferState, Receipt
 from standfast.store.commit import Write
-from standfast.store.protocol import BEHIND_ALL_KEYS, Buffer, Transaction, Version, VersionQuery
+from standfast.store.pipeline import Submission, described
+from standfast.store.protocol import BEHIND_ALL_KEYS, Buffer, Changes, Transaction, Version, VersionQuery
 from standfast.store.store import Store
 from tests.store.builders import NAMESPACE, commit, contents, expire, merge, write
 from tests.store.conftest import Ager, Opener
@@ -76,6 +84,77 @@ def test_a_commit_with_new_keys_is_applied_once_though_its_outcome_was_unknown(
     assert (receipt.memory_snapshot_id, receipt.replayed) == (1, True)
     assert store.head() == 1
     assert list(store.verify()) == []
+
+
+def test_a_commit_whose_outcome_is_unknown_is_not_tried_again_before_the_storage_is_reset(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    attempts = []
+
+    def cut_off() -> AbstractContextManager[Transaction]:
+        attempts.append("cut off")
+        raise OutcomeUnknown(problem="the answer was lost")
+
+    def fails() -> None:
+        raise StoreFailed(problem="the disk is gone")
+
+    monkeypatch.setattr(store._storage, "transaction", cut_off)
+    monkeypatch.setattr(store._storage, "reset", fails)
+    with pytest.raises(OutcomeUnknown, match=r"the answer was lost.*; then .*the disk is gone"):
+        store.commit(commit("r1", write("a")))
+
+    assert attempts == ["cut off"]
+
+
+def test_of_two_commits_that_fail_together_each_gets_an_answer_of_its_own(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    transaction = store._storage.transaction
+
+    @contextmanager
+    def refuses_bad() -> Iterator[Transaction]:
+        with transaction() as one:
+            append = one.append
+
+            def checked(changes: Changes) -> None:
+                if any(row.key == "bad" for row in changes.versions):
+                    raise StoreFailed(problem="the row can't be stored")
+                append(changes)
+
+            monkeypatch.setattr(one, "append", checked)
+            yield one
+
+    monkeypatch.setattr(store._storage, "transaction", refuses_bad)
+    pair = [Submission(commit(name, write(name))) for name in ("bad", "good")]
+    answers = store._commit_batch(pair)
+
+    assert [type(answer) for answer in answers] == [StoreFailed, Receipt]
+    assert list(contents(store)) == ["good"]
+
+
+def test_what_is_told_of_a_commit_has_its_id_and_its_fingerprint(store: Store) -> None:
+    asked = commit("r1", write("a"))
+    receipt = store.commit(asked)
+    known = store.status(asked.commit_id)
+    assert known is not None
+    told = described(known)
+
+    assert (told.commit_id, told.commit_payload_fingerprint) == (asked.commit_id, receipt.payload_fingerprint)
+    assert (told.state, told.memory_snapshot_id) == (BufferState.APPLIED, 1)
+
+
+def test_what_is_told_of_a_refused_commit_has_the_reason(store: Store) -> None:
+    asked = commit("r1", merge("nothing"))
+    with pytest.raises(CommitAborted):
+        store.commit(asked)
+    known = store.status(asked.commit_id)
+    assert isinstance(known, Buffer)
+    told = described(known)
+
+    assert (told.commit_id, told.commit_payload_fingerprint) == (asked.commit_id, asked.payload_fingerprint)
+    assert (told.state, told.waits_for, told.memory_snapshot_id) == (BufferState.ABORTED, None, None)
+    assert told.reason_code == "validation_failed"
+    assert "nothing" in (told.problem or "")
 
 
 def test_presence_tells_the_head_and_which_prefixes_any_key_ever_had(store: Store) -> None:

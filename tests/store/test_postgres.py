@@ -8,6 +8,7 @@ from typing import Any
 import psycopg
 import pytest
 
+from standfast.clock import ManualClock
 from standfast.errors import (
     OutcomeUnknown,
     StandfastError,
@@ -15,7 +16,7 @@ from standfast.errors import (
     StoreError,
     StoreFailed,
 )
-from standfast.limits import MAX_POOLED_CONNECTIONS
+from standfast.limits import MAX_POOLED_CONNECTIONS, MAX_RECONNECT_SECONDS
 from standfast.records.vocabulary import Receipt
 from standfast.store.pipeline import Submission, decide_commits, query_for
 from standfast.store.postgres import server
@@ -376,6 +377,41 @@ def test_a_server_that_is_down_is_told_and_found_again(
 
     assert contents(store) == {"a": '"x"'}
     assert store.commit(commit("r2", expire("a"), at=1)).memory_snapshot_id == 2
+
+
+def test_a_reset_drops_every_connection(store: Store, admin: psycopg.Connection[Any]) -> None:
+    """What was sent over one of them may still be under way."""
+    store.commit(commit("r1", write("a")))
+    assert store.head() == 1
+    others = "SELECT pid FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()"
+    before = {pid for (pid,) in admin.execute(others)}
+    _storage(store).reset()
+    for _ in range(200):
+        left = before & {pid for (pid,) in admin.execute(others)}
+        if not left:
+            break
+        admin.execute("SELECT pg_sleep(0.05)")
+
+    assert len(before) >= 2
+    assert left == set()
+    assert contents(store) == {"a": '"x"'}
+
+
+def test_who_waits_for_a_server_asks_at_least_about_once_a_second() -> None:
+    clock, pauses = ManualClock(), list[float]()
+    sleep = clock.sleep
+
+    def noted(seconds: float) -> None:
+        pauses.append(seconds)
+        sleep(seconds)
+
+    clock.sleep = noted  # type: ignore[method-assign]
+    lost = server.Server("postgresql://nobody@127.0.0.1:1/nowhere", clock, new_id="1")
+    with pytest.raises(StoreFailed, match="check that a server runs there"):
+        lost.reconnect(read_only=True)
+
+    assert max(pauses) <= 1.25
+    assert MAX_RECONNECT_SECONDS <= sum(pauses) <= MAX_RECONNECT_SECONDS + 1.25
 
 
 def test_leases_run_by_the_servers_clock(store: Store, admin: psycopg.Connection[Any]) -> None:

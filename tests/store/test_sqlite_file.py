@@ -4,6 +4,7 @@ words.
 
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import apsw
@@ -12,10 +13,11 @@ import pytest
 from standfast.clock import CountedIds, ManualClock, RandomIds, SystemClock
 from standfast.errors import CannotOpen, Corruption, StoreBusy, StoreError
 from standfast.store.head_file import HeadFile
+from standfast.store.protocol import VersionQuery
 from standfast.store.sqlite import file as sqlite_file
-from standfast.store.sqlite.file import PRAGMAS, file_system_of, open_reader, open_writer
-from standfast.store.sqlite.schema import MIGRATIONS
-from tests.store.builders import commit, contents, expire, sqlite_store, write
+from standfast.store.sqlite.file import PRAGMAS, file_system_of, open_reader, open_writer, without_writers
+from standfast.store.sqlite.schema import MIGRATIONS, versions_in_range
+from tests.store.builders import NAMESPACE, commit, contents, expire, sqlite_store, write
 from tests.store.recording_vfs import CHILDREN
 
 
@@ -272,3 +274,48 @@ def test_ids_and_time_are_handed_in(tmp_path: Path) -> None:
         store.close()
 
     assert receipts[0] == receipts[1]
+
+
+def test_a_reset_moves_what_is_committed_from_the_log_into_the_file(tmp_path: Path) -> None:
+    store = sqlite_store(tmp_path / "store.db")
+    store.commit(commit("r1", write("a")))
+    log = tmp_path / "store.db-wal"
+    assert log.stat().st_size > 0
+    store._storage.reset()
+
+    assert log.stat().st_size == 0
+    assert contents(store) == {"a": '"x"'}
+    assert store.commit(commit("r2", expire("a"), at=1)).memory_snapshot_id == 2
+
+
+def test_who_replaces_a_file_waits_for_its_writer(tmp_path: Path) -> None:
+    path = str(tmp_path / "store.db")
+    sqlite_store(tmp_path / "store.db").commit(commit("r1", write("a")))
+    writer = apsw.Connection(path)
+    writer.execute("BEGIN IMMEDIATE")
+    ends = threading.Timer(0.1, writer.execute, ["COMMIT"])
+    ends.start()
+    with without_writers(path) as tip:
+        assert tip.seq == 1
+    ends.join()
+    writer.close()
+
+
+@pytest.mark.parametrize(
+    ("query", "way"),
+    [
+        (VersionQuery(snapshot=1), "INTEGER PRIMARY KEY"),
+        (VersionQuery(namespace=NAMESPACE, since=1), "INTEGER PRIMARY KEY"),
+        (VersionQuery(namespace=NAMESPACE, prefix="a"), "versions_by_place"),
+    ],
+)
+def test_versions_are_found_by_their_ids_if_snapshots_are_named_and_else_by_their_places(
+    tmp_path: Path, query: VersionQuery, way: str
+) -> None:
+    sqlite_store(tmp_path / "store.db").commit(commit("r1", write("a")))
+    reader = open_reader(str(tmp_path / "store.db"), ManualClock(), 1)
+    sql, parameters = versions_in_range(query)
+    first, *_ = [str(row[-1]) for row in reader.execute(f"EXPLAIN QUERY PLAN {sql}", parameters)]
+
+    assert first.startswith("SEARCH versions USING ")
+    assert way in first
