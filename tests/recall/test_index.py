@@ -312,6 +312,18 @@ def test_a_process_that_recalls_stores_what_many_small_ones_left(monkeypatch: py
     assert sum(one.rows for one in store.segments.heads()) == 40
 
 
+def test_a_recall_stores_the_segments_that_it_finds_missing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(store_index, "MAX_TAIL_SNAPSHOTS", 100)
+    store = memory_store()
+    for page in range(6):
+        _eight_messages(Memory(store), page)
+    assert sum(one.rows for one in store.segments.heads()) == 0
+
+    monkeypatch.setattr(store_index, "MAX_TAIL_SNAPSHOTS", 4)
+    Memory(store).recall("Which locker?")
+    assert sum(one.rows for one in store.segments.heads()) > 0
+
+
 def test_closing_a_memory_stores_what_is_left_of_a_bulk(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(store_index, "MAX_TAIL_SNAPSHOTS", 100)
     for most_rows, rows in ((32, 8), (1_000, 0)):
