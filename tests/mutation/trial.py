@@ -391,8 +391,11 @@ def _run_changed(
 
 
 def _run(finder: _Finder | None, arguments: Sequence[str], plugin: object) -> bool:
-    for name in [name for name in sys.modules if name.partition(".")[0] == "standfast" or name == "tests"]:
-        del sys.modules[name]
+    # A test file that was loaded before would test what it loaded then.
+    loaded = [name for name in sys.modules if name.partition(".")[0] in ("standfast", "tests")]
+    for name in loaded:
+        if not name.startswith("tests.mutation"):
+            del sys.modules[name]
     if finder is not None:
         sys.meta_path.insert(0, finder)
     options = ["-q", "-p", "no:cacheprovider", "-p", "no:xdist", "-W", LOADED_EARLY, *arguments]
