@@ -109,3 +109,17 @@ def test_answers_of_memory_are_in_a_trace_that_has_no_room_for_more_results(tmp_
         memory.forget(answer.memory_id, reason="asked for")
 
     assert b"Qworlumia" not in _texts(tmp_path)
+
+
+def test_a_commit_whose_traces_cant_be_removed_is_done_and_says_so(tmp_path: Path) -> None:
+    with _opened(tmp_path) as memory:
+        _remember(memory)
+        (folder,) = tmp_path.rglob("traces")
+        with memory.run(workflow="w", mode="buffered_write") as run:
+            run.forget("home/ada", reason="asked for")
+            folder.rename(tmp_path / "elsewhere")
+            folder.write_text("no folder")
+
+        assert run.receipt is not None
+        assert "Qworlumia" not in memory.recall("Where does Ada live?").text
+        assert any("could not be removed" in one for one in memory.warnings)

@@ -16,6 +16,7 @@ from standfast.errors import (
     NotAuthorised,
     PayloadMismatch,
     RunOver,
+    StandfastError,
     TraceError,
 )
 from standfast.govern.admission import JudgedRecord, without_built_evidence
@@ -446,9 +447,15 @@ class Run(RecordingRun):
     def _remove_traces(self) -> None:
         """Remove the traces of what the run forgot. Whoever forgets without a run does so himself."""
         records = {(scope_in(key), name_in(key)) for key in self._forgotten if is_band_row(key)}
-        for scope, name in sorted(records) if self._has_read else ():
-            for remove in traces_about(self._services, ErasureTarget(scope=scope), name):
-                remove()
+        try:
+            for scope, name in sorted(records) if self._has_read else ():
+                for remove in traces_about(self._services, ErasureTarget(scope=scope), name):
+                    remove()
+        except (StandfastError, OSError) as error:
+            # The commit is done, and must not look otherwise.
+            self._services.warn(
+                f"Traces of what was forgotten could not be removed: {error}. Forget it again."
+            )
 
     def _judged_commit(
         self, identity: RunIdentity, extra_writes: Sequence[Write] = (), *, even_if_empty: bool = False
@@ -519,7 +526,11 @@ class Run(RecordingRun):
             recorder = self.recorder
             # What an earlier attempt said may have been forgotten before this one began.
             since = 0 if self._has_repeated else self.identity.memory_snapshot_id
-            is_wanted = not has_forgotten_text(self._services, self.trace, since=since)
+            try:
+                is_wanted = not has_forgotten_text(self._services, self.trace, since=since)
+            except StandfastError:
+                # A store that can't be read now does not undo what was committed.
+                is_wanted = False
             self.trace_problem = self._traces.keep(
                 self.trace, recorder.text, recorder.journal, replayed=replayed, is_wanted=is_wanted
             )
