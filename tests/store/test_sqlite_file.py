@@ -35,7 +35,7 @@ def test_the_file_is_set_up_as_promised(tmp_path: Path) -> None:
 
 def test_a_reader_can_not_write(tmp_path: Path) -> None:
     sqlite_store(tmp_path / "store.db").commit(commit("r1", write("a")))
-    reader = open_reader(str(tmp_path / "store.db"), ManualClock(), 1)
+    reader = open_reader(str(tmp_path / "store.db"), 1)
 
     with pytest.raises(apsw.ReadOnlyError):
         reader.execute("INSERT INTO ledger VALUES (9, x'00', x'00')")
@@ -205,7 +205,10 @@ def test_an_older_copy_of_the_file_is_noticed(tmp_path: Path) -> None:
     assert contents(sqlite_store(tmp_path / "store.db")) == {"a": '"x"'}
 
 
-def test_a_writer_that_is_held_up_for_too_long_gives_up_in_words(tmp_path: Path) -> None:
+def test_a_writer_that_is_held_up_for_too_long_gives_up_in_words(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("standfast.store.sqlite.file.MAX_BUSY_SECONDS", 0.05)
     store = sqlite_store(tmp_path / "store.db")
     other = open_writer(str(tmp_path / "store.db"), ManualClock(), "1", head_file=HeadFile(None))
     other.execute("BEGIN IMMEDIATE")
@@ -214,6 +217,18 @@ def test_a_writer_that_is_held_up_for_too_long_gives_up_in_words(tmp_path: Path)
     other.execute("ROLLBACK")
 
     assert store.commit(commit("r1", write("a"))).memory_snapshot_id == 1
+
+
+def test_a_clock_that_never_waits_does_not_shorten_the_wait_for_a_writer(tmp_path: Path) -> None:
+    clock = ManualClock()
+    store = sqlite_store(tmp_path / "store.db", clock)
+    other = open_writer(str(tmp_path / "store.db"), clock, "1", head_file=HeadFile(None))
+    other.execute("BEGIN IMMEDIATE")
+    before = clock.monotonic()
+    threading.Timer(0.3, other.execute, ("ROLLBACK",)).start()
+
+    assert store.commit(commit("r1", write("a"))).memory_snapshot_id == 1
+    assert clock.monotonic() == before
 
 
 def test_many_processes_can_make_one_store_at_once(tmp_path: Path) -> None:
@@ -313,7 +328,7 @@ def test_versions_are_found_by_their_ids_if_snapshots_are_named_and_else_by_thei
     tmp_path: Path, query: VersionQuery, way: str
 ) -> None:
     sqlite_store(tmp_path / "store.db").commit(commit("r1", write("a")))
-    reader = open_reader(str(tmp_path / "store.db"), ManualClock(), 1)
+    reader = open_reader(str(tmp_path / "store.db"), 1)
     sql, parameters = versions_in_range(query)
     first, *_ = [str(row[-1]) for row in reader.execute(f"EXPLAIN QUERY PLAN {sql}", parameters)]
 

@@ -15,7 +15,7 @@ from urllib.parse import quote
 import apsw
 import apsw.sqlite_extra
 
-from standfast.clock import Clock, seeded
+from standfast.clock import Clock, SystemClock, seeded
 from standfast.errors import CannotOpen, Corruption, StoreBusy, StoreFailed
 from standfast.ledger.chain import Tip
 from standfast.limits import MAX_BUSY_SECONDS
@@ -26,6 +26,7 @@ from standfast.store.sqlite.schema import MIGRATIONS
 APPLICATION_ID: Final = 0x53544654  # "STFT"
 CHECKSUM_VFS: Final = "cksmvfs"
 CHECKSUM_BYTES: Final = 8
+_REAL_TIME: Final = SystemClock()
 _HEADER_BYTES: Final = 100
 _RESERVED_BYTES_OFFSET: Final = 20
 _CHECKSUMS_LOCK: Final = threading.Lock()
@@ -72,14 +73,14 @@ def open_writer(path: str, clock: Clock, new_id: str, *, head_file: HeadFile) ->
         if is_new:
             # It is still empty. SQLite gives its log the same permissions.
             os.chmod(path, 0o600)  # noqa: PTH101  # As above.
-        connection.set_busy_handler(_busy_handler(clock, seed))
+        connection.set_busy_handler(_busy_handler(seed))
         connection.reserve_bytes(reserve=CHECKSUM_BYTES)
         _refuse_foreign_database(connection, path)
-        _retry_while_busy(lambda: _set_pragmas(connection, path, PRAGMAS), clock, seed)
+        _retry_while_busy(lambda: _set_pragmas(connection, path, PRAGMAS), seed)
         _refuse_emptied_database(connection, path, head_file)
         _refuse_missing_checksums(connection, path)
         _migrate(connection, path, clock, new_id)
-        _retry_while_busy(lambda: _settle(connection, path), clock, seed)
+        _retry_while_busy(lambda: _settle(connection, path), seed)
     except BaseException:
         close_untouched(connection)
         raise
@@ -146,14 +147,14 @@ def close_quietly(connection: apsw.Connection) -> None:
         connection.close(True)
 
 
-def _retry_while_busy(action: Callable[[], None], clock: Clock, seed: int) -> None:
+def _retry_while_busy(action: Callable[[], None], seed: int) -> None:
     """Retry while another opener holds a lock: for some, SQLite does not call the busy handler."""
-    busy, deadline = _busy_handler(clock, seed), clock.monotonic() + MAX_BUSY_SECONDS
+    busy, deadline = _busy_handler(seed), _REAL_TIME.monotonic() + MAX_BUSY_SECONDS
     for attempt in count():
         try:
             action()
         except apsw.BusyError:
-            if clock.monotonic() >= deadline or not busy(attempt):
+            if _REAL_TIME.monotonic() >= deadline or not busy(attempt):
                 raise
         else:
             return
@@ -173,7 +174,7 @@ def _settle(connection: apsw.Connection, path: str) -> None:
         raise Corruption(what=path, problem="it was cut off in the middle of a page")
 
 
-def open_reader(path: str, clock: Clock, seed: int, *, unchanging: bool = False) -> apsw.Connection:
+def open_reader(path: str, seed: int, *, unchanging: bool = False) -> apsw.Connection:
     """Open a connection that only reads. It never waits for the writer, only for recovery after a crash.
 
     ``unchanging`` says that nobody can write the file, so that neither locks nor a log are needed.
@@ -182,12 +183,12 @@ def open_reader(path: str, clock: Clock, seed: int, *, unchanging: bool = False)
     connection = (
         _connect(path, flags | apsw.SQLITE_OPEN_URI, unchanging=True) if unchanging else _connect(path, flags)
     )
-    connection.set_busy_handler(_busy_handler(clock, seed))
+    connection.set_busy_handler(_busy_handler(seed))
     _set_pragmas(connection, path, READER_PRAGMAS)
     return connection
 
 
-def check_unchanging(path: str, clock: Clock, seed: int) -> None:
+def check_unchanging(path: str, seed: int) -> None:
     """Refuse a file that can only be read and that is no whole store of the current version."""
     _refuse_unsafe_sqlite(path)
     with suppress(FileNotFoundError):
@@ -197,7 +198,7 @@ def check_unchanging(path: str, clock: Clock, seed: int) -> None:
                 " disk that can be written"
             )
             raise CannotOpen(store=path, problem=problem)
-    connection = open_reader(path, clock, seed, unchanging=True)
+    connection = open_reader(path, seed, unchanging=True)
     try:
         _refuse_foreign_database(connection, path)
         if (version := _version(connection, path)) < _newest_version():
@@ -248,10 +249,11 @@ def _load_checksums(path: str) -> None:
         apsw.set_default_vfs(default)
 
 
-def _busy_handler(clock: Clock, seed: int) -> Callable[[int], bool]:
+def _busy_handler(seed: int) -> Callable[[int], bool]:
     """A busy handler that waits longer each time, with jitter so that writers do not wake together.
 
     It begins with a part of what a short commit takes, so that the file is not idle between two writers.
+    It waits in real time: no clock that is handed in makes another writer finish.
     """
     jitter = seeded(seed)
     waited = [0.0]
@@ -263,7 +265,7 @@ def _busy_handler(clock: Clock, seed: int) -> Callable[[int], bool]:
             return False
         pause = min(0.0001 * 1.5 ** min(attempts, 16), 0.05) * (0.5 + jitter.random())
         waited[0] += pause
-        clock.sleep(pause)
+        _REAL_TIME.sleep(pause)
         return True
 
     return busy

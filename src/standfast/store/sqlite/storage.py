@@ -99,7 +99,7 @@ class SQLiteStorage:
         self.embedders.clear()
         with translated(self._path):
             if self._is_read_only:
-                check_unchanging(self._path, self.clock, int(self._ids.new_id(), 16))
+                check_unchanging(self._path, int(self._ids.new_id(), 16))
                 with _Reading(self) as connection:
                     self._check_nothing_was_lost(connection, self._head_file.peek())
                 return
@@ -267,7 +267,7 @@ class SQLiteStorage:
         except IndexError:
             seed = int(self._ids.new_id(), 16)
             with translated(self._path):
-                return open_reader(self._path, self.clock, seed, unchanging=self._is_read_only)
+                return open_reader(self._path, seed, unchanging=self._is_read_only)
 
     def return_reader(self, connection: apsw.Connection, error: BaseException | None) -> None:
         """Keep a connection for the next reader. After an error its state is unknown, and it is closed."""
