@@ -13,7 +13,8 @@ from standfast.lazy_names import modules_of_names
 MOST_NAMES = 90
 PACKAGES = (
     "standfast",
-    *("standfast.adapters", "standfast.bench", "standfast.client", "standfast.govern", "standfast.optimize"),
+    *("standfast.adapters", "standfast.bench", "standfast.client", "standfast.govern", "standfast.ledger"),
+    *("standfast.optimize", "standfast.policies", "standfast.recall", "standfast.store", "standfast.traces"),
 )
 
 

@@ -5,23 +5,6 @@ Read in this order: ``chain.py``, ``tree.py``, ``note.py`` (signed notes and key
 newest entry), ``notary.py`` (what signs).
 """
 
-from standfast.ledger.chain import Entry
-from standfast.ledger.checkpoint import Checkpoint, CheckpointFile, InclusionReceipt, verify_receipt
-from standfast.ledger.notary import Notary
-from standfast.ledger.note import KeyFile, SigningKey, VerifyingKey
-from standfast.ledger.witness import LedgerState, LedgerTail, Verification
+from standfast.lazy_names import lazy_names
 
-__all__ = [
-    "Checkpoint",
-    "CheckpointFile",
-    "Entry",
-    "InclusionReceipt",
-    "KeyFile",
-    "LedgerState",
-    "LedgerTail",
-    "Notary",
-    "SigningKey",
-    "Verification",
-    "VerifyingKey",
-    "verify_receipt",
-]
+__getattr__, __dir__ = lazy_names(__name__, __file__)

@@ -4,21 +4,6 @@ Read in this order: ``commit.py`` (what is committed), ``protocol.py`` (what a b
 ``pipeline.py`` (every decision, as pure functions), ``store.py`` (the thin shell around them).
 """
 
-from standfast.store.commit import Commit, Fact, Write
-from standfast.store.lease import Lease
-from standfast.store.protocol import AppliedCommit, Buffer, Storage, StoreIdentity, Version
-from standfast.store.store import Store, open_store
+from standfast.lazy_names import lazy_names
 
-__all__ = [
-    "AppliedCommit",
-    "Buffer",
-    "Commit",
-    "Fact",
-    "Lease",
-    "Storage",
-    "Store",
-    "StoreIdentity",
-    "Version",
-    "Write",
-    "open_store",
-]
+__getattr__, __dir__ = lazy_names(__name__, __file__)
