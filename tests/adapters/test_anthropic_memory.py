@@ -157,22 +157,6 @@ def test_a_file_that_shrinks_leaves_no_part_behind(tool: StandfastMemoryTool) ->
     assert "list" not in tool.memory.recall("list", scope="user/ada").text
 
 
-def test_a_file_of_an_earlier_version_is_replaced_and_erased(tool: StandfastMemoryTool) -> None:
-    """Earlier versions gave the ref a kind of its own, which nobody trusts."""
-    ref = {"kind": "memory-file", "content": '"Old tea."'}
-    tool.memory.remember(
-        "/memories/notes.txt:\nOld tea.", subject="memories/notes.txt", scope="user/ada", refs=[ref]
-    )
-    before = tool.call({"command": "view", "path": NOTES})
-    tool.call({"command": "str_replace", "path": NOTES, "old_str": "Old", "new_str": "New"})
-    after = tool.call({"command": "view", "path": NOTES})
-    tool.call({"command": "delete", "path": NOTES})
-
-    assert before.endswith("\tOld tea.")
-    assert after.endswith("\tNew tea.")
-    assert [one for one in tool.memory.records(scope="user/ada") if one.band == "LEDGER"] == []
-
-
 def test_a_secret_is_redacted_on_request_and_otherwise_refused_wherever_it_stands() -> None:
     memory = Memory.open(":memory:")
     guests = "".join(f"Guest {number} of house {number * 7} drinks tea. " for number in range(200))

@@ -24,5 +24,5 @@ def data_ref(holds: str, source: Mapping[str, Any] | None = None, **fields: str)
 
 
 def data_ref_of(record: Record, holds: str) -> dict[str, Any] | None:
-    """The ref of a record that holds this; None if there is none. Earlier versions made it the kind."""
-    return next((ref for ref in record.refs if holds in (ref.get(_HOLDS), ref.get("kind"))), None)
+    """The ref of a record that holds this; None if there is none."""
+    return next((ref for ref in record.refs if ref.get(_HOLDS) == holds), None)

@@ -308,11 +308,10 @@ class StandfastStore(BaseStore):
                     if remembered.verdict is Verdict.VOID:
                         rejected[namespace, key] = remembered
                         continue
-                # This erases when the items would expire as well.
-                gone = [one for one in stored if op.value is None or one.scope != scope]
-                for place, name in sorted({(one.scope, one.memory_id.partition("@")[0]) for one in gone}):
-                    run.forget(name, reason="deleted through LangGraph's store", scope=place)
                 if op.value is None and stored:
+                    # This erases when the items would expire as well.
+                    for name in sorted({one.memory_id.partition("@")[0] for one in stored}):
+                        run.forget(name, reason="deleted through LangGraph's store", scope=scope)
                     continue
                 writes += self._ttl_writes(op, subject, items)
             if rejected and not keep_rejected:

@@ -26,7 +26,7 @@ from standfast.records.canon import parse
 from standfast.records.origins import Origin
 from standfast.records.requests import RECALLED_BANDS, RecallRequest
 from standfast.records.rows import RowKind
-from standfast.records.scopes import SHARED, name_in, prefix_in, prefix_of, scoped_key
+from standfast.records.scopes import name_in, prefix_in, prefix_of, scoped_key
 from standfast.records.vocabulary import Band
 from standfast.store.protocol import Version
 from standfast.store.stored_records import record_of
@@ -34,7 +34,7 @@ from standfast.store.stored_records import record_of
 _MAX_EMBEDDED_TEXTS: Final = 1 << 16
 _WHOLE: Final = ("$",)
 _FIRST_RANKED: Final = 64
-_Rank = tuple[bool, bool, bool, tuple[int, int, str]]
+_Rank = tuple[bool, bool, tuple[int, int, str]]
 _COMPARISONS: Final[dict[str, Callable[[Any, Any], bool]]] = {
     "$gt": operator.gt,
     "$gte": operator.ge,
@@ -162,8 +162,7 @@ class SnapshotItems:
         fields: The paths that searches look at, for items that name none.
         embedded: Ranks by embeddings; None to rank by words.
         hides_at: Items that have expired by then are not shown; None to show all.
-        scopes: Which scope the items of a namespace are in. Items of an earlier version, which put all of
-            them into ``shared``, are found as well.
+        scopes: Which scope the items of a namespace are in.
     """
 
     def __init__(
@@ -217,17 +216,14 @@ class SnapshotItems:
 
     def versions(self, namespace: tuple[str, ...], key: str) -> list[StoredItem]:
         """What is stored at a path, the one that counts first; see ``_rank``."""
-        subject, found = subject_of(namespace, key), list[Version]()
-        for scope in dict.fromkeys((self.scopes.of(namespace), SHARED)):
-            for band in RECALLED_BANDS:
-                name = scoped_key(band, scope, subject)
-                found += self._memory.store.read(self._memory.namespace, [name], at=self.at).values()
-                # A band with a byte budget holds several numbered versions of a subject. What an untrusted
-                # source says about it has an id of its own.
-                for mark in "@~":
-                    found += self._memory.store.scan(
-                        self._memory.namespace, prefix=f"{name}{mark}", at=self.at
-                    )
+        scope, subject, found = self.scopes.of(namespace), subject_of(namespace, key), list[Version]()
+        for band in RECALLED_BANDS:
+            name = scoped_key(band, scope, subject)
+            found += self._memory.store.read(self._memory.namespace, [name], at=self.at).values()
+            # A band with a byte budget holds several numbered versions of a subject. What an untrusted source
+            # says about it has an id of its own.
+            for mark in "@~":
+                found += self._memory.store.scan(self._memory.namespace, prefix=f"{name}{mark}", at=self.at)
         items = ((StoredItem.of(record_of(version)), version) for version in found)
         ranked = [(self._rank(item, version), item) for item, version in items if item is not None]
         return [item for _, item in sorted(ranked, key=lambda one: one[0], reverse=True)]
@@ -242,28 +238,23 @@ class SnapshotItems:
                     continue
                 path, rank = (item.namespace, item.key), self._rank(item, version)
                 # In another scope than its own, it is what somebody else wrote under its name.
-                is_item = item.scope in (self.scopes.of(item.namespace), SHARED)
+                is_item = item.scope == self.scopes.of(item.namespace)
                 if is_item and (path not in best or best[path][0] < rank):
                     best[path] = rank, item
         return [best[path][1] for path in sorted(best) if self._is_shown(best[path][1])]
 
     def _rank(self, item: StoredItem, version: Version) -> _Rank:
         """Which of the records of one path counts: law before the rest; what somebody untrusted put only if
-        nobody else did; what is in the item's own scope before ``shared``, where an earlier version of the
-        store put every item; then the newest.
+        nobody else did; then the newest.
         """
-        is_law = prefix_in(version.key) == Band.VAULT
-        is_own = item.scope == self.scopes.of(item.namespace)
-        return is_law, item.trust is not Origin.UNTRUSTED, is_own, _age(version)
+        return prefix_in(version.key) == Band.VAULT, item.trust is not Origin.UNTRUSTED, _age(version)
 
     def _rows_below(self, band: Band, namespace_prefix: tuple[str, ...]) -> Iterator[Version]:
         """The rows that may hold an item in or below a namespace."""
         store, namespace = self._memory.store, self._memory.namespace
-        subjects = (subject_prefix(namespace_prefix), LONG_PREFIX)
-        own = (self.scopes.of(namespace_prefix),)
-        for scope in dict.fromkeys((*own, SHARED)):
-            for subject in subjects:
-                yield from store.scan(namespace, prefix=scoped_key(band, scope, subject), at=self.at)
+        subjects, own = (subject_prefix(namespace_prefix), LONG_PREFIX), self.scopes.of(namespace_prefix)
+        for subject in subjects:
+            yield from store.scan(namespace, prefix=scoped_key(band, own, subject), at=self.at)
         if not self.scopes.is_known_from(namespace_prefix):
             outer = prefix_of(band, self.scopes.outer) if self.scopes.outer else prefix_of(band)
             for row in store.scan(namespace, prefix=outer, at=self.at):

@@ -22,6 +22,7 @@ from standfast.cli.options import (
     store_option,
 )
 from standfast.cli.output import ANSWER_IS_NO, json_option, print_json
+from standfast.cli.request_options import source_of
 from standfast.errors import ApprovalError, StandfastError
 from standfast.govern.admission import lenient_judgement
 from standfast.govern.approvals.approvals import (
@@ -362,11 +363,8 @@ def judge_command(
 
     Memory is not read, so what is known or sealed already plays no part. Exit code 1 if it would be rejected.
     """
-    kind, colon, name = (source or "agent:cli").partition(":")
-    if not (kind and colon and name):
-        raise click.UsageError(f"--source must be KIND:ID, such as doc:handbook#4, not {source!r}")
+    named = source_of(source or "agent:cli", name="--source")
     settings = load_settings()
-    named = {"kind": kind, "id": name}
     record = Record(
         memory_id=subject or "judged",
         text=text,

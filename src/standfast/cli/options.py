@@ -6,12 +6,14 @@ import os
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, TypeVar
 
 import click
 import msgspec
 
 from standfast.cli.output import json_option
+from standfast.ledger.note import VerifyingKey
 from standfast.memory import Memory
 from standfast.records.scopes import SHARED
 from standfast.settings import Settings
@@ -131,3 +133,9 @@ def progress_bar(title: str, *, quiet: bool = False) -> Iterator[Callable[[int, 
     with Progress(*columns, console=console, transient=True, disable=quiet or not console.is_terminal) as bar:
         task = bar.add_task(title, total=None)
         yield lambda done, total: bar.update(task, completed=done, total=total)
+
+
+def public_key_in(public_key: str) -> VerifyingKey:
+    """A public key, given as such or as a file that holds it."""
+    is_file = Path(public_key).is_file()
+    return VerifyingKey.parse(Path(public_key).read_text(encoding="ascii").strip() if is_file else public_key)

@@ -6,7 +6,14 @@ from typing import BinaryIO
 import click
 from rich.console import Console
 
-from standfast.cli.options import load_settings, opened_memory, opened_store, progress_bar, store_option
+from standfast.cli.options import (
+    load_settings,
+    opened_memory,
+    opened_store,
+    progress_bar,
+    public_key_in,
+    store_option,
+)
 from standfast.cli.output import ANSWER_IS_NO, UNSIGNED_TAIL, json_option, print_json
 from standfast.errors import BrokenChain, Corruption, NotProven
 from standfast.ledger.checkpoint import CheckpointFile, InclusionReceipt, verify_receipt
@@ -84,11 +91,11 @@ def _kept_checkpoints(path: str | None, public_key: str) -> tuple[tuple[str, ...
         raise click.UsageError(
             f"{path} holds no checkpoint; give a copy of a file such as agent.db-files/checkpoints"
         )
-    return found.notes, (_read_key(public_key),)
+    return found.notes, (public_key_in(public_key),)
 
 
 def _verify_receipt(path: str, public_key: str, *, as_json: bool) -> None:
-    key = _read_key(public_key)
+    key = public_key_in(public_key)
     entry = problem = None
     try:
         entry = verify_receipt(InclusionReceipt.from_json(parse(Path(path).read_bytes())), key)
@@ -104,12 +111,6 @@ def _verify_receipt(path: str, public_key: str, *, as_json: bool) -> None:
         click.echo(f"✗ {path}: {problem}")
     if problem is not None:
         raise SystemExit(ANSWER_IS_NO)
-
-
-def _read_key(public_key: str) -> VerifyingKey:
-    """A public key, given as such or as a file that holds it."""
-    is_file = Path(public_key).is_file()
-    return VerifyingKey.parse(Path(public_key).read_text(encoding="ascii").strip() if is_file else public_key)
 
 
 @click.command("receipt")

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import click
 
+from standfast.cli.options import public_key_in
 from standfast.cli.output import json_option, print_json
 from standfast.clock import SystemClock
 from standfast.errors import InvalidValue
@@ -39,7 +40,7 @@ def witness_command(
     Run it where the owner of the store has no access. It prints its public key, which goes into the settings
     witness and witness_key of the store. Requests are authenticated by the log's signature.
     """
-    keys = [_key_in(one) for one in logs]
+    keys = [_key_of_log(one) for one in logs]
     try:
         place = Path(folder)
         place.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -59,11 +60,9 @@ def witness_command(
         server.serve_forever()
 
 
-def _key_in(place: str) -> VerifyingKey:
-    """A public key, given as such or as a file that holds it."""
+def _key_of_log(place: str) -> VerifyingKey:
     try:
-        is_file = Path(place).is_file()
-        return VerifyingKey.parse(Path(place).read_text(encoding="ascii").strip() if is_file else place)
+        return public_key_in(place)
     except InvalidValue as error:
         raise InvalidValue(what="--log", problem=str(error.facts["problem"])) from None
     except (OSError, ValueError) as error:

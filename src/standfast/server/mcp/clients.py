@@ -8,6 +8,7 @@ import os
 import shutil
 import sys
 import tempfile
+import tomllib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -93,55 +94,8 @@ class ClientSettings:
 
 
 CLIENTS: Final[Mapping[str, ClientSettings]] = {
-    one.name: one
-    for one in (
-        ClientSettings(
-            name="claude-code",
-            title="Claude Code",
-            section="mcpServers",
-            user_file=".claude.json",
-            project_file=".mcp.json",
-            project_folder="${CLAUDE_PROJECT_DIR:-.}",
-        ),
-        ClientSettings(
-            name="claude-desktop",
-            title="Claude Desktop",
-            section="mcpServers",
-            user_file="@Claude/claude_desktop_config.json",
-        ),
-        ClientSettings(
-            name="cursor",
-            title="Cursor",
-            section="mcpServers",
-            user_file=".cursor/mcp.json",
-            project_file=".cursor/mcp.json",
-            project_folder="${workspaceFolder}",
-        ),
-        ClientSettings(
-            name="vscode",
-            title="VS Code",
-            section="servers",
-            user_file="@Code/User/mcp.json",
-            project_file=".vscode/mcp.json",
-            project_folder="${workspaceFolder}",
-            fields={"type": "stdio"},
-        ),
-        ClientSettings(
-            name="codex",
-            title="Codex",
-            section="mcp_servers",
-            user_file=".codex/config.toml",
-            project_file=".codex/config.toml",
-            home_variable="CODEX_HOME",
-        ),
-        ClientSettings(
-            name="zed",
-            title="Zed",
-            section="context_servers",
-            user_file="@Zed/settings.json",
-            project_file=".zed/settings.json",
-        ),
-    )
+    name: ClientSettings(name=name, **fields)
+    for name, fields in tomllib.loads(Path(__file__).with_suffix(".toml").read_text("utf-8")).items()
 }
 
 
