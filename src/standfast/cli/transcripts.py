@@ -19,40 +19,12 @@ _FILLERS: Final = (
     r"(?:(?:ok(?:ay)?|so|and|also|yes|please|but|no|ja|bitte|und|aber|oui|et|mais|donc|s[ií]|y|pero)"
     r"[,:]?\s+)*"
 )
-_BEGINNINGS: Final = {
-    "english": r"""
-        (?:i|we)\s+(?:always|never|usually|prefer|decided|agreed|chose|no\s+longer
-            |don't\s+use|do\s+not\s+use
-            |(?:'ll|will|should)\s+(?:use|keep|stick)|want\s+(?:you\s+)?to\s+(?:always|never)|use)\b
-        | (?:we're|we\s+are)\s+(?:going\s+with|using|sticking\s+with)\b
-        | let'?s\s+(?:go\s+with|use|stick|keep|always|never)\b
-        | (?:always|never)\s+\w+
-        | from\s+now\s+on\b
-        | (?:my|our|the)\s+(?:convention|preference|rule|policy|style|standard|default|decision)\b
-            .{0,60}?\s(?:is|are)\b
-        | remember(?:\s+that\b|:)""",
-    "german": r"""
-        (?:ich\s+(?:bevorzuge|nutze|verwende)|wir\s+(?:bevorzugen|verwenden|nutzen|nehmen|bleiben\s+bei))\b
-        | (?:ich\s+habe|wir\s+haben)\s+(?:uns\s+|mich\s+)?.{0,60}?(?:entschieden|beschlossen|vereinbart)\b
-        | (?:immer|nie|niemals)\s+\w+ | lass(?:t)?\s+uns\s+.{0,60}?(?:verwenden|nehmen|nutzen|bleiben)\b
-        | (?:ab\s+(?:jetzt|sofort)|von\s+nun\s+an|künftig)\b
-        | (?:meine|unsere?)\s+(?:konvention|regel|vorliebe|standard|entscheidung)\b.{0,60}?\s(?:ist|sind)\b
-        | (?:merk(?:e)?\s+dir|denk(?:e)?\s+daran)\b[,:]?""",
-    "french": r"""
-        (?:je\s+préfère|j'utilise|nous\s+(?:préférons|utilisons|avons\s+(?:décidé|choisi)))\b
-        | on\s+(?:utilise|préfère|a\s+(?:décidé|choisi))\b | utilisons\b
-        | (?:toujours|jamais|n'utilise(?:z)?\s+(?:jamais|pas))\s+\w+
-        | (?:désormais|dorénavant|à\s+partir\s+de\s+maintenant)\b
-        | (?:ma|notre|la)\s+(?:convention|règle|préférence|décision)\b.{0,60}?\s(?:est|sont)\b
-        | (?:souviens-toi|rappelle-toi|retiens)\s+que\b""",
-    "spanish": r"""
-        (?:prefiero|preferimos|usamos|usemos|decidimos|hemos\s+(?:decidido|acordado|elegido))\b
-        | (?:siempre|nunca)\s+\w+ | (?:a\s+partir\s+de\s+ahora|de\s+ahora\s+en\s+adelante)\b
-        | (?:mi|nuestra|la)\s+(?:convención|regla|preferencia|decisión)\b.{0,60}?\s(?:es|son)\b
-        | recuerda\s+que\b""",
-}
-"""How statements of decisions and preferences begin, by language."""
-_STATEMENT: Final = re.compile(f"{_FILLERS}(?:{'|'.join(_BEGINNINGS.values())})", re.IGNORECASE | re.VERBOSE)
+_BEGINNINGS: Final = [
+    line
+    for line in Path(__file__).with_suffix(".txt").read_text("utf-8").splitlines()
+    if line and not line.startswith(("#", "["))
+]
+_STATEMENT: Final = re.compile(f"{_FILLERS}(?:{'|'.join(_BEGINNINGS)})", re.IGNORECASE | re.VERBOSE)
 _LEAD: Final = re.compile(
     _FILLERS
     + r"""(?:(?:remember(?:\s+that\b|:)|(?:merke?\s+dir|denke?\s+daran)(?:,?\s+dass\b|:|,)?
