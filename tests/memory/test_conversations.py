@@ -245,6 +245,47 @@ def test_a_run_id_makes_continuing_a_session_take_effect_once(memory: Memory) ->
         _add(memory, "Thanks!", session="other", run_id="turn-2")
 
 
+def test_messages_that_replace_something_else_are_another_call(memory: Memory) -> None:
+    long = [f"Message {number}." for number in range(MESSAGES_PER_COMMIT + 1)]
+    for name in ("turn-1", "turn-2", "cellar"):
+        memory.remember(f"The lamp of {name} is blue.", subject=name, scope=ADA)
+    for texts, run_id in (["All are red now."], "turn-1"), (long, "turn-2"):
+        first = _add(memory, *texts, run_id=run_id, supersedes=[run_id])
+        again = _add(memory, *texts, run_id=run_id, supersedes=[run_id])
+
+        assert again.messages == first.messages
+        assert all(one.replayed for one in again.receipts)
+        for other in (["cellar"], []):
+            with raises_code("request_reused"):
+                _add(memory, *texts, run_id=run_id, supersedes=other)
+    assert "The lamp of cellar is blue" in memory.recall("lamp of the cellar", scope=ADA).text
+
+
+TAG = "q7r2st9uv4wx6yz1ab3cd5ef8gh0ij2k"
+
+
+@pytest.mark.parametrize(
+    ("given", "other_secret", "other"),
+    [
+        (
+            {"metadata": {"password": "hunter2Xq9!kk"}},
+            {"metadata": {"password": "hunter3Xq9!kk"}},
+            {"metadata": {"password": "hunter3Xq9!kk", "day": 1}},
+        ),
+        ({"tags": [TAG]}, {"tags": [TAG[::-1]]}, {"tags": [TAG, "day"]}),
+    ],
+)
+def test_whether_a_secret_of_all_messages_is_the_same_cant_be_seen_by_repeating_them(
+    given: dict[str, Any], other_secret: dict[str, Any], other: dict[str, Any], memory: Memory
+) -> None:
+    _add(memory, "Hello.", run_id="turn-1", **given)
+    again = _add(memory, "Hello.", run_id="turn-1", **other_secret)
+
+    assert again.receipts[0].replayed
+    with raises_code("request_reused"):
+        _add(memory, "Hello.", run_id="turn-1", **other)
+
+
 def test_two_callers_that_continue_a_session_at_once_both_add(
     opener: Callable[[], Store], clock: ManualClock
 ) -> None:

@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from standfast.errors import InvalidValue, MessageConflict
 from standfast.govern.admission import JudgedRecord, admit
 from standfast.govern.judge.judge import Claim, JudgingContext
-from standfast.govern.judge.secrecy import redacted, require_no_secret
+from standfast.govern.judge.secrecy import redacted, redacted_json, require_no_secret
 from standfast.govern.judge.text_reading import TextReading
 from standfast.govern.refusals import RefusalLookup
 from standfast.limits import (
@@ -24,7 +24,12 @@ from standfast.limits import (
     MESSAGES_PER_COMMIT,
 )
 from standfast.memory.commit_plan import JudgedCommit
-from standfast.memory.idempotency import IdempotencyRecord, StoredAnswer, fingerprint_of_call
+from standfast.memory.idempotency import (
+    IdempotencyRecord,
+    StoredAnswer,
+    fingerprint_of_call,
+    redacted_call,
+)
 from standfast.memory.judging_cache import Superseded, WaitingCounter, superseded_by
 from standfast.memory.messages import (
     ACCEPTED_VERDICTS,
@@ -42,7 +47,7 @@ from standfast.memory.messages import (
 from standfast.memory.related import related_records
 from standfast.memory.retries import RetryLines
 from standfast.memory.run_dependencies import RunServices
-from standfast.records.canon import fingerprint, normal_string, utc_text
+from standfast.records.canon import canonical_bytes, fingerprint, normal_string, utc_text
 from standfast.records.origins import Origin, checked_origin, lowest, origin_of
 from standfast.records.requests import AddRequest
 from standfast.records.rows import RowKind
@@ -165,8 +170,16 @@ class Addition(Value, frozen=True, kw_only=True):
 
     @property
     def fingerprint(self) -> str:
-        """The fingerprint of the messages and where they go, for an idempotency key."""
-        digest = fingerprint([self.asked.position, self.asked.user, self.asked.tags, self.asked.metadata])
+        """The fingerprint of the messages, where they go and what they replace, for an idempotency key."""
+        asked = self.asked
+        common = [asked.position, asked.user, [{"tag": tag} for tag in asked.tags], asked.metadata]
+        clean = redacted_json(common)
+        if clean == common:
+            digest = fingerprint([asked.position, asked.user, asked.tags, asked.metadata])
+        else:
+            digest = fingerprint(redacted_call(clean, len(canonical_bytes(common))))
+        if asked.supersedes:
+            digest = fingerprint([digest, fingerprint_of_call(["supersedes", *asked.supersedes])])
         for one in self.messages:
             digest = fingerprint([digest, fingerprint_of_call(["message", one.as_json()])])
         return digest
@@ -223,9 +236,18 @@ class Conversations:
             request = replace(request, session=f"session-{fingerprint(['session-of/v1', key])[:32]}")
         messages, receipts = list[AddedMessage](), list[Receipt]()
         placed: Placed | None = None
+        log = None if request.run_id is None else self._idempotency(request, request.run_id)
         for number, page in enumerate(pages_of(request.messages)):
             attempt = partial(
-                self._add_page, request, page, number, len(messages), placed, agent=agent, workflow=workflow
+                self._add_page,
+                request,
+                page,
+                number,
+                len(messages),
+                placed,
+                log=log,
+                agent=agent,
+                workflow=workflow,
             )
             added = self._lines.retry(
                 attempt,
@@ -249,6 +271,7 @@ class Conversations:
         first: int,
         placed: Placed | None,
         *,
+        log: IdempotencyRecord | None,
         agent: str,
         workflow: str,
     ) -> _AddedPage:
@@ -260,9 +283,9 @@ class Conversations:
             number: The number of the page.
             first: How many messages the pages before it have.
             placed: The positions of all messages, if the first page has settled them.
+            log: The whole request under its idempotency key, if it has one.
         """
         services, at = self._services, self._store.head()
-        log = None if request.run_id is None else self._idempotency(request, request.run_id)
         if log is not None and number < len(stored := log.stored_pages(self._store)):
             return self._replayed(request, stored[number], placed)
         run = services.identity(None, workflow=workflow, at=at, scope=request.scope)
