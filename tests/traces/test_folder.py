@@ -16,8 +16,10 @@ from standfast.errors import TraceFolderFailed
 from standfast.limits import MAX_TRACE_BYTES
 from standfast.traces.artifact import Trace
 from standfast.traces.folder import TraceFolder, read_artifact
+from standfast.traces.recorder import Recorder
+from standfast.traces.replay import ReplayedRun
 from tests.raising import raises_code
-from tests.traces.scripted import Script, a_run, recorded
+from tests.traces.scripted import FixedMemory, Script, a_run, recorded
 
 NOW = datetime(2026, 3, 1, tzinfo=UTC)
 
@@ -203,3 +205,37 @@ def test_a_sweep_beyond_the_calendar_takes_nothing(tmp_path: Path, days: float) 
 def test_a_folder_that_is_not_there_is_empty(tmp_path: Path) -> None:
     assert list(a_folder(tmp_path).run_files()) == []
     assert a_folder(tmp_path).sweep(now=NOW, older_than_days=14).kept == 0
+
+
+@pytest.mark.parametrize("answers", [(False,), (True, False), (True, True)])
+@pytest.mark.parametrize("door", ["keep", "recover"])
+def test_a_trace_that_is_unwanted_by_the_time_it_is_stored_is_removed(
+    door: str, answers: tuple[bool, ...], tmp_path: Path
+) -> None:
+    folder, trace, left = a_folder(tmp_path), recorded(), list(answers)
+    journal = folder.journal("run-1")
+    recorder = Recorder(a_run("run-1"), clock=ManualClock(), journal=journal)
+    Script()(ReplayedRun(recorder, memory=FixedMemory()))
+    if door == "keep":
+        folder.keep(trace, trace.as_bytes(), journal, replayed=False, is_wanted=lambda: left.pop(0))
+    else:
+        journal.close()
+        assert folder.recover(is_wanted=lambda _: left.pop(0)) == all(answers)
+
+    assert len(list(folder.run_files())) == all(answers)
+    assert not list((folder.path / "open").iterdir())
+    assert not left
+
+
+def test_traces_that_were_seen_are_passed_over_until_they_are_replaced(tmp_path: Path) -> None:
+    folder, seen = a_folder(tmp_path), set[tuple[Path, int, int]]()
+    first = folder.put(recorded())
+    assert [file for file, _ in folder.readable(seen=seen)] == [first]
+    second = folder.put(recorded(run=a_run("run-2")))
+    assert [file for file, _ in folder.readable(seen=seen)] == [second]
+    assert not list(folder.readable(seen=seen))
+
+    other = first.with_name("other")
+    other.write_bytes(first.read_bytes())
+    other.replace(first)
+    assert [file for file, _ in folder.readable(seen=seen)] == [first]

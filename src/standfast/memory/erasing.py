@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from functools import partial
 from itertools import islice
 from math import inf
+from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from msgspec.structs import replace
@@ -138,9 +139,15 @@ class Eraser:
             law=tuple(self._store.read(self._namespace, [law], at=at)),
         )
 
-    def traces_of(self, memory_id: str, scope: str) -> list[Callable[[], None]]:
-        """For each trace that records a text under this subject or id, the function that removes it."""
-        return self._traces(ErasureTarget(scope=scope), memory_id)
+    def traces_of(
+        self, memory_id: str, scope: str, *, seen: set[tuple[Path, int, int]]
+    ) -> list[Callable[[], None]]:
+        """For each trace that records a text under this subject or id, the function that removes it.
+
+        Args:
+            seen: See ``TraceFolder.readable``.
+        """
+        return traces_about(self._services, ErasureTarget(scope=scope), memory_id, seen=seen)
 
     def nothing_there(self, request: ForgetRequest, *, by: str) -> Forgotten:
         """Note that a record was asked for that is not there, so that the request has a receipt."""

@@ -4,6 +4,7 @@ import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from types import TracebackType
 from typing import Any, Self, TypeAlias, Unpack
 
@@ -524,20 +525,26 @@ class Run(RecordingRun):
         if self._traces is not None:
             replayed = self.receipt is not None and self.receipt.replayed
             recorder = self.recorder
-            # What an earlier attempt said may have been forgotten before this one began.
-            since = 0 if self._has_repeated else self.identity.memory_snapshot_id
-            try:
-                is_wanted = not has_forgotten_text(self._services, self.trace, since=since)
-            except StandfastError:
-                # A store that can't be read now does not undo what was committed.
-                is_wanted = False
             self.trace_problem = self._traces.keep(
-                self.trace, recorder.text, recorder.journal, replayed=replayed, is_wanted=is_wanted
+                self.trace,
+                recorder.text,
+                recorder.journal,
+                replayed=replayed,
+                is_wanted=partial(self._is_trace_wanted, self.trace),
             )
         if self.trace_problem is not None:
             # The commit is done; a trace that can't be stored must not make it look otherwise.
             run_id, problem = self.identity.run_id, self.trace_problem
             self._services.warn(f"The trace of run {run_id} could not be stored: {problem}")
+
+    def _is_trace_wanted(self, trace: Trace) -> bool:
+        # What an earlier attempt said may have been forgotten before this one began.
+        since = 0 if self._has_repeated else self.identity.memory_snapshot_id
+        try:
+            return not has_forgotten_text(self._services, trace, since=since)
+        except StandfastError:
+            # A store that can't be read now does not undo what was committed.
+            return False
 
     @property
     def answers(self) -> list[Remembered]:

@@ -5,6 +5,7 @@ another one is made again from the newest snapshot, in its turn, until it is don
 """
 
 from collections.abc import Callable
+from functools import partial
 
 import msgspec
 
@@ -102,7 +103,8 @@ class SingleCalls:
         """
         reason = redacted_text(request.reason)
         request = ForgetRequest(subject=request.name, reason=reason, scope=request.place)
-        removals = self._eraser.traces_of(request.name, request.place)
+        traces_of = partial(self._eraser.traces_of, request.name, request.place, seen=set())
+        removals = traces_of()
 
         def attempt() -> Forgotten:
             with open_run() as run:
@@ -114,7 +116,8 @@ class SingleCalls:
 
         key = f"forget {request.place}//{request.name}"
         forgotten = self._lines.retry(attempt, key=key, attempts=MAX_SINGLE_CALL_ATTEMPTS)
-        for remove in removals:
+        # A run may have stored its trace while this went on.
+        for remove in (*removals, *traces_of()):
             remove()
         return forgotten
 

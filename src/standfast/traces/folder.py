@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
 from typing import Any, Final, Self
 from urllib.parse import quote
@@ -268,14 +269,13 @@ class TraceFolder:
         """Store the traces of runs whose process was killed. Returns how many there were.
 
         Args:
-            is_wanted: Those that are not are dropped.
+            is_wanted: Those that are not are dropped. See ``keep``.
         """
         recovered = 0
         for file, trace in abandoned(self.path / _OPEN):
             try:
-                if trace is not None and is_wanted(trace):
-                    self.put(trace)
-                    recovered += 1
+                if trace is not None:
+                    recovered += self._put_wanted(trace, None, partial(is_wanted, trace))
             except TraceFolderFailed:
                 continue
             except TraceError:
@@ -348,7 +348,7 @@ class TraceFolder:
         journal: TraceJournal | None,
         *,
         replayed: bool,
-        is_wanted: bool = True,
+        is_wanted: Callable[[], bool] = lambda: True,
     ) -> TraceError | None:
         """Store the trace of a run that has ended, and remove its journal.
 
@@ -356,18 +356,28 @@ class TraceFolder:
 
         Args:
             replayed: Whether the run repeated one that was committed before, whose trace then stays.
-            is_wanted: Whether it is to be stored.
+            is_wanted: Whether it is to be stored. Asked again when it is: whoever makes it unwanted first
+                says so, and then looks for it here, so that one of the two sees the other.
         """
         problem: TraceError | None = None
         try:
-            if is_wanted:
-                self.put(trace, text)
+            self._put_wanted(trace, text, is_wanted)
         except TraceError as error:
             problem = None if replayed and error.code == "trace_exists" else error
         if journal is not None and not isinstance(problem, TraceFolderFailed):
             journal.remove()
         # If the folder failed, the journal stays: it may be usable when the next process looks.
         return problem
+
+    def _put_wanted(self, trace: Trace, text: bytes | None, is_wanted: Callable[[], bool]) -> bool:
+        """Store a trace if it is wanted, before and after. Returns whether it is."""
+        if not is_wanted():
+            return False
+        file = self.put(trace, text)
+        if is_wanted():
+            return True
+        file.unlink(missing_ok=True)
+        return False
 
     def get(self, run_id: str) -> Trace:
         """Return the verified trace of a run. Raises a ``TraceError`` if it is missing or was changed."""
@@ -390,14 +400,22 @@ class TraceFolder:
             if name.endswith((_SUFFIX, _COMPRESSED_SUFFIX)) and name[0] != "."
         )
 
-    def readable(self, *, holding: bytes = b"") -> Iterator[tuple[Path, Trace]]:
+    def readable(
+        self, *, holding: bytes = b"", seen: set[tuple[Path, int, int]] | None = None
+    ) -> Iterator[tuple[Path, Trace]]:
         """Yield the traces that can be read, each with its file, by file name.
 
         Args:
             holding: Pass over those whose text lacks these bytes, which is much quicker than reading them.
+            seen: Pass over these files, as they were, and note all others.
         """
         for file in self.run_files():
-            with suppress(TraceError):
+            with suppress(TraceError, FileNotFoundError):
+                if seen is not None:
+                    state = file.stat()
+                    if (known := (file, state.st_ino, state.st_mtime_ns)) in seen:
+                        continue
+                    seen.add(known)
                 text = read_artifact(file)
                 if holding in text:
                     yield file, Trace.read(text)
