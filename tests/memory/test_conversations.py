@@ -396,3 +396,12 @@ def test_a_text_is_cut_after_paragraphs_before_sentences_and_words() -> None:
     assert cut_text("aaaa bbbb cccc", max_chars=10) == ["aaaa bbbb ", "cccc"]
     assert cut_text("a" * 25, max_chars=10) == ["a" * 10, "a" * 10, "a" * 5]
     assert cut_text("a" * MAX_PASSAGE_CHARS) == ["a" * MAX_PASSAGE_CHARS]
+
+
+def test_a_forgotten_session_goes_on_behind_the_last_position_that_it_ever_had(memory: Memory) -> None:
+    _add(memory, "One.", "Two.", "Three.")
+    memory.forget(scope=ADA, reason="asked for")
+    again = _add(memory, "Four.")
+
+    assert [one.position for one in again.messages] == [3]
+    assert [text for _, _, text in _said(memory)] == ["Four."]

@@ -119,11 +119,12 @@ def test_each_kind_is_written_where_its_rule_says_and_nowhere_else() -> None:
             kind_of_row(elsewhere, own.key)
 
 
-def test_verify_names_a_row_of_no_kind() -> None:
+def test_verify_names_the_first_row_of_each_kind_that_is_none() -> None:
     store = memory_store()
     memory = Memory(store)
     memory.remember("EU refunds take 14 days.")
     _commit(store, Write.of("default", "note/1", ActionType.WRITE, "x"))
+    _commit(store, Write.of("default", "note/2", ActionType.WRITE, "x"))
     _commit(store, Write.of("default", "zeal", ActionType.WRITE, "x"))
     problems = list(memory.verify())
 

@@ -11,7 +11,7 @@ ENGLISH = analyzer_of("english")
 
 
 @pytest.mark.parametrize("norm", [0, 1, 10_240, 1 << 52])
-@pytest.mark.parametrize("idf", [1, 5_000, 1 << 30])
+@pytest.mark.parametrize("idf", [1, 5_000, 1 << 30, 1 << 34])
 def test_the_fast_and_the_exact_way_to_divide_give_whole_numbers_of_the_formula(idf: int, norm: int) -> None:
     sixths = [0, 1, 5, 6, 60]
     given = np.array(sixths, dtype=np.int32), np.full(len(sixths), norm, dtype=np.float64)

@@ -395,3 +395,14 @@ def test_what_was_refused_is_in_no_index_whatever_bands_it_is_made_of() -> None:
     every = [one for commit in read_commits(memory.store, "default", list(Band), 0, head) for one in commit]
 
     assert {one.band: one.record is None for one in every} == {"VOID": True, "LEDGER": False, "ACTIVE": False}
+
+
+def test_a_rebuild_tells_after_each_segment_how_many_snapshots_are_done() -> None:
+    store = memory_store()
+    memory = Memory(store)
+    for number in range(40):
+        memory.remember(f"Lamp {number} is in hall {number}.")
+    told: list[tuple[int, int]] = []
+    memory.reader.index.upkeep.rebuild(progress=lambda done, total: told.append((done, total)))
+
+    assert told == [(done, 40) for done in (8, 16, 24, 32, 40) for _ in range(2)]

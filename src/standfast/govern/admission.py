@@ -437,7 +437,7 @@ def with_own_id(record: Record, current: Record | None) -> Record:
     is_below = current is not None and record.origin.rank < current.origin.rank
     if record.subject is None or not (is_below or record.origin is Origin.UNTRUSTED):
         return record
-    site = fingerprint(["beside/v1", sorted({*sites_of(record)})])[:12]
+    site = fingerprint(["beside/v1", list(sites_of(record))])[:12]
     return msgspec.structs.replace(record, memory_id=f"{record.subject}~{site}")
 
 
