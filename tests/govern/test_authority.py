@@ -89,7 +89,10 @@ def test_four_operations_always_need_a_human(operation: str, needs: bool) -> Non
 
 
 def test_the_refusal_names_those_who_may() -> None:
-    with pytest.raises(NotAuthorised, match="agent may not write to LEDGER; only human or 888_JUDGE or"):
+    with pytest.raises(
+        NotAuthorised,
+        match=r"^agent may not write to LEDGER; only human or 888_JUDGE or 999_SEAL or system may\.$",
+    ):
         require_write("agent", "LEDGER")
     with pytest.raises(NotAuthorised, match="999_SEAL may not seal; only human may"):
         require_seal(Role.SEAL)

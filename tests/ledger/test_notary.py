@@ -278,6 +278,19 @@ def test_a_line_that_a_hand_changed_is_told_for_ever(tmp_path: Path) -> None:
         assert list(memory.verify()) == ["line 2 of the checkpoints is torn"]
 
 
+def test_whoever_may_not_read_the_secret_reads_the_public_half(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    key = KeyFile(tmp_path / "log.key", name="test/log")
+    assert key.public() is None
+    verifying = key.load().verifying_key
+    assert key.public() == verifying
+    key.path.write_text("not for these eyes", encoding="ascii")
+    monkeypatch.setattr("os.access", lambda *_: False)
+
+    assert KeyFile(key.path, name="test/log").public() == verifying
+
+
 @pytest.fixture
 def doomed(tmp_path: Path) -> Iterator[Callable[[int], int]]:
     """Kills a process at a step of signing for the store in the folder; gives its exit code."""

@@ -171,6 +171,16 @@ def test_another_policy_begins_with_what_is_held() -> None:
     assert list(smaller.verify()) == []
 
 
+def test_another_policy_with_room_for_all_that_is_held_expires_nothing() -> None:
+    store = memory_store()
+    feed(budgeted(store, "AlwaysWrite", 5_000), range(10))
+    larger = budgeted(store, "AlwaysWrite", 50_000)
+    feed(larger, range(10, 12))
+
+    assert numbers_held(larger) == set(range(12))
+    assert list(larger.verify()) == []
+
+
 def test_forgetting_under_another_policy_writes_nothing_to_the_stream_that_ended() -> None:
     store = memory_store()
     budgeted(store, "AlwaysWrite").remember("Lamp 1 is in hall 3.", subject="lamp/1", source=HANDBOOK)

@@ -405,3 +405,12 @@ def test_a_forgotten_session_goes_on_behind_the_last_position_that_it_ever_had(m
 
     assert [one.position for one in again.messages] == [3]
     assert [text for _, _, text in _said(memory)] == ["Four."]
+
+
+def test_a_rehearsal_judges_messages_and_adds_none(memory: Memory) -> None:
+    rehearsed = memory.add([{"role": "user", "content": "One."}], scope=ADA, session="s", rehearse=True)
+
+    assert [one.verdict for one in rehearsed.messages] == [Verdict.SEAL]
+    assert rehearsed.receipts == ()
+    assert memory.store.head() == 0
+    assert _said(memory) == []
