@@ -211,10 +211,11 @@ WORDS = [
 )
 def test_looking_for_cues_and_lengths_first_hides_nothing(words: list[str]) -> None:
     text, said = " ".join(words), date(2026, 3, 4)
-    every = {cue: tuple(range(len(statements._patterns()))) for cue in ["", *map(str.casefold, words)]}
+    every = list(range(len(statements._patterns())))
     anything, everywhere = re.compile(""), letter_runs(text)
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(statements, "_patterns_by_cue", lambda: every)
+        patched.setattr(statements, "_possible_patterns", lambda _: every)
+        patched.setattr(statements, "_unsure_runs", lambda: everywhere)
         patched.setattr(validity, "_NUMERIC_DATE", anything)
         patched.setattr(validity, "_cue_runs", lambda: everywhere)
         patched.setattr(statements.JoinedPhrases, "may_be_in", lambda *_: True)

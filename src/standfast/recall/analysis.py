@@ -21,7 +21,7 @@ import msgspec
 
 from standfast.errors import InvalidValue
 from standfast.recall.cues import ROLE_NAMES, SpeakerRole, addressed_names, is_standing_instruction, may_stand
-from standfast.recall.dates import may_speak_of_dates, spoken_dates
+from standfast.recall.dates import spoken_dates
 from standfast.recall.filters import EvidenceFacts, trust_code
 from standfast.recall.word_lists import word_lines, word_sections
 from standfast.records.canon import lowered
@@ -384,9 +384,9 @@ def analysed(record: IndexedRecord, analyzer: Analyzer) -> AnalysedRecord:
     for statement in record.statements:
         counts[matter_term(statement)] = 1
     counts.update(dict.fromkeys(_cues_of(record, words, analyzer.language), 1))
-    if (time := record.time) != MISSING and may_speak_of_dates(record.text, words, analyzer.language):
+    if (time := record.time) != MISSING:
         day = day_of(local_time(time, record.utc_offset))
-        for spoken in spoken_dates(record.text, day, analyzer.language):
+        for spoken in spoken_dates(record.text, day, analyzer.language, words):
             counts.update({DATE_TERM + name: 1 for name in spoken.names})
     labels = " ".join([*record.tags, record.subject or "", record.source_name, record.speaker or ""])
     counts.update(analyzer.terms_of_labels(labels))

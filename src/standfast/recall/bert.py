@@ -26,7 +26,7 @@ FIRST: Final = "[CLS]"
 LAST: Final = "[SEP]"
 MAX_WORD_CHARS: Final = 100
 """A longer word is one unknown token."""
-_WORDS_KEPT: Final = 1 << 16
+_PARTS_KEPT: Final = 1 << 16
 
 
 class WordPiece:
@@ -44,7 +44,7 @@ class WordPiece:
             problem = f"it lacks {', '.join(missing)}; give the vocab.txt of an uncased BERT model"
             raise InvalidValue(what="vocabulary", problem=problem)
         self.unknown, self.first, self.last = (self._numbers[token] for token in (UNKNOWN, FIRST, LAST))
-        self._of_word = lru_cache(maxsize=_WORDS_KEPT)(self._uncached)
+        self._of_part = lru_cache(maxsize=_PARTS_KEPT)(self._uncached)
 
     def __len__(self) -> int:
         return len(self._numbers)
@@ -55,9 +55,16 @@ class WordPiece:
 
     def ids_of(self, text: str) -> list[int]:
         """The numbers of the tokens of a text, without the marks of its beginning and end."""
-        return [number for word in _words(text) for number in self._of_word(word)]
+        # In ASCII no token reaches over a space, and most stretches between two spaces were met before.
+        parts = text.split(" ") if text.isascii() else _words(text)
+        return [number for part in parts for number in self._of_part(part)]
 
-    def _uncached(self, word: str) -> tuple[int, ...]:
+    def _uncached(self, part: str) -> tuple[int, ...]:
+        """The tokens of a word, or of a stretch of ASCII."""
+        words = _words(part) if part.isascii() else [part]
+        return tuple([number for word in words for number in self._of_word(word)])
+
+    def _of_word(self, word: str) -> tuple[int, ...]:
         """The longest token that begins the word, then the longest that continues it, and so on."""
         if len(word) > MAX_WORD_CHARS:
             return (self.unknown,)

@@ -398,7 +398,8 @@ class StaticEmbedder:
         totals = np.zeros((len(texts), STATIC_DIMENSIONS), dtype=np.int64)
         for row, text in enumerate(texts):
             plain = text if text.isascii() else text.translate(_without_symbols)
-            ids = [one for one in wordpiece.ids_of(plain)[:MAX_STATIC_TOKENS] if one != wordpiece.unknown]
+            # What is unknown has a vector of zeros.
+            ids = wordpiece.ids_of(plain)[:MAX_STATIC_TOKENS]
             np.add.reduce(table.take(ids, axis=0), axis=0, dtype=np.int64, out=totals[row])
         squares = np.einsum("ij,ij->i", totals, totals).tolist()
         norms = np.array([[math.isqrt(square)] for square in squares], dtype=np.int64).reshape(-1, 1)

@@ -52,7 +52,9 @@ _CLAUSE: Final = re.compile(
 _WORD: Final = re.compile(r"[jnl]['’](?=\w)|\w+(?:[:.,/'’-]\w+)*")
 _FORMULA: Final = re.compile(r"[=^\\<>≤≥{}|]")
 _LETTERS: Final = re.compile(r"[^\W\d_]+")
-_SPACE_BETWEEN_LETTERS: Final = {code: " " for code in range(128) if not chr(code).isalpha()}
+_ASCII_LETTERS: Final = bytes(
+    ord(char.lower()) if (char := chr(code)).isascii() and char.isalpha() else ord(" ") for code in range(256)
+)
 _DIGIT: Final = re.compile(r"\d")
 _CONTRACTIONS: Final = (
     (re.compile(r"\b(i|we)'m\b"), r"\1 am"),
@@ -85,7 +87,8 @@ class _Pattern(NamedTuple):
     attribute: str
     value: str
     """What stands for the value if the pattern has none of its own."""
-    cues: frozenset[str]
+    needs: tuple[frozenset[str], ...]
+    """Of each of these sets a clause that it matches has a word; the first has the cues."""
     regex: re.Pattern[str]
     needs_name: bool
     is_change: bool
@@ -114,7 +117,7 @@ def _words(section: str) -> frozenset[str]:
 def letter_runs(text: str) -> frozenset[str]:
     """The runs of letters of a text, folded."""
     if text.isascii():
-        return frozenset(text.lower().translate(_SPACE_BETWEEN_LETTERS).split())
+        return frozenset(text.encode().translate(_ASCII_LETTERS).decode().split())
     return frozenset(_LETTERS.findall(text.casefold()))
 
 
@@ -180,30 +183,37 @@ def _patterns() -> tuple[_Pattern, ...]:
         for line in sections_of(_DATA)[language]:
             attribute, _, fixed = line[:_COLUMN].strip().partition("=")
             source = line[_COLUMN:]
-            cues = _cues_in(source)
+            needs = _needs_of(source)
             for name, macro in macros.items():
                 source = source.replace(name, macro)
             regex = re.compile(rf"{source}(?=$|[,;:!?()\"])", re.IGNORECASE)
-            found.append(_Pattern(attribute, fixed, cues, regex, "{name}" in line, "{number}" in line))
+            found.append(_Pattern(attribute, fixed, needs, regex, "{name}" in line, "{number}" in line))
     return tuple(found)
 
 
-def _cues_in(source: str) -> frozenset[str]:
-    """The words of which a clause has one if a pattern matches it: those of the first group that must be
-    there, or all others. If one of those is a single letter, as most texts have, a long word alone.
+def _needs_of(source: str) -> tuple[frozenset[str], ...]:
+    """The words of which a clause has one if a pattern matches it, set by set.
+
+    The cues come first. They are those of the first group that must be there, or all others. If one of those
+    is a single letter, as most texts have, a long word alone.
     """
     # What may be missing leaves a mark, so that what is attached to it does not stand alone.
     needed = re.sub(r"\(\?:[^()]*\)\?|\{\w+\}", "\0", source)
-    group = re.search(r"\(\?:([^()]*)\)", needed)
-    cues = {
-        form.casefold()
-        for word, may_be_shorter in re.findall(r"([^\W\d_]+)(\??)", group.group(1) if group else needed)
-        for form in ([word, word[:-1]] if may_be_shorter else [word])
-    }
+    groups = re.findall(r"\(\?:([^()]*)\)", needed)
+    cues, *others = map(_forms_in, groups or [needed])
     alone = re.findall(r"(?<![^ ])[^\W\d_]{4,}(?![^ ])", re.sub(r"\(.*?\)", "\0", needed))
     if alone and min(map(len, cues)) == 1:
-        cues = {alone[0].casefold()}
-    return frozenset(cues - _words("common") or cues)
+        cues = frozenset((alone[0].casefold(),))
+    return cues - _words("common") or cues, *others
+
+
+def _forms_in(part: str) -> frozenset[str]:
+    """The words of a part of a pattern, folded; two for a word whose last letter may be missing."""
+    return frozenset(
+        form.casefold()
+        for word, may_be_shorter in re.findall(r"([^\W\d_]+)(\??)", part)
+        for form in ([word, word[:-1]] if may_be_shorter else [word])
+    )
 
 
 @cache
@@ -211,9 +221,20 @@ def _patterns_by_cue() -> Mapping[str, tuple[int, ...]]:
     """The places of the patterns that may match a clause with a word."""
     by_cue: dict[str, list[int]] = {}
     for place, pattern in enumerate(_patterns()):
-        for cue in pattern.cues:
+        for cue in pattern.needs[0]:
             by_cue.setdefault(cue, []).append(place)
     return {cue: tuple(places) for cue, places in by_cue.items()}
+
+
+def _possible_patterns(runs: frozenset[str]) -> list[int]:
+    """The places of the patterns that may match in a text with these ``letter_runs``, in order."""
+    by_cue, patterns = _patterns_by_cue(), _patterns()
+    if by_cue.keys().isdisjoint(runs):
+        return []
+    places = {place for cue in by_cue.keys() & runs for place in by_cue[cue]}
+    return sorted(
+        place for place in places if not any(need.isdisjoint(runs) for need in patterns[place].needs[1:])
+    )
 
 
 def statements_of(
@@ -240,7 +261,10 @@ def statements_of(
     holder = SELF if me in _USER_NAMES or me == owner else me
     reading = _StatementReader(holder, owner, is_message, letter_runs(text) if runs is None else runs)
     found: dict[PlainStatement, None] = {}
-    for sentence, is_question in _sentences(text[:_MAX_READ_CHARS]):
+    text = text[:_MAX_READ_CHARS]
+    if reading.finds_nothing_in_long_sentences and is_one_long_sentence(text, _MAX_NUMBER_WORDS):
+        return ()
+    for sentence, is_question in _sentences(text):
         for statement in reading.of_sentence(sentence, is_question):
             found.setdefault(statement)
     return tuple(found)[:MAX_STATEMENTS]
@@ -254,10 +278,7 @@ def plain_sentences(text: str) -> Iterator[str]:
 def _sentences(text: str) -> Iterator[tuple[str, bool]]:
     """The sentences of a text, each with whether it is a question."""
     start = 0
-    last = len(text) - 1
-    # In most texts only the last character can end a sentence.
-    is_one = last < 0 or not any(map(text[:last].__contains__, ".!;?\n"))
-    for end in [*_END.finditer(text, max(last, 0) if is_one else 0), None]:
+    for end in [*_END.finditer(text, max(len(text) - 1, 0) if _is_one_sentence(text) else 0), None]:
         stop = len(text) if end is None else end.start()
         if end is not None and end.group() == "." and _NO_END.search(text, max(start, stop - 5), stop):
             continue
@@ -266,6 +287,16 @@ def _sentences(text: str) -> Iterator[tuple[str, bool]]:
             is_question = (end is not None and "?" in end.group()) or sentence.startswith("¿")
             yield " ".join(sentence.split()), is_question
         start = len(text) if end is None else end.end()
+
+
+def _is_one_sentence(text: str) -> bool:
+    """Whether only the last character can end a sentence, as in most texts."""
+    return not any(map(text[:-1].__contains__, ".!;?\n"))
+
+
+def is_one_long_sentence(text: str, most: int) -> bool:
+    """Whether a text without phrases is one sentence that surely has more words than this."""
+    return _is_one_sentence(text) and has_more_words(text, most)
 
 
 def tokens_of(text: str, runs: frozenset[str] | None = None) -> list[str]:
@@ -282,12 +313,19 @@ def tokens_of(text: str, runs: frozenset[str] | None = None) -> list[str]:
     return _WORD.findall(_phrases().in_text(folded, runs))
 
 
-def has_more_words(sentence: str, most: int, *, apart_from: frozenset[str] = frozenset()) -> bool:
-    """Whether a sentence surely has more words than this, however they are counted, if it has no phrase."""
+def has_more_words(sentence: str, most: int) -> bool:
+    """Whether a sentence surely has more words than this, however they are counted, if it has no phrase.
+
+    Words that may stand before it, such as "well", are not counted.
+    """
     words = sentence.casefold().split()
     if len(words) <= most or "'" in sentence or "’" in sentence:
         return False
-    return sum([word.isalnum() and word not in apart_from for word in words]) > most
+    count = sum(map(str.isalnum, words))
+    openers = _words("openers")
+    if count > most and not openers.isdisjoint(words):
+        count -= sum(map(openers.__contains__, words))
+    return count > most
 
 
 def _is_in(word: str, section: str) -> bool:
@@ -304,6 +342,12 @@ def has_word_of(sentence: str, section: str) -> bool:
     return _has(tokens_of(sentence), section)
 
 
+@cache
+def _unsure_runs() -> frozenset[str]:
+    """Of these a text without a contraction has one if it has a word such as "perhaps"."""
+    return longest_runs(_words("unsure"))
+
+
 class _StatementReader:
     """Reads sentences of one text, by one speaker.
 
@@ -313,28 +357,35 @@ class _StatementReader:
 
     def __init__(self, me: str, owner: str, is_message: bool, runs: frozenset[str]) -> None:
         self._me, self._owner, self._is_message, self._runs = me, owner, is_message, runs
-        self._has_cue = not _patterns_by_cue().keys().isdisjoint(runs)
+        self._has_cue = bool(_possible_patterns(runs))
         self._has_phrases = _phrases().may_be_in(runs)
+        self._may_be_unsure = not _unsure_runs().isdisjoint(runs)
+
+    @property
+    def finds_nothing_in_long_sentences(self) -> bool:
+        """Whether no sentence of the text matches a pattern, and each of its words counts."""
+        return not (self._has_cue or self._has_phrases)
 
     def of_sentence(self, sentence: str, is_question: bool) -> Iterator[PlainStatement]:
         """The statements of a sentence. In a question, or next to an "if", only changes are told."""
         if is_question and not (self._is_message and self._has_cue):
             return
         # A long sentence, as most are, is neither a denial nor about a number.
-        openers = _words("openers")
-        if not (self._has_cue or self._has_phrases) and has_more_words(
-            sentence, _MAX_NUMBER_WORDS, apart_from=openers
-        ):
+        is_long = not self._has_phrases and has_more_words(sentence, _MAX_NUMBER_WORDS)
+        if is_long and not self._has_cue:
             return
-        words = tokens_of(sentence, self._runs)
         if self._is_message and _FORMULA.search(sentence):
             return
-        is_sure = not (is_question or _has(words, "unsure"))
+        # A contraction hides the words that it stands for: "wouldn't".
+        may_be_unsure = self._may_be_unsure or "'" in sentence or "’" in sentence
+        is_sure = not (is_question or (may_be_unsure and has_word_of(sentence, "unsure")))
         for clause in _CLAUSE.split(sentence) if self._has_cue and (is_sure or self._is_message) else ():
             if is_sure or not has_word_of(clause, "unsure"):
                 yield from self._by_pattern(clause, only_changes=not is_sure)
-        if not is_sure:
+        if is_long or not is_sure:
             return
+        words = tokens_of(sentence, self._runs)
+        openers = _words("openers")
         while words and words[0] in openers:
             words.pop(0)
         yield from self._denial(words)
@@ -345,9 +396,7 @@ class _StatementReader:
         words = clause.split()
         if len(words) > _MAX_CLAUSE_WORDS:
             clause = " ".join(words[:_MAX_CLAUSE_WORDS])
-        by_cue = _patterns_by_cue()
-        places = {place for word in _LETTERS.findall(clause.casefold()) for place in by_cue.get(word, ())}
-        for place in sorted(places):
+        for place in _possible_patterns(letter_runs(clause)):
             pattern = _patterns()[place]
             if only_changes and not pattern.is_change:
                 continue

@@ -24,6 +24,7 @@ from standfast.records.statements import (
     JoinedPhrases,
     has_more_words,
     has_word_of,
+    is_one_long_sentence,
     letter_runs,
     longest_runs,
     plain_sentences,
@@ -87,10 +88,13 @@ def validity_in_words(text: str, said: date, *, runs: frozenset[str] | None = No
     folded = text.casefold().replace("’", "'")
     if _date_runs().isdisjoint(runs) and not _NUMERIC_DATE.search(folded):
         return None
+    has_phrases = _joined().may_be_in(runs)
+    if not has_phrases and is_one_long_sentence(folded, _MAX_WORDS):
+        return None
     sentences = [one for one in plain_sentences(folded) if len(one.split()) >= _MIN_WORDS]
     if len(sentences) != 1:
         return None
-    if has_more_words(sentences[0], _MAX_WORDS) and not _joined().may_be_in(runs):
+    if not has_phrases and has_more_words(sentences[0], _MAX_WORDS):
         return None
     if not _cues().search(folded):
         return None
