@@ -374,7 +374,8 @@ def _texture(claim: Claim) -> Finding:
         return Finding(0.3, "noise: mostly symbols. Write it in words")
     for field in claim.fields:
         if (
-            field.longest_run_chars > _MAX_UNBROKEN_CHARS
+            len(field.text) > _MAX_UNBROKEN_CHARS
+            and field.longest_run_chars > _MAX_UNBROKEN_CHARS
             and field.text.isascii()
             and _has_long_run(field.text)
         ):

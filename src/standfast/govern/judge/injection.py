@@ -20,7 +20,7 @@ from urllib.parse import unquote
 from standfast.govern.judge.claim import CLEAN, OVERLONG, Claim, Finding, JudgingContext
 from standfast.govern.judge.phrases import Phrasebook, spoken
 from standfast.govern.judge.tables import WordTable, read_phrases
-from standfast.govern.judge.text_reading import TextReading, WordSieve
+from standfast.govern.judge.text_reading import SIEVE, TextReading
 from standfast.records.origins import Origin
 
 # Signs further apart than two passages have nothing to do with each other; a long text has some of each by
@@ -215,13 +215,15 @@ def _find_orders(reading: TextReading) -> Iterator[Sign]:
         for kind, weight, pattern in unspaced_forms():
             for found in pattern.finditer(folded):
                 yield Sign(kind, weight * _quotation_factor(folded, found.start(), kind))
+    is_plain = _is_plain(reading)
     if (
-        reading.longest_run_chars >= _MIN_SQUEEZED_CHARS
+        not is_plain
+        and reading.longest_run_chars >= _MIN_SQUEEZED_CHARS
         and any(map(folded.__contains__, _SQUEEZED_STARTS))
         and _SQUEEZED.search(folded)
     ):
         yield Sign("override", 0.9)
-    discards = not vocabulary.isdisjoint(_DISCARDING)
+    discards = not (is_plain or vocabulary.isdisjoint(_DISCARDING))
     phrases = order_phrases().possible(vocabulary)
     if not discards and not phrases:
         return
@@ -393,7 +395,7 @@ _READERS: Final = _TABLE.words("readers")
 def find_markup(reading: TextReading) -> list[tuple[str, float]]:
     """The kinds of markup that break out of a prompt or hide from people, each with a weight."""
     folded = reading.folded
-    if reading.once(_is_plain):
+    if _is_plain(reading):
         return []
     if not any(map(folded.__contains__, _MARKUP_STARTS)) and _SPEAKERS.isdisjoint(reading.vocabulary):
         return []
@@ -477,18 +479,21 @@ def _is_telling(word: str) -> bool:
     )
 
 
-_SIEVE: Final = WordSieve(_is_telling)
+_WITHOUT_SIGNS: Final = SIEVE.add_search(_is_telling)
 
 
 def _is_plain(reading: TextReading) -> bool:
-    return not _SIEVE.lets_through(reading)
+    """Whether a text has neither markup nor an order without spaces, and holds no other text, but for what
+    ``_LONE_CHARS`` spell.
+    """
+    return reading.plain_for & _WITHOUT_SIGNS != 0
 
 
 def disguised_texts(reading: TextReading) -> list[TextReading]:
     """The other texts that a text holds: encoded runs decoded, spaced-out letters joined, leet read as
     letters.
     """
-    if reading.once(_is_plain) and len(reading.vocabulary & _LONE_CHARS) < _MIN_LONE_LETTERS:
+    if _is_plain(reading) and len(reading.vocabulary & _LONE_CHARS) < _MIN_LONE_LETTERS:
         return []
     found: list[TextReading] = []
     seen = {reading.folded}

@@ -78,9 +78,13 @@ class Phrasebook:
                 for word in one.required_words[row] if row < len(one.required_words) else ():
                     self._bits_of_word[word] = self._bits_of_word.get(word, 0) | bit
         self._words = frozenset(self._bits_of_word)
+        # The first set of each phrase has the rarest words.
+        self._rarest_words = frozenset[str]().union(*(one.required_words[0] for one in self.phrases))
 
     def possible(self, vocabulary: frozenset[str]) -> list[Phrase]:
         """The phrases that a text with these words can hold, in order."""
+        if self._rarest_words.isdisjoint(vocabulary):
+            return []
         found = self._bits_of_every_text
         for word in self._words & vocabulary:
             found |= self._bits_of_word[word]

@@ -40,7 +40,7 @@ from standfast.govern.judge.secret_values import (
     mixes_digits_in,
 )
 from standfast.govern.judge.tables import WordTable
-from standfast.govern.judge.text_reading import TextReading, WordSieve
+from standfast.govern.judge.text_reading import SIEVE, TextReading
 
 _TABLE: Final = WordTable("secrets.words")
 
@@ -236,12 +236,12 @@ def _is_telling(word: str) -> bool:
     )
 
 
-_SIEVE: Final = WordSieve(_is_telling)
+_WITHOUT_SECRETS: Final = SIEVE.add_search(_is_telling)
 
 
 def find_secret(reading: TextReading) -> str | None:
     """The kind of the first secret found, in a fixed order of kinds, or None."""
-    if not _SIEVE.lets_through(reading):
+    if reading.plain_for & _WITHOUT_SECRETS:
         return None
     found = next(secrets_in(reading.text, reading.longest_run_chars), None)
     return None if found is None else found.kind

@@ -195,7 +195,8 @@ _MEANING: Final = (
 _NUMBERS_AND_QUALIFIERS: Final = frozenset(word for word, (kind, _) in _MEANING.items() if kind != "nothing")
 _NAME_INSIDE_A_SENTENCE: Final = re.compile(r"(?<=[^\W_] |[,;] )[A-ZÀ-Þ][^\W_]*")
 _GROUPED: Final = re.compile(r"\d{1,3}(?:([.,])\d{3})(?:\1\d{3})*")
-_DECIMAL: Final = re.compile(r"\d{1,18}(?:\.\d{1,12})?")
+_MAX_WHOLE_DIGITS: Final = 18
+_DECIMAL: Final = re.compile(rf"\d{{1,{_MAX_WHOLE_DIGITS}}}(?:\.\d{{1,12}})?")
 _GERMAN_DATE: Final = re.compile(r"(\d{1,2})\.(\d{1,2})\.(\d{4})")
 _YEAR: Final = re.compile(r"\d{4}")
 _ISO_DATE: Final = re.compile(r"\d{4}-\d{2}-\d{2}")
@@ -230,34 +231,53 @@ class computed_once(Generic[_V]):  # noqa: N801  # It is used as a decorator.
 
 
 class WordSieve:
-    """Tells a text in which a search would find nothing by its words, each of which is looked at once.
-
-    Args:
-        is_telling: Whether a search might find something in a text with this word, a stretch without white
-            space in lower case.
+    """Tells by its words in which searches a text has nothing to find. Each word is looked at once for all
+    searches.
     """
 
     _MOST_WORDS: Final = 1 << 16
 
-    def __init__(self, is_telling: Callable[[str], bool]) -> None:
-        self._is_telling = is_telling
-        self._plain_words: set[str] = set()
+    def __init__(self) -> None:
+        self._searches: list[Callable[[str], bool]] = []
+        self._plain_for: dict[str, int] = {}
 
-    def lets_through(self, reading: "TextReading") -> bool:
-        """Whether a text has to be searched. One that is not ASCII always has."""
+    def add_search(self, is_telling: Callable[[str], bool]) -> int:
+        """Adds a search; returns the bit that stands for it.
+
+        Args:
+            is_telling: Whether the search might find something in a text with this word, a stretch without
+                white space in lower case.
+        """
+        self._searches.append(is_telling)
+        self._plain_for.clear()
+        return 1 << (len(self._searches) - 1)
+
+    def plain_for(self, reading: "TextReading") -> int:
+        """The bits of the searches that find nothing in a text. One that is not ASCII has to be searched.
+
+        What was added later has no bit in an earlier answer, so it searches.
+        """
         if not reading.text.isascii():
-            return True
-        return any(map(self._tells, reading.stretches.difference(self._plain_words)))
+            return 0
+        known, plain_for = self._plain_for.get, (1 << len(self._searches)) - 1
+        for word in set(reading.folded.split()):
+            found = known(word)
+            plain_for &= self._looked_at(word) if found is None else found
+        return plain_for
 
-    def _tells(self, word: str) -> bool:
-        if self._is_telling(word):
-            return True
-        # What has digits may be a secret, which is not kept.
-        if not any(map(str.isdigit, word)):
-            if len(self._plain_words) >= self._MOST_WORDS:
-                self._plain_words.clear()
-            self._plain_words.add(word)
-        return False
+    def _looked_at(self, word: str) -> int:
+        found = sum(1 << place for place, is_telling in enumerate(self._searches) if not is_telling(word))
+        # What has digits may be a secret, which is not kept; one of a few digits alone is none.
+        if not any(map(str.isdigit, word)) or (len(word) <= _FEW_DIGITS and word.isdecimal()):
+            if len(self._plain_for) >= self._MOST_WORDS:
+                self._plain_for.clear()
+            self._plain_for[word] = found
+        return found
+
+
+_FEW_DIGITS: Final = 3
+SIEVE: Final = WordSieve()
+"""The sieve of the searches of the floors."""
 
 
 class TextReading:
@@ -311,14 +331,14 @@ class TextReading:
         return tuple(words + split(folded[end:]))
 
     @computed_once
-    def stretches(self) -> frozenset[str]:
-        """The stretches without white space, folded."""
-        return frozenset(self.folded.split())
+    def plain_for(self) -> int:
+        """The bits of the searches of ``SIEVE`` that find nothing here."""
+        return SIEVE.plain_for(self)
 
     @computed_once
     def longest_run_chars(self) -> int:
         """The length of the longest stretch without white space."""
-        return max(map(len, self.stretches if self.text.isascii() else self.text.split()), default=0)
+        return max(map(len, self.text.split()), default=0)
 
     @computed_once
     def fingerprint(self) -> str:
@@ -451,6 +471,8 @@ def with_dates(words: Sequence[str]) -> Sequence[str]:
 
 def number(token: str) -> str:
     """Writes a number in one notation: no grouping, a decimal point, ISO form for a German date."""
+    if token.isdecimal() and len(token) <= _MAX_WHOLE_DIGITS:
+        return str(int(token))
     if _GROUPED.fullmatch(token):
         token = token.replace(",", "").replace(".", "")
     elif date := _GERMAN_DATE.fullmatch(token):
