@@ -4,7 +4,7 @@ import re
 from datetime import date
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from standfast.records import statements, validity
@@ -203,12 +203,21 @@ WORDS = [
     "bis",
     "nach",
     "gezogen",
+    "perhaps",
+    "wouldn't",
+    "took",
+    "a",
+    "job",
+    "at",
 ]
 
 
 @given(
     st.lists(st.sampled_from(WORDS), min_size=2, max_size=12) | st.lists(st.sampled_from(WORDS), max_size=40)
 )
+@example(["Perhaps", "I", "live", "in", "Berlin"])
+@example(["I", "wouldn't", "live", "in", "Berlin"])
+@example(["Ada", "took", "a", "job", "at", "Teams"])
 def test_looking_for_cues_and_lengths_first_hides_nothing(words: list[str]) -> None:
     text, said = " ".join(words), date(2026, 3, 4)
     every = list(range(len(statements._patterns())))

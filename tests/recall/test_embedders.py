@@ -110,6 +110,13 @@ def test_symbols_that_a_python_may_not_know_yet_separate_words_in_the_shipped_ta
     assert (plain == later).all()
 
 
+def test_what_the_shipped_table_does_not_know_changes_no_vector() -> None:
+    known, with_unknown, unknown = StaticEmbedder().embed(["a green door", "a green \u0e05 door", "\u0e05"])
+
+    assert known.tolist() == with_unknown.tolist()
+    assert not unknown.any()
+
+
 def test_the_shipped_table_knows_what_is_alike() -> None:
     kitten, office, cat, nothing = StaticEmbedder().embed(["kitten", "office", "cat", ""]).astype(int)
 
