@@ -14,6 +14,7 @@ MOST_NAMES = 90
 PACKAGES = (
     "standfast",
     *("standfast.adapters", "standfast.bench", "standfast.client", "standfast.govern", "standfast.ledger"),
+    "standfast.memory",
     *("standfast.optimize", "standfast.policies", "standfast.recall", "standfast.store", "standfast.traces"),
 )
 

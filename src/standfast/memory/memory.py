@@ -52,7 +52,8 @@ from standfast.records.requests import (
 from standfast.records.rows import checked_namespace
 from standfast.records.scopes import SHARED
 from standfast.records.vocabulary import CommitPolicy, Remembered, VisibilityMode, member_of
-from standfast.store.store import Store, open_store
+from standfast.store.opening import open_store
+from standfast.store.store import Store
 from standfast.traces.artifact import ModelConfig
 from standfast.traces.folder import TraceFolder
 from standfast.traces.recall_log import RecallLog
