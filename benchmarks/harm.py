@@ -36,7 +36,7 @@ from standfast.records.vocabulary import Verdict
 from standfast.server.access.permissions import Caller, KeyRole
 from standfast.server.operations import memory_operations
 from standfast.server.operations.gateway import Gateway
-from standfast.store.store import open_store
+from standfast.store.opening import open_store
 
 TITLE = "Harm by an outsider"
 SCOPE: Final = "user/ada"

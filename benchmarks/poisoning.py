@@ -19,7 +19,7 @@ from standfast.govern.judge import FloorRegistry
 from standfast.memory import Memory
 from standfast.recall.package import RecallPackage
 from standfast.records.origins import Origin
-from standfast.store.store import open_store
+from standfast.store.opening import open_store
 
 TITLE = "Poisoning"
 ASKED: Final = ("user/ada", "shared")

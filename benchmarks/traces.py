@@ -22,7 +22,8 @@ from benchmarks.measure import Ratio, at_most, best_seconds, shown
 from standfast.clock import RandomIds, SystemClock
 from standfast.records.vocabulary import ActionType, RunIdentity, VisibilityMode
 from standfast.store.commit import Commit, Write
-from standfast.store.store import Store, open_store
+from standfast.store.opening import open_store
+from standfast.store.store import Store
 from standfast.traces.artifact import ModelConfig, ToolProfile, Trace
 from standfast.traces.equivalence import compare
 from standfast.traces.folder import TraceFolder

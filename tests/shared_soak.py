@@ -34,7 +34,7 @@ from standfast.ledger.notary import Notary
 from standfast.ledger.witness import LedgerState
 from standfast.memory import Memory, erasing
 from standfast.side_files import SideFiles
-from standfast.store.store import open_store
+from standfast.store.opening import open_store
 from tests.ledger.kept import cut
 from tests.shared_soak_model import THANKS, Journal, RoundJudge, read_calls
 from tests.soak import server_of

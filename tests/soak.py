@@ -39,8 +39,9 @@ from standfast.limits import LEASE_SECONDS
 from standfast.memory import Memory, erasing
 from standfast.records.canon import parse
 from standfast.records.rows import SYSTEM_NAMESPACE
+from standfast.store.opening import open_store
 from standfast.store.restore import accept_restored, restorations_of, restore_copy
-from standfast.store.store import Store, open_store
+from standfast.store.store import Store
 from tests.servers.postgres import PostgresServer
 from tests.soak_model import Facts, require
 from tests.soak_worker import ERASED_ROWS, INTERRUPTED, VERBS, Worker

@@ -21,7 +21,8 @@ from standfast.memory import Memory
 from standfast.records.scopes import SHARED, scoped_key
 from standfast.store.audit import erasures_in
 from standfast.store.commit import Commit
-from standfast.store.store import Store, open_store
+from standfast.store.opening import open_store
+from standfast.store.store import Store
 from standfast.store.stored_records import record_of
 from tests.govern import openssh
 from tests.govern.seals import signed

@@ -10,7 +10,8 @@ from click.testing import CliRunner, Result
 
 from standfast.cli import main
 from standfast.errors import CommitAborted
-from standfast.store.store import Store, open_store
+from standfast.store.opening import open_store
+from standfast.store.store import Store
 
 LINES = (
     '{"memory_id":"m1","text":"EU refunds take 14 days."}\n{"memory_id":"m2","tags":["eu"],"text":"VAT is 19'

@@ -10,7 +10,7 @@ from standfast.errors import InvalidSettings
 from standfast.records.vocabulary import Band, VisibilityMode
 from standfast.server.settings import ServerSettings
 from standfast.settings import Settings
-from standfast.store.store import open_store
+from standfast.store.opening import open_store
 from standfast.wiring import memory_in
 
 

@@ -10,7 +10,7 @@ from standfast.errors import InvalidSettings, InvalidValue
 from standfast.optimize.opening import open_overrides, open_provider, open_result_cache, read_prompt
 from standfast.records.vocabulary import Band
 from standfast.settings import Settings
-from standfast.store.store import open_store
+from standfast.store.opening import open_store
 from standfast.wiring import (
     budgets_of,
     notary_of,

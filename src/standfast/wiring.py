@@ -21,7 +21,8 @@ from standfast.policies import BandBudget, ByteModel
 from standfast.recall.embedders import Embedder, open_embedder
 from standfast.recall.rerankers import Reranker, open_reranker
 from standfast.settings import Settings
-from standfast.store.store import Store, is_file_url, open_store
+from standfast.store.opening import is_file_url, open_store
+from standfast.store.store import Store
 from standfast.traces.folder import TraceFolder
 from standfast.traces.recall_log import RecallLog
 

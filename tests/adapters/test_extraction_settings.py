@@ -24,7 +24,8 @@ from standfast.memory.extraction_queue import namespaces_waiting
 from standfast.records.rows import RowKind
 from standfast.records.vocabulary import Band
 from standfast.settings import Settings
-from standfast.store.store import Store, open_store
+from standfast.store.opening import open_store
+from standfast.store.store import Store
 from standfast.wiring import extractor_of, open_memory
 from tests.memory.conftest import backend, clock, opener, place, store
 from tests.servers.scripted_model import ScriptedModel, scripted_model

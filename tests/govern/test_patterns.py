@@ -27,7 +27,8 @@ from standfast.records.origins import Origin
 from standfast.records.scopes import scoped_key
 from standfast.records.vocabulary import ActionType, Band, Evidence, FloorCheck, Record, Verdict
 from standfast.store.commit import Commit, Write
-from standfast.store.store import Store, open_store
+from standfast.store.opening import open_store
+from standfast.store.store import Store
 
 NOW = datetime(2026, 11, 16, 23, 59, tzinfo=UTC)
 SOURCE = {"kind": "doc", "id": "Handbook#4"}

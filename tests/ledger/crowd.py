@@ -19,7 +19,7 @@ from standfast.ledger.notary import Notary
 from standfast.ledger.note import KeyFile
 from standfast.memory import Memory
 from standfast.store.commit import Fact
-from standfast.store.store import open_store
+from standfast.store.opening import open_store
 
 STEPS = ("open", "write", "fsync", "link", "unlink", "rename", "replace", "pread")
 

@@ -22,7 +22,8 @@ from standfast.memory import Memory
 from standfast.memory.memory_ledger import MemoryLedger
 from standfast.store.commit import Fact
 from standfast.store.compression import packed, unpacked
-from standfast.store.store import Store, open_store
+from standfast.store.opening import open_store
+from standfast.store.store import Store
 from tests.memory.conftest import SECRET, SIGNERS, decision
 
 ENTRIES = 1_000

@@ -20,7 +20,7 @@ from standfast.errors import InvalidValue, NotProven
 from standfast.ledger import Checkpoint, CheckpointFile, Notary, SigningKey
 from standfast.ledger.cosigning import Cosigner, Witness, WitnessKey, cosignature_line
 from standfast.ledger.tree import Tree
-from standfast.store.store import open_store
+from standfast.store.opening import open_store
 from tests.ledger.builders import LOG_KEY, entries
 from tests.ledger.kept import cut_after, tamper
 from tests.raising import raises_code

@@ -19,8 +19,8 @@ from standfast.errors import CannotOpen, Corruption, StoreFailed
 from standfast.ledger import CheckpointFile, KeyFile
 from standfast.ledger.notary import Notary
 from standfast.ledger.witness import LedgerState, Verification
+from standfast.store.opening import open_store
 from standfast.store.sqlite.file import translate
-from standfast.store.store import open_store
 from tests.ledger.builders import LOG_KEY
 from tests.ledger.kept import cut
 

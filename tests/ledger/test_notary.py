@@ -22,7 +22,7 @@ from standfast.ledger.note import KeyFile, VerifyingKey, log_name
 from standfast.memory import Memory
 from standfast.memory.memory_ledger import MemoryLedger
 from standfast.store.commit import Fact
-from standfast.store.store import open_store
+from standfast.store.opening import open_store
 from tests.figures import Figures
 from tests.ledger import independent
 from tests.ledger.builders import LOG_KEY, entries

@@ -13,9 +13,10 @@ from standfast.ledger.chain import Tip
 from standfast.ledger.notary import Notary
 from standfast.memory import Memory
 from standfast.store.head_file import HeadFile
+from standfast.store.opening import open_store
 from standfast.store.protocol import Changes
 from standfast.store.restore import accept_restored, restorations_of, restore_copy
-from standfast.store.store import Store, open_store
+from standfast.store.store import Store
 
 FILES = ("", "-wal", "-shm", "-files/head")
 

@@ -24,7 +24,8 @@ from standfast.records.canon import canonical_bytes, fingerprint_of_bytes, parse
 from standfast.records.origins import Origin
 from standfast.records.vocabulary import Band, Record, RunIdentity, Verdict, VisibilityMode
 from standfast.store.commit import Commit
-from standfast.store.store import Store, open_store
+from standfast.store.opening import open_store
+from standfast.store.store import Store
 from standfast.store.stored_records import record_of
 
 NOW = datetime(2026, 6, 1, tzinfo=UTC)

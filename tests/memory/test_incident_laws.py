@@ -12,7 +12,7 @@ from standfast.clock import CountedIds, ManualClock
 from standfast.errors import InvalidValue
 from standfast.memory import Memory
 from standfast.memory.run import Run
-from standfast.store.store import open_store
+from standfast.store.opening import open_store
 from tests.memory.test_incidents import CONTROLLERS, NOW
 
 TOWNS = ("Bonn", "Oslo", "Rome")

@@ -8,7 +8,7 @@ import pytest
 
 from standfast.clock import CountedIds, ManualClock
 from standfast.memory import Memory
-from standfast.store.store import open_store
+from standfast.store.opening import open_store
 
 PAGES = ("SCAN_PAGE_RECORDS", "SCAN_FIRST_RECORDS", "COPY_PAGE_RECORDS")
 WIKI, CRM = {"kind": "doc", "id": "wiki"}, {"kind": "doc", "id": "crm"}

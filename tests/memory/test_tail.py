@@ -10,8 +10,8 @@ import pytest
 from standfast import Memory
 from standfast.ledger import Checkpoint, CheckpointFile, KeyFile, LedgerTail, Notary, VerifyingKey
 from standfast.ledger.note import log_name
+from standfast.store.opening import open_store
 from standfast.store.restore import accept_restored
-from standfast.store.store import open_store
 from tests.ledger.builders import LOG_KEY
 from tests.memory.conftest import HANDBOOK
 from tests.store.builders import memory_store

@@ -11,7 +11,7 @@ from standfast.cli import main
 from standfast.clock import ManualClock
 from standfast.memory import Memory
 from standfast.memory.watch import CachedWatch, Watch, WrittenCount, watch_sources
-from standfast.store.store import open_store
+from standfast.store.opening import open_store
 from tests.memory.conftest import days
 
 CRM = {"kind": "doc", "id": "crm"}

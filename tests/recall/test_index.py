@@ -22,8 +22,8 @@ from standfast.recall.index.lexical_index import read_commits
 from standfast.recall.index.segment import Segment, _width_of, expanded
 from standfast.recall.index.upkeep import IndexUpkeep, SegmentRange, problems_of_index, uncovered
 from standfast.records.vocabulary import Band
+from standfast.store.opening import open_store
 from standfast.store.protocol import SegmentHead
-from standfast.store.store import open_store
 from tests.recall.histories import (
     apply_writes,
     check,

@@ -16,7 +16,8 @@ from standfast.memory import Memory
 from standfast.optimize.prompts.overrides import PromptOverridesStore
 from standfast.server.access.permissions import Caller, KeyRole
 from standfast.server.operations.gateway import Gateway
-from standfast.store.store import Store, open_store
+from standfast.store.opening import open_store
+from standfast.store.store import Store
 from standfast.traces.folder import TraceFolder
 from tests.memory.conftest import SIGNERS
 from tests.servers.process import LOOPBACK, Program, ReservedPort, ServerProcess

@@ -13,7 +13,7 @@ from typing import Self, TypeVar
 from standfast.client import Client
 from standfast.errors import StandfastError
 from standfast.server.access.keys import Keyring
-from standfast.store.store import open_store
+from standfast.store.opening import open_store
 from tests.server.harness import HANDBOOK, Served
 
 _T = TypeVar("_T")

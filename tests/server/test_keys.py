@@ -37,7 +37,8 @@ from standfast.server.operations.store_schemas import (
     CreateKeyBody,
     KeysQuery,
 )
-from standfast.store.store import Store, open_store
+from standfast.store.opening import open_store
+from standfast.store.store import Store
 from tests.server.harness import Harness
 
 

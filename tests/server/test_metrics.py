@@ -13,7 +13,7 @@ from standfast.records.vocabulary import Band, Receipt, Verdict
 from standfast.server.app import build_app
 from standfast.server.operations.gateway import Gateway
 from standfast.server.operations.telemetry import NamespaceMetrics
-from standfast.store.store import open_store
+from standfast.store.opening import open_store
 from tests.memory.conftest import SIGNERS
 from tests.server.harness import FACT, HANDBOOK, Harness
 

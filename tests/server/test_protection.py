@@ -26,7 +26,8 @@ from standfast.server.access.protection import (
     is_refusal,
 )
 from standfast.store.commit import Fact
-from standfast.store.store import Store, open_store
+from standfast.store.opening import open_store
+from standfast.store.store import Store
 
 
 def _allowed(limiter: RateLimiter, name: str, times: int) -> int:

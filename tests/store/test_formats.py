@@ -8,8 +8,8 @@ import pytest
 
 from standfast.clock import ManualClock
 from standfast.side_files import SideFiles
+from standfast.store.opening import open_store
 from standfast.store.sqlite.schema import MIGRATIONS
-from standfast.store.store import open_store
 from standfast.traces.recall_log import RecallLog
 from tests.ledger.builders import LOG_KEY
 from tests.store.format_files import FOLDER, NOW, Known, fill, known_of, open_at, write_files, write_key

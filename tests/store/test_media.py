@@ -13,7 +13,7 @@ import pytest
 from standfast.errors import CannotOpen, Corruption, ReadOnlyStore, StoreFailed
 from standfast.ledger.note import KeyFile
 from standfast.memory import Memory
-from standfast.store.store import open_store
+from standfast.store.opening import open_store
 from tests.store.builders import commit, contents, sqlite_store, write
 
 ROOT = Path(__file__).parents[2]

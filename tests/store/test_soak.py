@@ -7,7 +7,8 @@ import pytest
 
 from standfast.memory import Memory
 from standfast.store.commit import Commit
-from standfast.store.store import Store, open_store
+from standfast.store.opening import open_store
+from standfast.store.store import Store
 from tests.figures import Figures
 from tests.soak import soak
 from tests.soak_model import Facts, Model, Violation

@@ -9,9 +9,10 @@ from standfast.errors import CannotOpen, Corruption
 from standfast.limits import COPY_PAGE_RECORDS, SCAN_PAGE_RECORDS
 from standfast.store import backup
 from standfast.store.commit import Fact
+from standfast.store.opening import open_store
 from standfast.store.protocol import Version, VersionQuery
 from standfast.store.restore import restore_copy
-from standfast.store.store import Store, open_store
+from standfast.store.store import Store
 from tests.store.builders import NAMESPACE, commit, contents, expire, memory_store, merge, sqlite_store, write
 
 RECORDS = [{"memory_id": f"m{n}", "text": f"fact {n} — ü", "tags": ["a"], "score": n / 3} for n in range(5)]

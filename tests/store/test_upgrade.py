@@ -7,9 +7,9 @@ import pytest
 from standfast.errors import CannotOpen
 from standfast.records.rows import RowKind
 from standfast.records.scopes import SHARED, scoped_key
+from standfast.store.opening import open_store
 from standfast.store.postgres.server import MIGRATIONS as POSTGRES_MIGRATIONS
 from standfast.store.sqlite.schema import MIGRATIONS as SQLITE_MIGRATIONS
-from standfast.store.store import open_store
 from tests.store.builders import commit, contents, expire, write
 
 TO_A_NEWER_FORMAT = "INSERT INTO migrations SELECT 99, applied_at FROM migrations LIMIT 1;"

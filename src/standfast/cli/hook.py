@@ -86,7 +86,7 @@ def recalled(memory: Path, query: str, tokens: int) -> tuple[str, int] | None:
     from standfast.recall.index.store_index import StoreIndex
     from standfast.recall.package import RecallPackage
     from standfast.records.requests import RecallRequest
-    from standfast.store.store import open_store
+    from standfast.store.opening import open_store
 
     if tokens <= 0:
         return None

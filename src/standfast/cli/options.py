@@ -17,7 +17,8 @@ from standfast.ledger.note import VerifyingKey
 from standfast.memory import Memory
 from standfast.records.scopes import SHARED
 from standfast.settings import Settings
-from standfast.store.store import Store, open_store
+from standfast.store.opening import open_store
+from standfast.store.store import Store
 from standfast.wiring import open_memory
 
 WORKFLOW = "cli"

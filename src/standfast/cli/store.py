@@ -24,8 +24,8 @@ from standfast.memory import VectorStatus
 from standfast.recall.index.upkeep import IndexStatus
 from standfast.records.vocabulary import Receipt
 from standfast.settings import FILE_NAME
+from standfast.store.opening import open_store
 from standfast.store.restore import accept_restored, copy_side_files, restore_copy
-from standfast.store.store import open_store
 from standfast.wiring import notary_of
 
 _SETTINGS_FILE: Final = """\

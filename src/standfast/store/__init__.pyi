@@ -13,7 +13,5 @@ from standfast.store.protocol import (
     StoreIdentity as StoreIdentity,
     Version as Version,
 )
-from standfast.store.store import (
-    Store as Store,
-    open_store as open_store,
-)
+from standfast.store.opening import open_store as open_store
+from standfast.store.store import Store as Store

@@ -18,8 +18,9 @@ from standfast.ledger.witness import shared_and_left, size_of
 from standfast.records.vocabulary import Value
 from standfast.side_files import SideFiles
 from standfast.store.head_file import HeadFile
+from standfast.store.opening import is_file_url, open_store
 from standfast.store.protocol import Progress
-from standfast.store.store import Store, is_file_url, open_store
+from standfast.store.store import Store
 
 _FILES = ("-wal", "-shm", "")
 """What SQLite adds to the path of a store's file, the file itself last."""

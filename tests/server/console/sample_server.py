@@ -43,7 +43,7 @@ from standfast.server.edge.middleware import EdgeMiddleware
 from standfast.server.operations import incident_operations, memory_operations
 from standfast.server.operations.gateway import Gateway
 from standfast.settings import Settings
-from standfast.store.store import open_store
+from standfast.store.opening import open_store
 from standfast.traces.folder import TraceFolder
 from tests.bench.episodes import small_episode
 from tests.memory.conftest import SIGNERS
