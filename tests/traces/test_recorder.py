@@ -320,6 +320,11 @@ def _left_open(recorder: Recorder) -> None:
 HANGING: list[object] = []
 
 
+def _nested(levels: int) -> object:
+    """A value that an artifact, which holds it five levels down, has no room for from 124 levels on."""
+    return [] if levels == 1 else [_nested(levels - 1)]
+
+
 def _undecided(recorder: Recorder) -> None:
     with recorder.event(role="r", interceptor="i"):
         pass
@@ -331,6 +336,8 @@ def _undecided(recorder: Recorder) -> None:
         (lambda recorder: recorder.tool()(_give)(object()), "unrecordable_args"),
         (lambda recorder: recorder.tool()(_make)("nan"), "unrecordable_result"),
         (lambda recorder: recorder.tool(profile=EFFECTS, effects=_break)(_give)(1), "unrecordable_effects"),
+        (lambda recorder: recorder.tool()(_give)(_nested(124)), "unrecordable_args"),
+        (lambda recorder: recorder.tool()(lambda: _nested(124))(), "unrecordable_result"),
         (_left_open, "open_event"),
         (_undecided, "no_decision"),
         (lambda recorder: recorder.gap("lost", "half a surrogate: \ud800"), "lost"),

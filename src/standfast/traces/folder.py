@@ -28,7 +28,7 @@ from standfast.durable import sync_folder, write_new
 from standfast.errors import TraceError, TraceFolderFailed
 from standfast.limits import DEFAULT_TRACES_BYTES, MAX_TRACE_BYTES, MIN_TRACE_RETENTION_DAYS
 from standfast.records.canon import fingerprint, utc_text
-from standfast.records.conversion import converted
+from standfast.records.conversion import converted, decoded
 from standfast.records.vocabulary import RunIdentity
 from standfast.side_files import SideFiles
 from standfast.traces.artifact import ModelConfig, ToolProfile, Trace
@@ -162,7 +162,7 @@ def _trace_of(text: bytes, *, finished_at: str) -> Trace | None:
         except (ValueError, TypeError, KeyError, msgspec.ValidationError):
             break
     recording.gap(KILLED, None, _PROBLEM)
-    return recording.finish(finished_at=finished_at)[0]
+    return decoded(recording.finish(finished_at=finished_at), Trace)
 
 
 def _repeat(recording: Recording, events: dict[int, EventDraft], noted: str, fields: list[Any]) -> None:
@@ -181,7 +181,7 @@ def _repeat(recording: Recording, events: dict[int, EventDraft], noted: str, fie
             recording.profiles[tool.tool_name] = tool
         case "call", [number, entry]:
             call = CallDraft(events[number], recording.profiles[entry["tool_name"]], None)
-            call.entry = entry
+            call.end(entry)
             events[number].calls.append(call)
         case "retrieval", [number, entry]:
             events[number].retrievals.append(entry)

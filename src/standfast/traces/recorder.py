@@ -23,7 +23,7 @@ from standfast.limits import (
     MAX_TRACE_RESULT_BYTES,
 )
 from standfast.records.canon import canonical_bytes, utc_text
-from standfast.records.conversion import converted
+from standfast.records.conversion import converted, decoded
 from standfast.records.requests import ForgetRequest, RememberRequest
 from standfast.records.scopes import SHARED
 from standfast.records.vocabulary import ErasedSince, Remembered, RunIdentity, Value
@@ -405,7 +405,8 @@ class Recorder:
                 if error is not None:
                     problem = f"{type(error).__qualname__}: {shown(error, self.redact)}"
                     self._recording.gap("run_failed", None, problem)
-                self._trace, self.text = self._recording.finish(finished_at=utc_text(self._clock.now()))
+                self.text = self._recording.finish(finished_at=utc_text(self._clock.now()))
+                self._trace = decoded(self.text, Trace)
                 self._root.items.clear()
             return self._trace
 
@@ -446,20 +447,18 @@ class Recorder:
         self.register(profile)
         event = self._event_here("tool_call", is_held=is_over)
         try:
-            call = CallDraft(event, profile, self._without_secrets(profile, args))
+            # Calls of memory itself are redacted before.
+            clean = args if profile.tool_name in _MEMORY_TOOLS else self._clean(args)
+            call = CallDraft(event, profile, clean)
         except NotCanonical as error:
             with self._lock:
                 self._recording.gap("unrecordable_args", event, f"{profile.tool_name}: {error}")
             return None
         with self._lock:
-            if not self._reserve(call.args_bytes + _ENTRY_BYTES, "dropped_tool_calls"):
+            if not self._reserve(len(call.args) + _ENTRY_BYTES, "dropped_tool_calls"):
                 return None
             event.calls.append(call)
         return call
-
-    def _without_secrets(self, profile: ToolProfile, value: object) -> object:
-        """Arguments or a result as they may be stored. Calls of memory itself are redacted before."""
-        return value if profile.tool_name in _MEMORY_TOOLS else self._clean(value)
 
     def _clean(self, value: Any) -> Any:
         """A value as it may be stored, without secrets."""
@@ -500,10 +499,12 @@ class Recorder:
         try:
             seen = effects() if call.profile.has_side_effects else None
             plain = result.as_json() if isinstance(result, Value) else result
-            plain, seen = (self._without_secrets(call.profile, one) for one in (plain, seen))
-            # Without their answers, nobody could tell which traces record a forgotten text.
-            is_own = call.profile.tool_name in _MEMORY_TOOLS
-            most_bytes = MAX_TRACE_BYTES if is_own else self._result_left_bytes
+            most_bytes = self._result_left_bytes
+            if call.profile.tool_name in _MEMORY_TOOLS:
+                # Without their answers, nobody could tell which traces record a forgotten text.
+                most_bytes = MAX_TRACE_BYTES
+            else:
+                plain, seen = self._clean(plain), self._clean(seen)
             entry = call.returned(plain, seen, max_result_bytes=most_bytes)
         except Exception as error:  # noqa: BLE001  # Recording must not break the run; it becomes a gap.
             code = "unrecordable_result" if isinstance(error, NotCanonical) else "unrecordable_effects"
@@ -519,9 +520,9 @@ class Recorder:
         # The trace may be finished already and say that the call is not; its caller gets the result all the
         # same.
         with self._lock:
-            if self._trace is None and call.event is not None:
-                self._note("call", call.event.number, entry)
-            call.entry, call.event = entry, None
+            event, printed = call.event, call.end(entry).printed
+            if self._trace is None and event is not None:
+                self._note("call", event.number, printed)
             self._left_bytes -= call.result_bytes
             self._result_left_bytes -= call.result_bytes
 

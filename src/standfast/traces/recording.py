@@ -14,22 +14,27 @@ from typing import Any, Final, NamedTuple, Self
 import orjson
 
 from standfast.errors import InvalidValue, TooLarge
-from standfast.limits import MAX_NAME_CHARS, MAX_TRACE_BYTES, MAX_TRACE_GAPS, MAX_VALUE_BYTES
+from standfast.limits import (
+    MAX_DEPTH_LEVELS,
+    MAX_NAME_CHARS,
+    MAX_TRACE_BYTES,
+    MAX_TRACE_GAPS,
+    MAX_VALUE_BYTES,
+)
 from standfast.records.canon import (
     NORMALIZATION_VERSION,
+    CanonicalPart,
     canonical_bytes,
     fingerprint,
     fingerprint_of_bytes,
     normal_string,
 )
-from standfast.records.conversion import converted
 from standfast.records.vocabulary import RunIdentity
 from standfast.traces.artifact import (
     UNDECIDED,
     VERSIONS,
     ModelConfig,
     ToolProfile,
-    Trace,
     model_config_id,
     selected,
 )
@@ -37,35 +42,37 @@ from standfast.traces.artifact import (
 MAX_SHOWN_CHARS: Final = 500
 Redact = Callable[[Any], Any]
 """Returns a JSON value with its secrets replaced."""
+_CALL_LEVELS: Final = MAX_DEPTH_LEVELS - 5
+"""An artifact holds arguments and results five levels down."""
 _HASH_BYTES: Final = len(',"artifact_hash":""') + 64
 
 
 class CallDraft:
     """A tool call that has begun. ``entry`` is its entry in the artifact once it has ended.
 
-    The arguments are copied in canonical form before the tool runs, because the tool may change them.
+    The arguments are copied in canonical form before the tool runs, because the tool may change them. Journal
+    and artifact take the entry over as it is printed here.
     """
 
-    __slots__ = ("args", "args_bytes", "entry", "event", "profile", "result_bytes")
+    __slots__ = ("args", "entry", "event", "profile", "result_bytes")
 
     def __init__(self, event: "EventDraft", profile: ToolProfile, args: object) -> None:
-        canonical = canonical_bytes(selected(profile.normalized_args_fields, args))
         self.event: EventDraft | None = event
         self.profile = profile
-        self.args = orjson.loads(canonical)
-        self.args_bytes = len(canonical)
+        self.args = canonical_bytes(selected(profile.normalized_args_fields, args), max_levels=_CALL_LEVELS)
         self.result_bytes = 0
-        self.entry: dict[str, Any] | None = None
+        self.entry: CanonicalPart | None = None
 
     def returned(self, result: object, side_effects: object, *, max_result_bytes: int) -> dict[str, Any]:
         """Build the entry of a call that returned. Results above ``max_result_bytes`` are fingerprinted."""
         profile = self.profile
-        canonical = canonical_bytes(result, limit_bytes=MAX_TRACE_BYTES)
+        canonical = canonical_bytes(result, limit_bytes=MAX_TRACE_BYTES, max_levels=_CALL_LEVELS)
         # Fields are selected from the canonical form, so that the fingerprint can be checked from the result
         # that is kept.
-        whole = orjson.loads(canonical)
-        part = selected(profile.tool_result_fields, whole)
-        counted = canonical if part is whole else canonical_bytes(part, limit_bytes=MAX_TRACE_BYTES)
+        counted = canonical
+        if "*" not in profile.tool_result_fields:
+            part = selected(profile.tool_result_fields, orjson.loads(canonical))
+            counted = canonical_bytes(part, limit_bytes=MAX_TRACE_BYTES)
         effects = None
         if profile.has_side_effects:
             effects = fingerprint(selected(profile.side_effect_fields, side_effects))
@@ -75,7 +82,7 @@ class CallDraft:
         elif len(canonical) > min(max_result_bytes, MAX_VALUE_BYTES):
             entry["result_omitted"] = "size"
         else:
-            entry["result"] = whole
+            entry["result"] = CanonicalPart(canonical)
             self.result_bytes = len(canonical)
         return entry
 
@@ -98,12 +105,18 @@ class CallDraft:
             "tool_name": self.profile.tool_name,
             "tool_profile_version": self.profile.tool_profile_version,
             "normalization_version": NORMALIZATION_VERSION,
-            "normalized_args": self.args,
+            "normalized_args": CanonicalPart(self.args),
             "outcome": outcome,
             "tool_result_fingerprint": result,
             "side_effect_fingerprint": effects,
             "result_omitted": None,
         }
+
+    def end(self, entry: dict[str, Any]) -> CanonicalPart:
+        """End the call with its entry, and return that as it is printed."""
+        self.entry = CanonicalPart(canonical_bytes(entry, limit_bytes=MAX_TRACE_BYTES))
+        self.event = None
+        return self.entry
 
 
 class EventDraft:
@@ -258,8 +271,8 @@ class Recording:
         if len(self.gaps) < MAX_TRACE_GAPS:
             self.gaps.append((code, event, shortened(problem)))
 
-    def finish(self, *, finished_at: str) -> tuple[Trace, bytes]:
-        """Build the artifact, and its text as it is stored.
+    def finish(self, *, finished_at: str) -> bytes:
+        """Build the text of the artifact.
 
         If it would be too large, the last events are dropped and the artifact says so.
         """
@@ -298,8 +311,7 @@ class Recording:
             else:
                 digest = fingerprint_of_bytes(text)
                 # In canonical order the hash comes first.
-                stored = b'{"artifact_hash":"%b",%b' % (digest.encode(), text[1:])
-                return converted(body | {"artifact_hash": digest}, Trace), stored
+                return b'{"artifact_hash":"%b",%b' % (digest.encode(), text[1:])
 
     def _model_config_id(self) -> str | None:
         """Derive the id from the model and the tools; without a model, take the opened run's."""

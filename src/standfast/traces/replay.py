@@ -17,7 +17,7 @@ from msgspec import UNSET
 
 from standfast.clock import Clock, ManualClock
 from standfast.errors import NotReplayable, RecordedFailure, ReplayDiverged
-from standfast.records.canon import canonical_bytes, fingerprint
+from standfast.records.canon import fingerprint, fingerprint_of_bytes
 from standfast.records.requests import (
     ForgetRequest,
     RecallFields,
@@ -139,11 +139,10 @@ class ReplayingRecorder(Recorder):
         begun = self._begin_call(profile, args)
         if begun is None:
             raise ReplayDiverged(tool_name=profile.tool_name, normalized_args="arguments that are not JSON")
-        answers = self._answers[profile.tool_name, fingerprint(begun.args)]
+        answers = self._answers[profile.tool_name, fingerprint_of_bytes(begun.args)]
         if answers:
             return begun, answers.popleft()
-        shown = canonical_bytes(begun.args).decode()
-        error = ReplayDiverged(tool_name=profile.tool_name, normalized_args=f"{shown:.200}")
+        error = ReplayDiverged(tool_name=profile.tool_name, normalized_args=f"{begun.args.decode():.200}")
         self._close_call(begun, begun.raised(error))
         raise error
 
