@@ -3,6 +3,7 @@
 import hashlib
 import logging
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -329,10 +330,11 @@ def test_an_impossible_decision_cannot_be_built(allowed: bool, bands: list[str])
 def test_evidence_that_was_just_built_is_decided_on_as_any_other(
     verdict: Verdict, target: Band | None
 ) -> None:
+    """Only the decision's ledger entry is left out, which nobody reads."""
     checks = [FloorCheck(floor="F1_Amanah", score=1.0, passed=True)]
     clock = ManualClock()
     evidence, reading = build_chain(checks, verdict, clock.now())
     policy = MemoryWritePolicy(clock=clock)
 
     decided = policy.should_write_built(verdict, reading, target, timestamp=evidence.timestamp)
-    assert decided == policy.should_write(verdict, evidence, target)
+    assert decided == replace(policy.should_write(verdict, evidence, target), ledger_entry={})

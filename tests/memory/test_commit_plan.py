@@ -1,13 +1,13 @@
 """Judged records land where their verdict leads, with evidence that belongs to them, in one commit."""
 
-from dataclasses import replace
+import dataclasses
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from standfast.clock import CountedIds, ManualClock
 from standfast.errors import InvalidValue, NotAuthorised, NotCanonical, NotGoverned
@@ -70,7 +70,7 @@ def judged(text: str = "EU refunds take 14 days.", **changes: Any) -> JudgedReco
 def planned(*judged: JudgedRecord, store: Store | None = None) -> Commit | None:
     """The commit of these records from an empty memory, or from a store's newest snapshot."""
     store = store or in_memory_store()
-    run = msgspec.structs.replace(RUN, memory_snapshot_id=store.head())
+    run = replace(RUN, memory_snapshot_id=store.head())
     return plan_commit(judged, {}, run=run, namespace="default", store=store, budgets=BandBudgets())
 
 
@@ -136,7 +136,7 @@ def test_planned_bytes_are_the_canonical_bytes_of_what_is_stored(
 
 def test_a_record_without_evidence_is_refused() -> None:
     one = judged()
-    bare = replace(one, record=msgspec.structs.replace(one.record, evidence=None))
+    bare = replace(one, record=replace(one.record, evidence=None))
 
     with pytest.raises(NotGoverned):
         planned(bare)
@@ -144,7 +144,7 @@ def test_a_record_without_evidence_is_refused() -> None:
 
 def test_a_judgement_writes_only_to_the_bands_of_the_judge() -> None:
     one = judged()
-    elsewhere = replace(one, decision=replace(one.decision, target_bands=[Band.WITNESS]))
+    elsewhere = replace(one, decision=dataclasses.replace(one.decision, target_bands=[Band.WITNESS]))
 
     with pytest.raises(NotAuthorised, match="WITNESS"):
         planned(elsewhere)
@@ -237,18 +237,18 @@ def test_nothing_that_was_judged_ever_stands_in_the_vault() -> None:
 
 def test_evidence_is_of_its_content_and_of_no_other() -> None:
     one, other = judged(), judged("US refunds take 30 days.")
-    swapped = msgspec.structs.replace(one.record, evidence=other.record.evidence)
+    swapped = replace(one.record, evidence=other.record.evidence)
 
     assert is_bound(one.record)
     assert all(is_bound(record) for record in one.placed), "in every band"
     assert not is_bound(swapped)
-    assert not is_bound(msgspec.structs.replace(one.record, text="EU refunds take 15 days."))
-    assert not is_bound(msgspec.structs.replace(one.record, evidence=None))
+    assert not is_bound(replace(one.record, text="EU refunds take 15 days."))
+    assert not is_bound(replace(one.record, evidence=None))
 
 
 def test_what_was_changed_after_it_was_judged_is_not_sealed() -> None:
     one = judged()
-    forged = msgspec.structs.replace(one.record, text="Refunds are never given.")
+    forged = replace(one.record, text="Refunds are never given.")
 
     with pytest.raises(NotGoverned, match="m1 was not judged as it stands"):
         planned(replace(one, record=forged))
@@ -346,7 +346,7 @@ def test_a_duplicate_is_known_and_leaves_nothing() -> None:
 
 
 def test_recalled_records_get_their_ceilings() -> None:
-    old = msgspec.structs.replace(judged().record, ts_utc="2026-01-01T00:00:00Z")
+    old = replace(judged().record, ts_utc="2026-01-01T00:00:00Z")
     now = NOW + timedelta(hours=1)
     sealed, aged, void = (
         decide_recall(record, None, now) for record in (judged().record, old, judged(SECRET).record)

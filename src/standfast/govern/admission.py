@@ -7,13 +7,12 @@ results into a commit.
 
 import logging
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
-from functools import cached_property
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import msgspec
 
+from standfast.errors import TooLarge
 from standfast.govern.approvals.approvals import Proposal
 from standfast.govern.authority import Operation
 from standfast.govern.evidence import (
@@ -22,6 +21,8 @@ from standfast.govern.evidence import (
     canonical_evidence,
     content_check,
     content_fingerprint,
+    content_of,
+    fingerprint_of_content,
     is_bound,
     logged_record,
     read_instant,
@@ -33,10 +34,10 @@ from standfast.govern.judge.text_reading import computed_once
 from standfast.govern.patterns import Incident, incidents_of
 from standfast.govern.policy import MemoryWritePolicy, WriteDecision
 from standfast.govern.refusals import Refusal, refusal_of_attack
-from standfast.limits import MAX_WAITING_OF_SOURCE, MAX_WAITING_UNTRUSTED
+from standfast.limits import MAX_VALUE_BYTES, MAX_WAITING_OF_SOURCE, MAX_WAITING_UNTRUSTED
 from standfast.records.canon import canonical_bytes, fingerprint
 from standfast.records.origins import Origin, lowest
-from standfast.records.scopes import said_key, scoped_key
+from standfast.records.scopes import SHARED, said_key, scoped_key
 from standfast.records.statements import letter_runs, statements_of
 from standfast.records.timestamps import MISSING, day_of, local_time, time_of
 from standfast.records.validity import validity_in_words
@@ -86,8 +87,7 @@ def nothing_waits(_record: Record) -> WaitingProposals:
     return WaitingProposals()
 
 
-@dataclass(frozen=True, kw_only=True)
-class JudgedRecord:
+class JudgedRecord(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     """A record with its verdict, its evidence and the bands it goes to. Built by ``admit``."""
 
     record: Record
@@ -151,7 +151,7 @@ class JudgedRecord:
         """What later judgements should know about this one."""
         return incidents_of(self.record, self.judgement) if self.verdict is Verdict.VOID else ()
 
-    @cached_property
+    @computed_once
     def logged(self) -> Record:
         """The record under an id of its own, for bands where it must not replace the current version."""
         return logged_record(self.record)
@@ -175,9 +175,35 @@ class JudgedRecord:
         return canonical_bytes(evidence.as_json())
 
     @computed_once
+    def content(self) -> dict[str, Any]:
+        """What the record says, the same in each of its bands, as plain JSON."""
+        return content_of(self.record)
+
+    @computed_once
     def content_hash(self) -> str:
-        """The fingerprint of what the record says, the same in each of its bands."""
-        return content_fingerprint(self.record)
+        """The fingerprint of that."""
+        return fingerprint_of_content(self.content)
+
+    def stored(self, record: Record) -> bytes:
+        """The canonical bytes of one of the records that ``placed`` gave.
+
+        Evidence is most of a record, and most of it is the same in most records: its bytes are spliced in.
+        Only the band sorts before it.
+        """
+        plain = {**self.content, "memory_id": record.memory_id}
+        # A record says neither if it is the usual one.
+        if record.scope == SHARED:
+            del plain["scope"]
+        if record.origin is Origin.ORDINARY:
+            del plain["origin"]
+        for name, word in (("tier", record.tier), ("verdict", record.verdict)):
+            if word is not None:
+                plain[name] = word.value
+        start = b'{"band":"%b","evidence":%b,' % (record.band.encode(), self.evidence_bytes)
+        content = start + canonical_bytes(plain)[1:]
+        if len(content) > MAX_VALUE_BYTES:
+            raise TooLarge(size_bytes=len(content), limit_bytes=MAX_VALUE_BYTES)
+        return content
 
     @property
     def superseded(self) -> tuple[str, ...]:
@@ -210,7 +236,7 @@ class JudgedRecord:
 
 def without_built_evidence(judged: JudgedRecord) -> JudgedRecord:
     """The judged record as another process gets it, who reads the evidence again."""
-    return replace(judged, built_evidence=None)
+    return msgspec.structs.replace(judged, built_evidence=None)
 
 
 def admit(
@@ -250,7 +276,8 @@ def admit(
     content = redacted_claim(claim) if has_secret else with_readings(claim.record, claim.is_message)
     if content.statements and _is_ahead(content, now):
         content = content.with_fields(statements=())
-    digest = content_fingerprint(content)
+    plain = content_of(content)
+    digest = fingerprint_of_content(plain)
     evidence, chain = build_judged_chain(digest, judgement.floor_checks, verdict, now)
     is_meant_as_law = claim.record.band in (Band.VAULT, Band.PHOENIX)
     target = Band.VAULT if is_meant_as_law and verdict is Verdict.SEAL else None
@@ -275,8 +302,8 @@ def admit(
         witness=None if known is None else _witness(record, known, claim, context),
         built_evidence=evidence,
     )
-    # Neither band nor verdict nor evidence are content, so this is the record's fingerprint too.
-    judged.__dict__["content_hash"] = digest
+    # Neither band nor verdict nor evidence are content, so this is the record's content too.
+    judged.__dict__.update(content=plain, content_hash=digest)
     return judged
 
 

@@ -224,15 +224,24 @@ def canonical_evidence(evidence: Evidence, findings: tuple[FloorCheck, ...]) -> 
     )
 
 
-def content_fingerprint(record: Record) -> str:
-    """The fingerprint of what a record says: everything but its id, band, tier, verdict and evidence."""
-    content = {
+def content_of(record: Record) -> dict[str, Any]:
+    """What a record says, as plain JSON: everything but its id, band, tier, verdict and evidence."""
+    return {
         name: value if type(value) is str else msgspec.to_builtins(value)
         for name, value in zip(_CONTENT, _content_of(record), strict=True)
         if value is not None and value not in _EMPTY
     }
+
+
+def content_fingerprint(record: Record) -> str:
+    """The fingerprint of what a record says."""
+    return fingerprint_of_content(content_of(record))
+
+
+def fingerprint_of_content(content: dict[str, Any]) -> str:
+    """The fingerprint of what ``content_of`` gave."""
     # What came with the second form is fingerprinted as it was, so that older records still verify.
-    return fingerprint(["content/v3" if record.statements else "content/v2", content])
+    return fingerprint(["content/v3" if "statements" in content else "content/v2", content])
 
 
 def content_check(record: Record) -> FloorCheck:
@@ -414,9 +423,8 @@ def _read_checks(canonical: bytes) -> tuple[str | None, bool]:
 
 
 def _intact(evidence: Evidence, text: str) -> ChainReading:
-    return ChainReading(
-        text=text, hash=evidence.hash, verdict=evidence.verdict, hash_verified=True, floor_check_present=True
-    )
+    # By position: this is built for each fact.
+    return ChainReading(text, evidence.hash, evidence.verdict, True, True)
 
 
 def read_verdict(given: object) -> Verdict | None:

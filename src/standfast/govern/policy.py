@@ -332,6 +332,9 @@ class MemoryWritePolicy:
         self._clock = clock or SystemClock()
         self._write_log: deque[_LoggedDecision] = deque(maxlen=MAX_WRITE_LOG_ENTRIES)
         self._lock = threading.Lock()
+        self._of_sound_evidence: dict[
+            tuple[Verdict, Band | None], tuple[tuple[Band, ...], WriteDecision]
+        ] = {}
 
     def should_write(
         self,
@@ -353,24 +356,51 @@ class MemoryWritePolicy:
     def should_write_built(
         self, verdict: Verdict, chain: ChainReading, band_target: Band | None = None, *, timestamp: str
     ) -> WriteDecision:
-        """``should_write`` for evidence that ``build_chain`` has just built, which need not be read again."""
-        band_text = None if band_target is None else band_target.value
-        request = _WriteRequest(verdict, verdict.value, band_target, band_text, chain)
-        return self._decide(request, timestamp)
+        """``should_write`` for evidence that ``build_chain`` has just built, which need not be read again.
+
+        All writes with sound evidence, one verdict and one target share a decision, without a ledger entry.
+        """
+        known = None if chain.problems else self._of_sound_evidence.get((verdict, band_target))
+        if known is None:
+            band_text = None if band_target is None else band_target.value
+            request = _WriteRequest(verdict, verdict.value, band_target, band_text, chain)
+            reason, bands = self._outcome(request)
+            known = bands, _decision(request, reason, bands, {})
+            if not chain.problems:
+                self._of_sound_evidence[verdict, band_target] = known
+        bands, decision = known
+        self._note(_LoggedDecision(timestamp, verdict.value, bands, decision.reason))
+        return decision
 
     def _decide(self, request: _WriteRequest, timestamp: str) -> WriteDecision:
+        reason, bands = self._outcome(request)
+        logged = _LoggedDecision(timestamp, request.verdict_text, bands, reason)
+        self._note(logged)
+        entry: dict[str, Any] = {}
+        if reason != _ONLY_VOID:
+            entry = logged.as_json()
+            entry["band_target"] = request.band_text
+            entry["requires_human_approval"] = bool(bands) and _requires_human(request.verdict, request.band)
+            entry["strict_mode"] = self.strict_mode
+            entry["missing_links"] = request.chain.problems
+            entry["hash"] = request.chain.hash
+            entry["evidence"] = request.chain.text
+        return _decision(request, reason, bands, entry)
+
+    def _outcome(self, request: _WriteRequest) -> tuple[str, tuple[Band, ...]]:
+        """The reason for a decision, and the bands; without bands it is refused."""
         refusal, warnings = self._violations(request)
         if refusal is not None:
-            return self._decision(request, timestamp, refusal, ())
+            return refusal, ()
         assert request.verdict is not None
         bands = _bands(request.verdict, request.band, is_routed=request.is_routed)
         if Verdict.VOID in (request.verdict, request.chain.verdict) and bands != (Band.VOID,):
-            return self._decision(request, timestamp, _ONLY_VOID, ())
+            return _ONLY_VOID, ()
         reason = "Policy approved"
         if warnings:
             reason += f" with warnings: {'; '.join(warnings)}"
             _log.warning("lenient mode allowed a write: %s", "; ".join(warnings))
-        return self._decision(request, timestamp, reason, bands)
+        return reason, bands
 
     def should_recall(
         self, memory_item: dict[str, Any] | Record, current_context: dict[str, Any] | None = None
@@ -417,23 +447,16 @@ class MemoryWritePolicy:
             warnings.append(unreachable)
         return None, warnings
 
-    def _decision(
-        self, request: _WriteRequest, timestamp: str, reason: str, bands: tuple[Band, ...]
-    ) -> WriteDecision:
-        logged = _LoggedDecision(timestamp, request.verdict_text, bands, reason)
+    def _note(self, logged: _LoggedDecision) -> None:
         with self._lock:
             self._write_log.append(logged)
-        approval = bool(bands) and _requires_human(request.verdict, request.band)
-        entry: dict[str, Any] = {}
-        if reason != _ONLY_VOID:
-            entry = logged.as_json()
-            entry["band_target"] = request.band_text
-            entry["requires_human_approval"] = approval
-            entry["strict_mode"] = self.strict_mode
-            entry["missing_links"] = request.chain.problems
-            entry["hash"] = request.chain.hash
-            entry["evidence"] = request.chain.text
-        return WriteDecision(bool(bands), reason, entry, [band.value for band in bands], approval)
+
+
+def _decision(
+    request: _WriteRequest, reason: str, bands: tuple[Band, ...], entry: dict[str, Any]
+) -> WriteDecision:
+    approval = bool(bands) and _requires_human(request.verdict, request.band)
+    return WriteDecision(bool(bands), reason, entry, [band.value for band in bands], approval)
 
 
 def _bands(verdict: Verdict, band: Band | None, *, is_routed: bool) -> tuple[Band, ...]:

@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 from msgspec.structs import replace
 
-from standfast.errors import CommitAborted, InvalidValue, NotGoverned, TooLarge
+from standfast.errors import CommitAborted, InvalidValue, NotGoverned
 from standfast.govern.admission import JudgedRecord
 from standfast.govern.approvals.queue import waiting_key
 from standfast.govern.authority import Role, require_write
@@ -23,7 +23,6 @@ from standfast.limits import (
     FACT_PAGE_WRITES,
     MAX_COMMIT_WRITES,
     MAX_REBASES,
-    MAX_VALUE_BYTES,
 )
 from standfast.memory.band_budgets import BandBudgets, Spending, budget_key
 from standfast.memory.erasure_targets import pending_erasures
@@ -143,11 +142,7 @@ def _present(store: Store, namespace: str, keys: Sequence[str], at: int) -> dict
 
 
 def _contents_of(judged: Iterable[JudgedRecord], records: Iterable[Record]) -> dict[str, bytes]:
-    """The canonical bytes of records by key.
-
-    Evidence is most of a record, and most of it is the same in most records: its bytes are spliced in. The
-    second band has the bytes of the first but for its name.
-    """
+    """The canonical bytes of records by key. The second band has those of the first but for its name."""
     judged_by_evidence = {id(one.record.evidence): one for one in judged}
     contents: dict[str, bytes] = {}
     base: tuple[Record, bytes] | None = None
@@ -156,21 +151,11 @@ def _contents_of(judged: Iterable[JudgedRecord], records: Iterable[Record]) -> d
         if base is not None and record.band is Band.ACTIVE and _is_same_but_for_band(record, base[0]):
             content = borrowed_by(base[1])
         if content is None:
-            content = _content_of(record, judged_by_evidence[id(record.evidence)].evidence_bytes)
+            content = judged_by_evidence[id(record.evidence)].stored(record)
         if record.band is Band.LEDGER:
             base = record, content
         contents[record.key] = content
     return contents
-
-
-def _content_of(record: Record, evidence: bytes) -> bytes:
-    """The canonical bytes of a record, with those of its evidence. Only the band sorts before evidence."""
-    plain = record.without_evidence()
-    band: str = plain.pop("band")
-    content = b'{"band":"%b","evidence":%b,%b' % (band.encode(), evidence, canonical_bytes(plain)[1:])
-    if len(content) > MAX_VALUE_BYTES:
-        raise TooLarge(size_bytes=len(content), limit_bytes=MAX_VALUE_BYTES)
-    return content
 
 
 def _is_same_but_for_band(one: Record, other: Record) -> bool:
@@ -205,21 +190,21 @@ def _patterns_in(
 
 def governance_rows(
     judged: Iterable[JudgedRecord], patterns: Iterable[Record], incidents: Iterable[tuple[Incident, str]]
-) -> dict[str, dict[str, Any]]:
+) -> dict[str, dict[str, Any] | bytes]:
     """Return the rows other than the records: proposals, notes of what was said or refused, patterns,
     incidents.
 
     Raises:
         NotGoverned: A record was not judged, or was changed after it was judged.
     """
-    rows: dict[str, dict[str, Any]] = {}
+    rows: dict[str, dict[str, Any] | bytes] = {}
     for one in judged:
         _require_governed(one)
         if one.proposal is not None:
             key = waiting_key(one.proposal.proposal_id)
             rows[key] = {"proposal": one.proposal.as_json(), "record": one.record.as_json()}
         if one.is_accepted and one.placed and one.reading:
-            rows[one.said_key] = {}
+            rows[one.said_key] = b"{}"
         if one.witness is not None:
             require_write(Role.FORGE, one.witness.band)
             rows[one.witness.key] = one.witness.as_json()

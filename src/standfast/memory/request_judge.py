@@ -4,7 +4,6 @@ A request becomes a claim with an id, a source and an origin. The claim is judge
 shows and what the run accepted before it.
 """
 
-import dataclasses
 from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
 from typing import Any, NamedTuple
@@ -203,7 +202,7 @@ class RequestJudge:
             )
             known = judged.known
             if known is None or known in gone:
-                judged = dataclasses.replace(judged, is_new_version=True) if is_new_version else judged
+                judged = replace(judged, is_new_version=True) if is_new_version else judged
                 return judged, claim
             if not self._is_doomed(known, place):
                 repinned = None if request.pin is None else context.repinned(known, request.pin)

@@ -2,7 +2,6 @@
 both.
 """
 
-import hashlib
 from collections.abc import Callable, Iterable, Sequence
 from copy import copy
 from typing import Any, Final, Self, TypeAlias
@@ -11,7 +10,13 @@ import msgspec
 import orjson
 from msgspec.structs import force_setattr
 
-from standfast.limits import MAX_COMMIT_FACTS, MAX_COMMIT_WRITES, MAX_DEPTH_LEVELS, MAX_KEY_CHARS
+from standfast.limits import (
+    MAX_COMMIT_FACTS,
+    MAX_COMMIT_WRITES,
+    MAX_DEPTH_LEVELS,
+    MAX_KEY_CHARS,
+    MAX_NAME_CHARS,
+)
 from standfast.records.canon import canonical_bytes, fingerprint, fingerprint_of_bytes, parse
 from standfast.records.conversion import decoded
 from standfast.records.rows import kind_of_row
@@ -52,7 +57,29 @@ class Fact(Value, frozen=True, kw_only=True):
         return body
 
 
-class Write(Value, frozen=True, kw_only=True, gc=False):
+class _Placed(Value, frozen=True, kw_only=True, gc=False):
+    """What belongs to a row of a namespace."""
+
+    namespace: str
+    key: str
+
+    def _require_place(self) -> None:
+        namespace, key = self.namespace, self.key
+        # Nearly every place is plain.
+        if not (
+            type(namespace) is str is type(key)
+            and 0 < len(namespace) <= MAX_NAME_CHARS
+            and 0 < len(key) <= MAX_KEY_CHARS
+            and namespace.isascii()
+            and key.isascii()
+            and namespace.isprintable()
+            and key.isprintable()
+        ):
+            self._require_name("namespace", namespace)
+            self._require_name("key", key, MAX_KEY_CHARS)
+
+
+class Write(_Placed, frozen=True, kw_only=True, gc=False):
     """One change of one record. Build it with ``of``, which stores the content as canonical bytes.
 
     WRITE creates a record. MERGE adds a version to it and EXPIRE ends it; both are refused if the record
@@ -66,8 +93,6 @@ class Write(Value, frozen=True, kw_only=True, gc=False):
     ``again`` lets an EXPIRE end an expired record, which is shown because its first end is in quarantine.
     """
 
-    namespace: str
-    key: str
     action: ActionType
     content: bytes | None
     fingerprint: str | None
@@ -111,8 +136,7 @@ class Write(Value, frozen=True, kw_only=True, gc=False):
         )
 
     def __post_init__(self) -> None:
-        self._require_name("namespace", self.namespace)
-        self._require_name("key", self.key, MAX_KEY_CHARS)
+        self._require_place()
         if self.action not in _WRITE_ACTIONS:
             self._refuse(f"action is {self.action!r}; a write is one of {', '.join(_WRITE_ACTIONS)}")
         if not (self.content is None) == (self.fingerprint is None) == (self.action == ActionType.EXPIRE):
@@ -132,7 +156,7 @@ class Write(Value, frozen=True, kw_only=True, gc=False):
         return self.namespace, self.key
 
 
-class RecordVector(Value, frozen=True, kw_only=True, gc=False):
+class RecordVector(_Placed, frozen=True, kw_only=True, gc=False):
     """The vector of a record that a commit stores, by one embedder.
 
     ``of_snapshot`` names the version if it was written by an earlier commit; the vector is left out if that
@@ -140,15 +164,12 @@ class RecordVector(Value, frozen=True, kw_only=True, gc=False):
     the same numbers twice.
     """
 
-    namespace: str
-    key: str
     embedder: str
     content: bytes
     of_snapshot: int | None = None
 
     def __post_init__(self) -> None:
-        self._require_name("namespace", self.namespace)
-        self._require_name("key", self.key, MAX_KEY_CHARS)
+        self._require_place()
         self._require_name("embedder", self.embedder)
 
 
@@ -239,7 +260,9 @@ class Commit(Value, frozen=True, kw_only=True):
 
     def require_kinds(self) -> None:
         """Raise ``InvalidValue`` if a row is of no kind, because ``forget`` could miss it."""
-        for write in self.writes:
+        # Of a key in a scope, everything but the name decides.
+        examples = {(one.namespace, *one.key.partition("//")[:2]): one for one in reversed(self.writes)}
+        for write in examples.values():
             kind_of_row(write.namespace, write.key)
 
     def as_bytes(self) -> bytes:
@@ -300,21 +323,18 @@ def payload_fingerprint(writes: Iterable[WriteLine], facts: Iterable[Fact]) -> s
     A line holds the fingerprint of a content and not the content, so that a commit can still be verified
     after one of its contents was lawfully erased.
     """
-    digest = hashlib.sha256()
+    lines = []
     for namespace, key, action, content, erases, until in writes:
         line = (namespace, key, _ACTION_NAMES[action], content)
         if erases is None and key.isascii() and namespace.isascii():
             # ASCII is in NFC, so these are its canonical bytes.
-            digest.update(orjson.dumps(line) + b"\n")
+            lines.append(orjson.dumps(line))
             continue
         # What is not set is left out, so that commits of earlier versions keep their fingerprints.
         erasure = () if erases is None else (erases,) if until is None else (erases, until)
-        digest.update(canonical_bytes((*line, *erasure)) + b"\n")
-    for fact in facts:
-        digest.update(
-            canonical_bytes({"kind": fact.kind, "told": fingerprint_of_bytes(fact.content)}) + b"\n"
-        )
-    return digest.hexdigest()
+        lines.append(canonical_bytes((*line, *erasure)))
+    lines += [canonical_bytes({"kind": one.kind, "told": fingerprint_of_bytes(one.content)}) for one in facts]
+    return fingerprint_of_bytes(b"".join([line + b"\n" for line in lines]))
 
 
 def _record_key(write: Write) -> tuple[str, str]:

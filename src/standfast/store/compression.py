@@ -121,12 +121,16 @@ def _without_hashes(content: bytes, key: str) -> tuple[bytes, bytes] | None:
     before, found, after = end[2 * _HASH_BYTES :].partition(b'%b%b"' % (_MEMORY_ID, _name_in(key)))
     if not found:
         return None
+    digits = rest[: 2 * _HASH_BYTES] + end[: 2 * _HASH_BYTES]
     try:
-        hashes = unhexlify(rest[: 2 * _HASH_BYTES] + end[: 2 * _HASH_BYTES])
+        hashes = unhexlify(digits)
     except ValueError:
         return None
+    # What stands before each part is as it was, so that it is found again where it is put back.
+    if len(hashes) != 2 * _HASH_BYTES or hexlify(hashes) != digits or _MEMORY_ID in before:
+        return None
     record = b"".join((start, _CONTENT_HASH, middle, _EVIDENCE_HASH, before, _MEMORY_ID, b'"', after))
-    return (hashes, record) if _with_hashes(hashes, record, key) == content else None
+    return hashes, record
 
 
 def _with_hashes(hashes: bytes, record: bytes, key: str) -> bytes:

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any, Final
 
 import apsw
-from msgspec.structs import astuple
 
 from standfast.ledger.chain import Branch
 from standfast.limits import MAX_COMMIT_WRITES
@@ -26,7 +25,6 @@ from standfast.store.protocol import (
     BEHIND_ALL_KEYS,
     AppliedCommit,
     Buffer,
-    Vector,
     VectorQuery,
     Version,
     VersionQuery,
@@ -81,7 +79,8 @@ REFER: Final = (
 LAST_NUMBER: Final = "SELECT max(id) FROM versions WHERE id BETWEEN ? AND ?"
 EMBEDDER_NUMBER: Final = "SELECT number FROM embedders WHERE identity = ?"
 ADD_EMBEDDER: Final = "INSERT INTO embedders (identity) VALUES (?)"
-INSERT_VECTOR: Final = (
+INSERT_VECTOR: Final = "INSERT INTO vectors VALUES (?, ?, ?, ?, ?)"
+INSERT_VECTOR_OF_KEY: Final = (
     "INSERT INTO vectors SELECT id, ?, ?, ?, ? FROM versions"
     " WHERE namespace = ? AND key = ? AND id BETWEEN ? AND ?"
 )
@@ -145,6 +144,11 @@ def ids_of(snapshot: int) -> tuple[int, int]:
     return first, first + (1 << _SNAPSHOT_SHIFT) - 1
 
 
+def snapshot_of(version: int) -> int:
+    """The snapshot of the version with an id."""
+    return version >> _SNAPSHOT_SHIFT
+
+
 def versions_of_keys(connection: apsw.Connection, query: VersionQuery, keys: Sequence[str]) -> list[Version]:
     """The versions of the keys that a query names, one look-up in the index for each."""
     columns = _VERSION if query.with_content else _VERSION_WITHOUT_CONTENT
@@ -162,10 +166,14 @@ def versions_of_keys(connection: apsw.Connection, query: VersionQuery, keys: Seq
 
 def presence(connection: apsw.Connection, namespace: str, prefixes: Sequence[str]) -> tuple[int, list[bool]]:
     """The newest snapshot, and whether there are keys with these prefixes."""
-    sql = ", ".join([HEAD_COLUMN, *[_IS_UNDER] * len(prefixes)])
     places = [bound for one in prefixes for bound in (namespace, one, one + BEHIND_ALL_KEYS)]
-    head, *found = connection.execute(f"SELECT {sql}", places).get
+    head, *found = connection.execute(_presence_of(len(prefixes)), places).get
     return head, list(map(bool, found))
+
+
+@cache
+def _presence_of(prefixes: int) -> str:
+    return "SELECT " + ", ".join([HEAD_COLUMN, *[_IS_UNDER] * prefixes])
 
 
 def is_written(connection: apsw.Connection, namespace: str, prefix: str, after: int) -> bool:
@@ -233,12 +241,6 @@ def vectors_in_range(query: VectorQuery) -> tuple[str, list[str | int]]:
         " ORDER BY namespace, key, id, identity LIMIT ?"
     )
     return sql, [*parameters, -1 if query.limit is None else query.limit]
-
-
-def row_of_vector(vector: Vector, embedder: int) -> tuple[Any, ...]:
-    """The parameters that insert a vector of the embedder with a number."""
-    namespace, key, snapshot, _, since, content, ended = astuple(vector)
-    return embedder, since, content, ended, namespace, key, *ids_of(snapshot)
 
 
 def version_of(row: Any) -> Version:

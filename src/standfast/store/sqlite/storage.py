@@ -455,17 +455,14 @@ class SQLiteTransaction:
         many = self._execute_many
         self._insert(schema.INSERT_ENTRY, list(map(row_of_entry, changes.entries)))
         self._insert(schema.INSERT_APPLIED, list(map(row_of_applied, changes.applied)))
+        rows: list[tuple[Any, ...]] = []
         if changes.versions:
-            next_ids = self._next_ids(changes)
-            self._insert(schema.INSERT_VERSION, list(schema.rows_of_versions(changes.versions, next_ids)))
+            rows += schema.rows_of_versions(changes.versions, self._next_ids(changes))
+            self._insert(schema.INSERT_VERSION, rows)
             for namespace, key, snapshot, content in references_to(changes.versions):
                 self._connection.execute(schema.REFER, (namespace, key, *schema.ids_of(snapshot), content))
-        numbers = {one: self._embedder(one) for one in sorted({one.embedder for one in changes.vectors})}
-        many(
-            schema.INSERT_VECTOR,
-            lambda one: schema.row_of_vector(one, numbers[one.embedder]),
-            changes.vectors,
-        )
+        if changes.vectors:
+            self._add_vectors(changes.vectors, rows)
         many(schema.END_VECTORS, astuple, changes.vector_ends)
         for erasure in changes.erasures:
             self._erase(erasure)
@@ -483,6 +480,21 @@ class SQLiteTransaction:
             changes.entries[-1].tip if changes.entries else before.tip,
             before.has_buffers or bool(changes.buffers),
         )
+
+    def _add_vectors(self, vectors: Sequence[Vector], versions: Sequence[tuple[Any, ...]]) -> None:
+        """Add vectors, nearly all of which belong to versions whose rows were just inserted."""
+        numbers = {one: self._embedder(one) for one in sorted({one.embedder for one in vectors})}
+        ids = {row[1:3]: row[0] for row in versions}
+        new, others = list[tuple[Any, ...]](), list[tuple[Any, ...]]()
+        for one in vectors:
+            row = numbers[one.embedder], one.since, one.content, one.ended
+            version = ids.get((one.namespace, one.key))
+            if version is not None and schema.snapshot_of(version) == one.memory_snapshot_id:
+                new.append((version, *row))
+            else:
+                others.append((*row, one.namespace, one.key, *schema.ids_of(one.memory_snapshot_id)))
+        self._insert(schema.INSERT_VECTOR, new)
+        self._connection.executemany(schema.INSERT_VECTOR_OF_KEY, others)
 
     def _embedder(self, identity: str) -> int:
         """The number of an embedder, which it gets with its first vector."""
