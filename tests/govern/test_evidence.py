@@ -239,7 +239,10 @@ def test_evidence_of_a_judgement_is_built_as_any_other(
     except NotCanonical:
         return
     for _ in range(2):
-        assert build_judged_chain(content_fingerprint(record), tuple(checks), verdict, AT) == expected
+        built = build_judged_chain(content_fingerprint(record), tuple(checks), verdict, AT)
+
+        assert (built.evidence, built.chain) == expected
+        assert built.canonical == canonical_bytes(built.evidence.as_json())
 
 
 def test_evidence_of_a_judgement_is_bounded() -> None:

@@ -18,7 +18,6 @@ from standfast.govern.authority import Operation
 from standfast.govern.evidence import (
     build_evidence,
     build_judged_chain,
-    canonical_evidence,
     content_check,
     content_fingerprint,
     content_of,
@@ -43,7 +42,6 @@ from standfast.records.timestamps import MISSING, day_of, local_time, time_of
 from standfast.records.validity import validity_in_words
 from standfast.records.vocabulary import (
     Band,
-    Evidence,
     FloorCheck,
     Record,
     Remembered,
@@ -107,8 +105,6 @@ class JudgedRecord(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     """The row that notes a new source of the known record."""
     is_new_version: bool = False
     """Whether its id is that of a record that is there already, which it replaces."""
-    built_evidence: Evidence | None = None
-    """The evidence as it was built here. As long as it is the record's own, it is not read again."""
 
     @property
     def verdict(self) -> Verdict:
@@ -156,22 +152,19 @@ class JudgedRecord(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         """The record under an id of its own, for bands where it must not replace the current version."""
         return logged_record(self.record)
 
-    @property
+    # ``admit`` knows what these three are. They are computed for a record that was changed, or comes from
+    # another process.
+
+    @computed_once
     def is_bound(self) -> bool:
         """Whether the record has complete evidence that was made for what it says now."""
-        return is_bound(self.record, self.content_hash, is_built=self._is_evidence_built)
-
-    @property
-    def _is_evidence_built(self) -> bool:
-        return self.record.evidence is not None and self.record.evidence is self.built_evidence
+        return is_bound(self.record, self.content_hash)
 
     @computed_once
     def evidence_bytes(self) -> bytes:
         """The canonical bytes of the record's evidence, which all of its bands share."""
         evidence = self.record.evidence
         assert evidence is not None, "every judged record has evidence"
-        if self._is_evidence_built:
-            return canonical_evidence(evidence, self.judgement.floor_checks)
         return canonical_bytes(evidence.as_json())
 
     @computed_once
@@ -198,7 +191,7 @@ class JudgedRecord(msgspec.Struct, frozen=True, kw_only=True, dict=True):
             del plain["origin"]
         for name, word in (("tier", record.tier), ("verdict", record.verdict)):
             if word is not None:
-                plain[name] = word.value
+                plain[name] = str(word)
         start = b'{"band":"%b","evidence":%b,' % (record.band.encode(), self.evidence_bytes)
         content = start + canonical_bytes(plain)[1:]
         if len(content) > MAX_VALUE_BYTES:
@@ -232,11 +225,6 @@ class JudgedRecord(msgspec.Struct, frozen=True, kw_only=True, dict=True):
                 if band is not Band.PHOENIX
             ]
         )
-
-
-def without_built_evidence(judged: JudgedRecord) -> JudgedRecord:
-    """The judged record as another process gets it, who reads the evidence again."""
-    return msgspec.structs.replace(judged, built_evidence=None)
 
 
 def admit(
@@ -278,7 +266,7 @@ def admit(
         content = content.with_fields(statements=())
     plain = content_of(content)
     digest = fingerprint_of_content(plain)
-    evidence, chain = build_judged_chain(digest, judgement.floor_checks, verdict, now)
+    evidence, chain, evidence_bytes = build_judged_chain(digest, judgement.floor_checks, verdict, now)
     is_meant_as_law = claim.record.band in (Band.VAULT, Band.PHOENIX)
     target = Band.VAULT if is_meant_as_law and verdict is Verdict.SEAL else None
     decision = policy.should_write_built(verdict, chain, target, timestamp=evidence.timestamp)
@@ -300,10 +288,11 @@ def admit(
         refusal=None if has_secret else refusal_of_attack(record, judgement, evidence.timestamp[:10]),
         known=known,
         witness=None if known is None else _witness(record, known, claim, context),
-        built_evidence=evidence,
     )
     # Neither band nor verdict nor evidence are content, so this is the record's content too.
-    judged.__dict__.update(content=plain, content_hash=digest)
+    judged.__dict__.update(
+        content=plain, content_hash=digest, evidence_bytes=evidence_bytes, is_bound=not chain.problems
+    )
     return judged
 
 

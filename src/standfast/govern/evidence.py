@@ -23,7 +23,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import lru_cache
-from operator import attrgetter, is_
+from operator import attrgetter
 from types import NoneType
 from typing import Any, Final, NamedTuple
 
@@ -158,28 +158,41 @@ def build_chain(
     return evidence, _intact(evidence, text) if is_sound else read_chain(evidence)
 
 
+class JudgedEvidence(NamedTuple):
+    """The evidence of a judgement, what ``read_chain`` reads in it, and its canonical bytes."""
+
+    evidence: Evidence
+    chain: ChainReading
+    canonical: bytes
+
+
 def build_judged_chain(
     digest: str, findings: tuple[FloorCheck, ...], verdict: Verdict, at: datetime
-) -> tuple[Evidence, ChainReading]:
+) -> JudgedEvidence:
     """``build_chain`` of the content with this fingerprint and of what a ``Judge`` found in it.
 
     Most claims get the same findings, so all but the content's own check is looked up.
     """
     stored = _stored_findings(findings)
     if stored.text is None or (stored.only_void and verdict is not Verdict.VOID):
-        return build_chain([_content_check(digest), *findings], verdict, at)
+        evidence, chain = build_chain([_content_check(digest), *findings], verdict, at)
+        return JudgedEvidence(evidence, chain, canonical_bytes(evidence.as_json()))
     timestamp = utc_text(at)
     text = (
         f'{{"floor_checks": [{_CONTENT_TEXT % digest}, {stored.text}], "timestamp": "{timestamp}", "verdict":'
-        f' "{verdict.value}"}}'
+        f' "{verdict}"}}'
     )
     if len(text) > MAX_EVIDENCE_BYTES:
         raise TooLarge(size_bytes=len(text), limit_bytes=MAX_EVIDENCE_BYTES)
-    checks = (_content_check(digest), *stored.checks)
+    checks, hashed = (_content_check(digest), *stored.checks), _sha256(text)
     evidence = _NO_EVIDENCE.with_fields(
-        floor_checks=checks, verdict=verdict, timestamp=timestamp, hash=_sha256(text)
+        floor_checks=checks, verdict=verdict, timestamp=timestamp, hash=hashed
     )
-    return evidence, _intact(evidence, text)
+    canonical = (
+        f'{{"floor_checks":[{{"floor":"content","passed":true,"reason":"sha256:{digest}","score":1}},'
+        f'{stored.canonical}],"hash":"{hashed}","timestamp":"{timestamp}","verdict":"{verdict}"}}'
+    )
+    return JudgedEvidence(evidence, _intact(evidence, text), canonical.encode())
 
 
 class _StoredFindings(NamedTuple):
@@ -193,7 +206,7 @@ class _StoredFindings(NamedTuple):
 
     checks: tuple[FloorCheck, ...]
     text: str | None
-    canonical: bytes
+    canonical: str
     only_void: bool
 
 
@@ -202,26 +215,9 @@ def _stored_findings(findings: tuple[FloorCheck, ...]) -> _StoredFindings:
     stored = tuple(map(_as_stored, findings))
     texts = [text for text in map(_text_of, stored) if text is not None]
     is_plain = texts and len(texts) == len(stored)
-    canonical = b",".join([canonical_bytes(check.as_json()) for check in stored])
+    canonical = b",".join([canonical_bytes(check.as_json()) for check in stored]).decode()
     text = ", ".join(texts) if is_plain else None
     return _StoredFindings(stored, text, canonical, _failed_hard_floor(stored) is not None)
-
-
-def canonical_evidence(evidence: Evidence, findings: tuple[FloorCheck, ...]) -> bytes:
-    """The canonical bytes of evidence that ``build_judged_chain`` made of these findings."""
-    content, *checks = evidence.floor_checks
-    stored = _stored_findings(findings)
-    digest = _content_digest(content)
-    if digest is None or len(checks) != len(stored.checks) or not all(map(is_, checks, stored.checks)):
-        return canonical_bytes(evidence.as_json())
-    return (
-        f'{{"floor_checks":[{{"floor":"content","passed":true,"reason":"sha256:{digest}","score":1}},'
-    ).encode() + b'%b],"hash":"%b","timestamp":"%b","verdict":"%b"}' % (
-        stored.canonical,
-        evidence.hash.encode(),
-        evidence.timestamp.encode(),
-        evidence.verdict.value.encode(),
-    )
 
 
 def content_of(record: Record) -> dict[str, Any]:
@@ -270,16 +266,14 @@ def _content_digest(check: FloorCheck) -> str | None:
     return None if found is None else found[1]
 
 
-def is_bound(record: Record, digest: str | None = None, *, is_built: bool = False) -> bool:
+def is_bound(record: Record, digest: str | None = None) -> bool:
     """Whether a record's evidence is complete and was made for this content, whose fingerprint may be known
     as ``digest``.
-
-    With ``is_built``, the evidence is what ``build_chain`` gave, and is not read again.
     """
     evidence = record.evidence
     if evidence is None or evidence.verdict is not record.verdict:
         return False
-    if not is_built and read_chain(evidence).problems:
+    if read_chain(evidence).problems:
         return False
     reason = f"sha256:{digest or content_fingerprint(record)}"
     return any(check.reason == reason and _content_digest(check) for check in evidence.floor_checks)

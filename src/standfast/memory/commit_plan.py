@@ -28,7 +28,7 @@ from standfast.memory.band_budgets import BandBudgets, Spending, budget_key
 from standfast.memory.erasure_targets import pending_erasures
 from standfast.memory.recall_notes import Recipient
 from standfast.memory.run_dependencies import RunServices
-from standfast.records.canon import canonical_bytes
+from standfast.records.canon import CanonicalPart, canonical_bytes
 from standfast.records.rows import APPEND_ONLY, RowKind
 from standfast.records.scopes import prefix_of, said_key, scoped_key
 from standfast.records.vocabulary import (
@@ -274,34 +274,39 @@ def audit_facts(judged: Sequence[JudgedRecord], patterns: Sequence[Record] = ())
     document's form, in pages.
     """
     entries = [entry for one in judged for entry in _audit_entries_of_rows(one)]
-    entries += map(_audit_entry_of_pattern, patterns)
-    entries += [
-        _audit_entry(one, Band.PHOENIX, one.proposal.proposal_id, one.proposal.payload_fingerprint)
-        for one in judged
-        if one.proposal is not None
-    ]
+    entries += [CanonicalPart(canonical_bytes(_audit_entry_of_pattern(one))) for one in patterns]
+    for one in judged:
+        if (proposal := one.proposal) is not None:
+            entries += _audit_entries(one, [Band.PHOENIX], proposal.proposal_id, proposal.payload_fingerprint)
     pages = [entries[start : start + FACT_PAGE_WRITES] for start in range(0, len(entries), FACT_PAGE_WRITES)]
     return [Fact.of("audit", {"writes": page}) for page in pages]
 
 
-def _audit_entries_of_rows(one: JudgedRecord) -> Iterator[dict[str, Any]]:
-    for record in one.placed:
-        yield _audit_entry(one, record.band, record.memory_id, one.content_hash)
+def _audit_entries_of_rows(one: JudgedRecord) -> list[CanonicalPart]:
+    entries: list[CanonicalPart] = []
+    if placed := one.placed:
+        bands = [record.band for record in placed]
+        entries += _audit_entries(one, bands, placed[0].memory_id, one.content_hash)
     if (witness := one.witness) is not None:
-        yield _audit_entry(one, witness.band, witness.memory_id, content_fingerprint(witness))
+        entries += _audit_entries(one, [witness.band], witness.memory_id, content_fingerprint(witness))
+    return entries
 
 
-def _audit_entry(one: JudgedRecord, band: Band, entry_id: str, entry_hash: str) -> dict[str, Any]:
+def _audit_entries(
+    one: JudgedRecord, bands: Sequence[Band], entry_id: str, entry_hash: str
+) -> Iterator[CanonicalPart]:
+    """The entries of a judgement in some bands: the same but for the band, which comes first in them."""
     evidence = (one.witness or one.record).evidence
-    return {
-        "band": band.value,
+    body = {
         "entry_hash": entry_hash,
         "entry_id": entry_id,
         "evidence_hash": evidence.hash if evidence else None,
-        "reasons": list(one.judgement.reasons),
-        "verdict": one.verdict.value,
-        "writer_id": (Role.FORGE if band is Band.WITNESS else Role.JUDGE).value,
+        "reasons": one.judgement.reasons,
+        "verdict": str(one.verdict),
+        "writer_id": str(Role.FORGE if Band.WITNESS in bands else Role.JUDGE),
     }
+    rest = canonical_bytes(body)[1:]
+    return (CanonicalPart(b'{"band":"%b",%b' % (band.encode(), rest)) for band in bands)
 
 
 def _audit_entry_of_pattern(pattern: Record) -> dict[str, Any]:

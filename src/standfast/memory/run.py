@@ -20,7 +20,7 @@ from standfast.errors import (
     StandfastError,
     TraceError,
 )
-from standfast.govern.admission import JudgedRecord, without_built_evidence
+from standfast.govern.admission import JudgedRecord
 from standfast.govern.authority import Role, checked_role
 from standfast.govern.judge.judge import Claim
 from standfast.govern.judge.secrecy import (
@@ -262,7 +262,7 @@ class Run(RecordingRun):
                     asked=recorded.as_recorded(),
                     answer=answer,
                     fingerprint="" if log is None else log.last_fingerprint,
-                    judged=tuple(map(without_built_evidence, self._judged[judged:])),
+                    judged=tuple(self._judged[judged:]),
                     forgotten=dict(self._forgotten.items() - forgotten.items()),
                     named=self._requests.named,
                 )

@@ -483,7 +483,7 @@ class Record(Value, frozen=True, kw_only=True, gc=False):
     @property
     def key(self) -> str:
         """Its key in the namespace. The band is part of it, because a record can be in two bands."""
-        return scoped_key(self.band.value, self.scope, self.memory_id)
+        return scoped_key(self.band, self.scope, self.memory_id)
 
     def __repr__(self) -> str:
         label = self.verdict.label if self.verdict else "not judged"
