@@ -27,7 +27,7 @@ from standfast.clock import IdSource, RandomIds
 from standfast.durable import sync_folder, write_new
 from standfast.errors import TraceError, TraceFolderFailed
 from standfast.limits import DEFAULT_TRACES_BYTES, MAX_TRACE_BYTES, MIN_TRACE_RETENTION_DAYS
-from standfast.records.canon import fingerprint, utc_text
+from standfast.records.canon import CanonicalPart, canonical_bytes, fingerprint, utc_text
 from standfast.records.conversion import converted, decoded
 from standfast.records.vocabulary import RunIdentity
 from standfast.side_files import SideFiles
@@ -181,7 +181,7 @@ def _repeat(recording: Recording, events: dict[int, EventDraft], noted: str, fie
             recording.profiles[tool.tool_name] = tool
         case "call", [number, entry]:
             call = CallDraft(events[number], recording.profiles[entry["tool_name"]], None)
-            call.end(entry)
+            call.entry = CanonicalPart(canonical_bytes(entry, limit_bytes=MAX_TRACE_BYTES))
             events[number].calls.append(call)
         case "retrieval", [number, entry]:
             events[number].retrievals.append(entry)

@@ -82,7 +82,7 @@ class CallDraft:
         elif len(canonical) > min(max_result_bytes, MAX_VALUE_BYTES):
             entry["result_omitted"] = "size"
         else:
-            entry["result"] = CanonicalPart(canonical)
+            entry["result"] = orjson.Fragment(canonical)
             self.result_bytes = len(canonical)
         return entry
 
@@ -95,17 +95,18 @@ class CallDraft:
         digest = fingerprint({"error": name})
         entry = self.ended("raised", digest, digest if self.profile.has_side_effects else None)
         # The message may quote a result that the profile says must not be kept.
-        entry["result"] = {"error": name, "message": message if self.profile.keeps_result else ""}
+        told = {"error": name, "message": message if self.profile.keeps_result else ""}
+        entry["result"] = orjson.Fragment(canonical_bytes(told))
         self.result_bytes = MAX_SHOWN_CHARS
         return entry
 
     def ended(self, outcome: str, result: str, effects: str | None) -> dict[str, Any]:
-        """Build the part of the entry that every outcome has."""
+        """Build the part of the entry that every outcome has. What is not plain in it is printed already."""
         return {
             "tool_name": self.profile.tool_name,
             "tool_profile_version": self.profile.tool_profile_version,
             "normalization_version": NORMALIZATION_VERSION,
-            "normalized_args": CanonicalPart(self.args),
+            "normalized_args": orjson.Fragment(self.args),
             "outcome": outcome,
             "tool_result_fingerprint": result,
             "side_effect_fingerprint": effects,
@@ -114,7 +115,8 @@ class CallDraft:
 
     def end(self, entry: dict[str, Any]) -> CanonicalPart:
         """End the call with its entry, and return that as it is printed."""
-        self.entry = CanonicalPart(canonical_bytes(entry, limit_bytes=MAX_TRACE_BYTES))
+        # Names and digests are in normal form, so that these are canonical bytes.
+        self.entry = CanonicalPart(orjson.dumps(entry, option=orjson.OPT_SORT_KEYS))
         self.event = None
         return self.entry
 

@@ -13,11 +13,12 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, NoReturn, Protocol, Unpack, runtime_checkable
 
+import orjson
 from msgspec import UNSET
 
 from standfast.clock import Clock, ManualClock
 from standfast.errors import NotReplayable, RecordedFailure, ReplayDiverged
-from standfast.records.canon import fingerprint, fingerprint_of_bytes
+from standfast.records.canon import canonical_bytes, fingerprint, fingerprint_of_bytes
 from standfast.records.requests import (
     ForgetRequest,
     RecallFields,
@@ -150,7 +151,8 @@ class ReplayingRecorder(Recorder):
         """Return the recorded result, or raise the recorded error."""
         if answer.outcome == "raised":
             entry = begun.ended("raised", answer.tool_result_fingerprint, answer.side_effect_fingerprint)
-            self._close_call(begun, {**entry, "result": answer.result})
+            result = orjson.Fragment(canonical_bytes(answer.result))
+            self._close_call(begun, {**entry, "result": result})
             raise _recorded_error(answer)
         entry = begun.returned(answer.result, None, max_result_bytes=self._result_left_bytes)
         if begun.profile.has_side_effects:
