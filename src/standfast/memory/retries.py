@@ -8,8 +8,7 @@ join the line at its end.
 import asyncio
 import threading
 from collections import deque
-from collections.abc import Awaitable, Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import TypeVar
 
@@ -36,7 +35,8 @@ class RetryLines:
     def retry(self, attempt: Callable[[], _T], *, key: str, attempts: int) -> _T:
         """Call ``attempt`` until it does not conflict; see ``Memory.retry``."""
         _check_attempts(attempts)
-        with self._ticket(key) as ticket:
+        ticket = object()
+        try:
             for number in range(1, attempts + 1):
                 self._wait(key, ticket)
                 try:
@@ -46,12 +46,15 @@ class RetryLines:
                         raise
                 self._join(key, ticket)
                 self._clock.sleep(RETRY_WAIT_SECONDS / number)
+        finally:
+            self._leave(key, ticket)
         raise AssertionError("the last attempt returns or raises")
 
     async def retry_async(self, attempt: Callable[[], Awaitable[_T]], *, key: str, attempts: int) -> _T:
         """Await ``attempt`` until it does not conflict; the event loop never waits for a turn."""
         _check_attempts(attempts)
-        with self._ticket(key) as ticket:
+        ticket = object()
+        try:
             for number in range(1, attempts + 1):
                 await asyncio.to_thread(self._wait, key, ticket)
                 try:
@@ -61,21 +64,21 @@ class RetryLines:
                         raise
                 self._join(key, ticket)
                 await asyncio.to_thread(self._clock.sleep, RETRY_WAIT_SECONDS / number)
+        finally:
+            self._leave(key, ticket)
         raise AssertionError("the last attempt returns or raises")
 
-    @contextmanager
-    def _ticket(self, key: str) -> Iterator[object]:
-        ticket = object()
-        try:
-            yield ticket
-        finally:
-            with self._turn_over:
-                line = self._lines.get(key)
-                if line is not None and ticket in line:
-                    line.remove(ticket)
-                    if not line:
-                        del self._lines[key]
-                    self._turn_over.notify_all()
+    def _leave(self, key: str, ticket: object) -> None:
+        """Leave the line, if there is one."""
+        if key not in self._lines:
+            return
+        with self._turn_over:
+            line = self._lines.get(key)
+            if line is not None and ticket in line:
+                line.remove(ticket)
+                if not line:
+                    del self._lines[key]
+                self._turn_over.notify_all()
 
     def _join(self, key: str, ticket: object) -> None:
         """Stand in line from now on; who is in it keeps the place."""
@@ -90,6 +93,8 @@ class RetryLines:
         Who has the turn and takes too long for it loses its place, so that one caller follows it and not
         all who wait: many who try at once would only make each other fail.
         """
+        if key not in self._lines:
+            return
         with self._turn_over:
             line = self._lines.get(key)
             if line is None:

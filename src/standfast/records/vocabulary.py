@@ -491,13 +491,6 @@ class Record(Value, frozen=True, kw_only=True, gc=False):
 
     def as_json(self) -> dict[str, Any]:
         """Only the fields that are set, because an absent field and a null one differ in json-v1."""
-        plain = self.without_evidence()
-        if self.evidence is not None:
-            plain["evidence"] = self.evidence.as_json()
-        return plain
-
-    def without_evidence(self) -> dict[str, Any]:
-        """The same without the evidence, which is by far the largest field."""
         every = zip(_FIELDS_BUT_EVIDENCE, _values_but_evidence(self), strict=True)
         fields = {name: one for name, one in every if one is not None and one not in _EMPTY}
         if self.scope == SHARED:
@@ -505,6 +498,8 @@ class Record(Value, frozen=True, kw_only=True, gc=False):
         if self.origin is Origin.ORDINARY:
             del fields["origin"]
         plain: dict[str, Any] = msgspec.to_builtins(fields)
+        if self.evidence is not None:
+            plain["evidence"] = self.evidence.as_json()
         return plain
 
 
