@@ -6,7 +6,7 @@ results into a commit.
 """
 
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime, timedelta
 from typing import Any, Final, NamedTuple
 
@@ -177,27 +177,6 @@ class JudgedRecord(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         """The fingerprint of that."""
         return fingerprint_of_content(self.content)
 
-    def stored(self, record: Record) -> bytes:
-        """The canonical bytes of one of the records that ``placed`` gave.
-
-        Evidence is most of a record, and most of it is the same in most records: its bytes are spliced in.
-        Only the band sorts before it.
-        """
-        plain = {**self.content, "memory_id": record.memory_id}
-        # A record says neither if it is the usual one.
-        if record.scope == SHARED:
-            del plain["scope"]
-        if record.origin is Origin.ORDINARY:
-            del plain["origin"]
-        for name, word in (("tier", record.tier), ("verdict", record.verdict)):
-            if word is not None:
-                plain[name] = str(word)
-        start = b'{"band":"%b","evidence":%b,' % (record.band.encode(), self.evidence_bytes)
-        content = start + canonical_bytes(plain)[1:]
-        if len(content) > MAX_VALUE_BYTES:
-            raise TooLarge(size_bytes=len(content), limit_bytes=MAX_VALUE_BYTES)
-        return content
-
     @property
     def superseded(self) -> tuple[str, ...]:
         """The keys that end with the commit, because the record supersedes them.
@@ -225,6 +204,29 @@ class JudgedRecord(msgspec.Struct, frozen=True, kw_only=True, dict=True):
                 if band is not Band.PHOENIX
             ]
         )
+
+    def contents_of(self, placed: Sequence[Record]) -> list[tuple[Record, bytes]]:
+        """Records of ``placed`` under one id, each with its canonical bytes: the same but for the band, which
+        comes first.
+
+        Evidence is most of a record, and most of it is the same in most records: its bytes are spliced in.
+        """
+        if not placed:
+            return []
+        record = placed[0]
+        plain = {**self.content, "memory_id": record.memory_id, "verdict": str(self.verdict)}
+        if record.tier is not None:
+            plain["tier"] = str(record.tier)
+        # A record says neither if it is the usual one.
+        if record.scope == SHARED:
+            del plain["scope"]
+        if record.origin is Origin.ORDINARY:
+            del plain["origin"]
+        rest = b'"evidence":%b,%b' % (self.evidence_bytes, canonical_bytes(plain)[1:])
+        contents = [(one, b'{"band":"%b",%b' % (one.band.encode(), rest)) for one in placed]
+        if (size := len(contents[0][1])) > MAX_VALUE_BYTES:
+            raise TooLarge(size_bytes=size, limit_bytes=MAX_VALUE_BYTES)
+        return contents
 
 
 def admit(

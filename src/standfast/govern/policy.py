@@ -46,6 +46,7 @@ import threading
 from collections import deque
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from functools import lru_cache
 from math import ceil, isfinite
 from typing import Any, Final, NamedTuple, assert_never
 
@@ -332,9 +333,6 @@ class MemoryWritePolicy:
         self._clock = clock or SystemClock()
         self._write_log: deque[_LoggedDecision] = deque(maxlen=MAX_WRITE_LOG_ENTRIES)
         self._lock = threading.Lock()
-        self._of_sound_evidence: dict[
-            tuple[Verdict, Band | None], tuple[tuple[Band, ...], WriteDecision]
-        ] = {}
 
     def should_write(
         self,
@@ -358,34 +356,29 @@ class MemoryWritePolicy:
     ) -> WriteDecision:
         """``should_write`` for evidence that ``build_chain`` has just built, which need not be read again.
 
-        All writes with sound evidence, one verdict and one target share a decision, without a ledger entry.
+        The decision has no ledger entry, and is one object for all writes of which it says the same.
         """
-        known = None if chain.problems else self._of_sound_evidence.get((verdict, band_target))
-        if known is None:
-            band_text = None if band_target is None else band_target.value
-            request = _WriteRequest(verdict, verdict.value, band_target, band_text, chain)
-            reason, bands = self._outcome(request)
-            known = bands, _decision(request, reason, bands, {})
-            if not chain.problems:
-                self._of_sound_evidence[verdict, band_target] = known
-        bands, decision = known
-        self._note(_LoggedDecision(timestamp, verdict.value, bands, decision.reason))
-        return decision
+        band_text = None if band_target is None else band_target.value
+        request = _WriteRequest(verdict, verdict.value, band_target, band_text, chain)
+        reason, bands = self._outcome(request)
+        self._note(_LoggedDecision(timestamp, request.verdict_text, bands, reason))
+        return _decision(verdict, band_target, reason, bands)
 
     def _decide(self, request: _WriteRequest, timestamp: str) -> WriteDecision:
         reason, bands = self._outcome(request)
         logged = _LoggedDecision(timestamp, request.verdict_text, bands, reason)
         self._note(logged)
+        approval = bool(bands) and _requires_human(request.verdict, request.band)
         entry: dict[str, Any] = {}
         if reason != _ONLY_VOID:
             entry = logged.as_json()
             entry["band_target"] = request.band_text
-            entry["requires_human_approval"] = bool(bands) and _requires_human(request.verdict, request.band)
+            entry["requires_human_approval"] = approval
             entry["strict_mode"] = self.strict_mode
             entry["missing_links"] = request.chain.problems
             entry["hash"] = request.chain.hash
             entry["evidence"] = request.chain.text
-        return _decision(request, reason, bands, entry)
+        return WriteDecision(bool(bands), reason, entry, [band.value for band in bands], approval)
 
     def _outcome(self, request: _WriteRequest) -> tuple[str, tuple[Band, ...]]:
         """The reason for a decision, and the bands; without bands it is refused."""
@@ -452,11 +445,12 @@ class MemoryWritePolicy:
             self._write_log.append(logged)
 
 
+@lru_cache(maxsize=1 << 8)
 def _decision(
-    request: _WriteRequest, reason: str, bands: tuple[Band, ...], entry: dict[str, Any]
+    verdict: Verdict, band_target: Band | None, reason: str, bands: tuple[Band, ...]
 ) -> WriteDecision:
-    approval = bool(bands) and _requires_human(request.verdict, request.band)
-    return WriteDecision(bool(bands), reason, entry, [band.value for band in bands], approval)
+    approval = bool(bands) and _requires_human(verdict, band_target)
+    return WriteDecision(bool(bands), reason, {}, [band.value for band in bands], approval)
 
 
 def _bands(verdict: Verdict, band: Band | None, *, is_routed: bool) -> tuple[Band, ...]:

@@ -40,7 +40,6 @@ from standfast.records.vocabulary import (
     RunIdentity,
 )
 from standfast.store.commit import Commit, Fact, Write
-from standfast.store.compression import borrowed_by
 from standfast.store.protocol import Version, verified
 from standfast.store.store import Store
 
@@ -75,14 +74,17 @@ def plan_commit(
     incidents = incidents_in(allowed)
     patterns = _patterns_in(store, namespace, at, incidents) if incidents else ()
     governance = governance_rows(allowed, patterns, incidents)
-    placed = [record for one in allowed for record in one.placed]
+    placed, spending = [(one, one.placed) for one in allowed], Spending()
     if budgets.budgets or forgotten:
-        spending = budgets.spend(store, namespace, at, placed, forgotten)
-    else:
-        spending = Spending(records=tuple(placed))
+        every = [record for _, records in placed for record in records]
+        spending = budgets.spend(store, namespace, at, every, forgotten)
+        # A budget may keep a record under another id, but with its evidence.
+        judged_of = {id(one.record.evidence): one for one in allowed}
+        placed = [(judged_of[id(record.evidence)], (record,)) for record in spending.records]
+    contents = [pair for one, records in placed for pair in one.contents_of(records)]
     rows: dict[str, dict[str, Any] | bytes] = {
         **spending.rows,
-        **_contents_of(allowed, spending.records),
+        **{record.key: content for record, content in contents},
         **governance,
     }
     expired = [*spending.expired, *(key for one in allowed for key in one.superseded if key not in rows)]
@@ -139,28 +141,6 @@ def _present(store: Store, namespace: str, keys: Sequence[str], at: int) -> dict
     """What a snapshot showed under these keys, also what was erased since: who changes that must conflict."""
     versions = map(verified, store.versions_under(namespace, keys, newest_at=at))
     return {one.key: one for one in versions if one.action is not ActionType.EXPIRE}
-
-
-def _contents_of(judged: Iterable[JudgedRecord], records: Iterable[Record]) -> dict[str, bytes]:
-    """The canonical bytes of records by key. The second band has those of the first but for its name."""
-    judged_by_evidence = {id(one.record.evidence): one for one in judged}
-    contents: dict[str, bytes] = {}
-    base: tuple[Record, bytes] | None = None
-    for record in records:
-        content = None
-        if base is not None and record.band is Band.ACTIVE and _is_same_but_for_band(record, base[0]):
-            content = borrowed_by(base[1])
-        if content is None:
-            content = judged_by_evidence[id(record.evidence)].stored(record)
-        if record.band is Band.LEDGER:
-            base = record, content
-        contents[record.key] = content
-    return contents
-
-
-def _is_same_but_for_band(one: Record, other: Record) -> bool:
-    """Whether ``JudgedRecord.placed`` made both of one record. They have no two texts or ids then."""
-    return one.evidence is other.evidence and one.text is other.text and one.memory_id is other.memory_id
 
 
 def rows_needed(one: JudgedRecord, budgeted: Collection[Band]) -> int:

@@ -15,7 +15,6 @@ from standfast.limits import (
     MAX_COMMIT_WRITES,
     MAX_DEPTH_LEVELS,
     MAX_KEY_CHARS,
-    MAX_NAME_CHARS,
 )
 from standfast.records.canon import canonical_bytes, fingerprint, fingerprint_of_bytes, parse
 from standfast.records.conversion import decoded
@@ -57,29 +56,7 @@ class Fact(Value, frozen=True, kw_only=True):
         return body
 
 
-class _Placed(Value, frozen=True, kw_only=True, gc=False):
-    """What belongs to a row of a namespace."""
-
-    namespace: str
-    key: str
-
-    def _require_place(self) -> None:
-        namespace, key = self.namespace, self.key
-        # Nearly every place is plain.
-        if not (
-            type(namespace) is str is type(key)
-            and 0 < len(namespace) <= MAX_NAME_CHARS
-            and 0 < len(key) <= MAX_KEY_CHARS
-            and namespace.isascii()
-            and key.isascii()
-            and namespace.isprintable()
-            and key.isprintable()
-        ):
-            self._require_name("namespace", namespace)
-            self._require_name("key", key, MAX_KEY_CHARS)
-
-
-class Write(_Placed, frozen=True, kw_only=True, gc=False):
+class Write(Value, frozen=True, kw_only=True, gc=False):
     """One change of one record. Build it with ``of``, which stores the content as canonical bytes.
 
     WRITE creates a record. MERGE adds a version to it and EXPIRE ends it; both are refused if the record
@@ -93,6 +70,8 @@ class Write(_Placed, frozen=True, kw_only=True, gc=False):
     ``again`` lets an EXPIRE end an expired record, which is shown because its first end is in quarantine.
     """
 
+    namespace: str
+    key: str
     action: ActionType
     content: bytes | None
     fingerprint: str | None
@@ -136,7 +115,8 @@ class Write(_Placed, frozen=True, kw_only=True, gc=False):
         )
 
     def __post_init__(self) -> None:
-        self._require_place()
+        self._require_name("namespace", self.namespace)
+        self._require_name("key", self.key, MAX_KEY_CHARS)
         if self.action not in _WRITE_ACTIONS:
             self._refuse(f"action is {self.action!r}; a write is one of {', '.join(_WRITE_ACTIONS)}")
         if not (self.content is None) == (self.fingerprint is None) == (self.action == ActionType.EXPIRE):
@@ -156,7 +136,7 @@ class Write(_Placed, frozen=True, kw_only=True, gc=False):
         return self.namespace, self.key
 
 
-class RecordVector(_Placed, frozen=True, kw_only=True, gc=False):
+class RecordVector(Value, frozen=True, kw_only=True, gc=False):
     """The vector of a record that a commit stores, by one embedder.
 
     ``of_snapshot`` names the version if it was written by an earlier commit; the vector is left out if that
@@ -164,12 +144,15 @@ class RecordVector(_Placed, frozen=True, kw_only=True, gc=False):
     the same numbers twice.
     """
 
+    namespace: str
+    key: str
     embedder: str
     content: bytes
     of_snapshot: int | None = None
 
     def __post_init__(self) -> None:
-        self._require_place()
+        self._require_name("namespace", self.namespace)
+        self._require_name("key", self.key, MAX_KEY_CHARS)
         self._require_name("embedder", self.embedder)
 
 
