@@ -8,7 +8,7 @@ everything becomes rows, then writes, one commit 999_SEAL
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import count
-from typing import Any
+from typing import Any, TypeAlias
 
 import msgspec
 from msgspec.structs import replace
@@ -42,6 +42,9 @@ from standfast.records.vocabulary import (
 from standfast.store.commit import Commit, Fact, Write
 from standfast.store.protocol import Version, verified
 from standfast.store.store import Store
+
+_Rows: TypeAlias = dict[str, dict[str, Any] | bytes]
+"""Rows by key: plain JSON, or its canonical bytes."""
 
 
 def plan_commit(
@@ -81,12 +84,7 @@ def plan_commit(
         # A budget may keep a record under another id, but with its evidence.
         judged_of = {id(one.record.evidence): one for one in allowed}
         placed = [(judged_of[id(record.evidence)], (record,)) for record in spending.records]
-    contents = [pair for one, records in placed for pair in one.contents_of(records)]
-    rows: dict[str, dict[str, Any] | bytes] = {
-        **spending.rows,
-        **{record.key: content for record, content in contents},
-        **governance,
-    }
+    rows: _Rows = {**spending.rows, **_contents_of(placed), **governance}
     expired = [*spending.expired, *(key for one in allowed for key in one.superseded if key not in rows)]
     keys = {key for key in rows if key not in new and not key.startswith(APPEND_ONLY)}
     # What is erased without a new content in its place is not looked at.
@@ -137,6 +135,13 @@ def new_keys(judged: Iterable[JudgedRecord]) -> frozenset[str]:
     )
 
 
+def _contents_of(
+    placed: Iterable[tuple[JudgedRecord, Sequence[Record]]],
+) -> dict[str, dict[str, Any] | bytes]:
+    """The canonical bytes of judged records by key, in the bands that each goes to."""
+    return {record.key: content for one, records in placed for record, content in one.contents_of(records)}
+
+
 def _present(store: Store, namespace: str, keys: Sequence[str], at: int) -> dict[str, Version]:
     """What a snapshot showed under these keys, also what was erased since: who changes that must conflict."""
     versions = map(verified, store.versions_under(namespace, keys, newest_at=at))
@@ -170,14 +175,14 @@ def _patterns_in(
 
 def governance_rows(
     judged: Iterable[JudgedRecord], patterns: Iterable[Record], incidents: Iterable[tuple[Incident, str]]
-) -> dict[str, dict[str, Any] | bytes]:
+) -> _Rows:
     """Return the rows other than the records: proposals, notes of what was said or refused, patterns,
     incidents.
 
     Raises:
         NotGoverned: A record was not judged, or was changed after it was judged.
     """
-    rows: dict[str, dict[str, Any] | bytes] = {}
+    rows: _Rows = {}
     for one in judged:
         _require_governed(one)
         if one.proposal is not None:
