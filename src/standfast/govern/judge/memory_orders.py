@@ -1,7 +1,8 @@
 """Orders to memory: a text that says what a user wants, or what is to be done from now on.
 
-Said by the user, it is a preference. From an untrusted source, ``F9_Authority`` refuses it. Two tables are
-searched: whole phrases (``data/standing.phrases``), and the parts that orders are made of, in any words
+Said by the user, it is a preference. From an untrusted source, ``F9_Authority`` refuses it. Three tables are
+searched: whole phrases (``data/standing.phrases``), acts where a clause begins, with what they are about
+(``data/memory_acts.phrases``), and the parts that orders are made of, in any words
 (``data/order_parts.phrases``). One part is ordinary. The combinations in ``_ORDERS`` are orders, if their
 parts stand within ``_WINDOW_CHARS`` of each other and do not overlap.
 """
@@ -64,7 +65,7 @@ _ORDERS: Final = (
 @cache
 def standing_phrases() -> Phrasebook:
     """Phrases that tell memory what a user wants, or what is to be done from now on."""
-    return Phrasebook(*read_phrases("standing.phrases"))
+    return Phrasebook(*read_phrases("standing.phrases"), *read_phrases("memory_acts.phrases"))
 
 
 @cache
