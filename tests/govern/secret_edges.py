@@ -102,6 +102,7 @@ FRAMES: Final = (
     "access data: bo / {}",
     "wifi password: {}",
     "two-factor seed: {}",
+    "two-factor seed, id: {}",
     "https://zoom.us/j/5551234?pwd={}",
 )
 FILLED: Final = {

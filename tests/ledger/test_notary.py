@@ -356,3 +356,21 @@ def test_killed_at_any_step_of_signing_the_next_one_signs(
 def _length(path: str) -> int:
     with closing(open_store(path, create=True)) as store:
         return sum(entry.read()["kind"] == "note" for entry in store.entries())
+
+
+def test_a_proof_ends_where_its_newer_checkpoint_does_though_others_append_meanwhile(tmp_path: Path) -> None:
+    """At every reading of the ledger there is one more entry."""
+    growing: list[Entry] = list(LEDGER[:5])
+
+    def entries_after(after: int) -> list[Entry]:
+        growing.append(LEDGER[len(growing)])
+        return growing[after:]
+
+    signer = Notary(LOG_KEY, CheckpointFile(tmp_path / "checkpoints"), entries_after)
+    older = signer.checkpoint()
+    newer = signer.checkpoint()
+    proof = signer.consistency_proof(older, newer)
+
+    assert older is not None
+    assert newer is not None
+    assert notary(tmp_path / "still", LEDGER).consistency_proof(older, newer) == proof
