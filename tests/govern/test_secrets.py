@@ -620,29 +620,3 @@ def test_how_long_a_token_must_be_to_be_a_secret_depends_on_what_stands_before_i
 def test_an_account_with_a_wrong_checksum_is_none() -> None:
     assert "bank account number" in _kind(f"Pay to {IBAN_OF_ALBANIA} please.")
     assert _kind(f"Pay to {IBAN_OF_ALBANIA.replace('AL35', 'AL36')} please.") == ""
-
-
-def _with_check_digit(digits: str) -> str:
-    doubled = [int(digit) * (2 - place % 2) for place, digit in enumerate(reversed(digits))]
-    return f"{digits}{-sum(one // 10 + one % 10 for one in doubled) % 10}"
-
-
-@pytest.mark.parametrize(
-    ("prefixes", "lengths"),
-    [
-        ("4", {13, 16, 19}),
-        ("51 55 2221 2229 223 229 23 26 270 271 2720", {16}),
-        ("34 37", {15}),
-        ("6011 644 649 65 352 358 62", {16, 19}),
-        ("300 305 36 38", {14, 16}),
-        ("1 9 50 56 2220 2721 33 39 6012 643 350 359 66 306 7 8", set()),
-    ],
-)
-def test_a_card_begins_as_its_network_s_do_and_is_as_long(prefixes: str, lengths: set[int]) -> None:
-    for prefix in prefixes.split():
-        numbers = {
-            size: _with_check_digit((prefix + "5787631862539148620")[: size - 1]) for size in range(13, 20)
-        }
-        found = {size for size, number in numbers.items() if "card" in _kind(f"The card is {number}.")}
-
-        assert found == lengths, prefix
