@@ -414,3 +414,20 @@ def test_a_rehearsal_judges_messages_and_adds_none(memory: Memory) -> None:
     assert rehearsed.receipts == ()
     assert memory.store.head() == 0
     assert _said(memory) == []
+
+
+@pytest.mark.parametrize(
+    ("before", "said", "secret"),
+    [
+        ("日本語" * 1317, "aws_secret_access_key = ", "q7R2sT9uV4wX6yZ1aB3cD5eF8gH0iJ2kL4mN6oP9"),
+        ("-b;" * 1067, "Authorization: Bearer ", f"eyJhbGciOiJIUzI1NiJ9.eyJ{'aZ9xQ2' * 120}.{'kW4pT7' * 7}x"),
+        ("-b;" * 1317, "", f"eyJhbGciOiJIUzI1NiJ9.eyJ{'aZ9xQ2' * 120}.{'kW4pT7' * 7}x"),
+    ],
+)
+def test_a_secret_in_a_text_without_spaces_or_longer_than_what_is_near_is_not_cut(
+    before: str, said: str, secret: str
+) -> None:
+    pieces = cut_text(f"{before}{said}{secret} {before}")
+
+    assert len(pieces) > 1
+    assert sum(f"{said}{secret}" in piece for piece in pieces) == 1

@@ -67,7 +67,9 @@ _ENDS: Final = (
 )
 _MAX_ENDS_TRIED: Final = 64
 _NEAR_CHARS: Final = 600
-"""So much before and behind a cut is searched for a secret that it would split."""
+"""So much before and behind a cut, and the word there whole, is searched for a secret that it would split."""
+_WORD_BEFORE: Final = re.compile(r"\S*\Z")
+_STEP_CHARS: Final = 64
 
 
 class Passage(Value, frozen=True, kw_only=True):
@@ -269,10 +271,20 @@ def _end_of_piece(text: str, start: int, max_chars: int) -> int:
     for pattern in _ENDS:
         ends = [found.end() for found in pattern.finditer(text, least, most)]
         for end in reversed(ends[-_MAX_ENDS_TRIED:]):
-            near = text[max(start, end - _NEAR_CHARS) : end], text[end : end + _NEAR_CHARS]
-            if text[start:end].strip() and not hides_secret(*near):
+            if _is_good_end(text, start, end):
                 return end
-    return most
+    # One long word: anywhere but in a secret.
+    return next((end for end in range(most, least, -_STEP_CHARS) if _is_good_end(text, start, end)), most)
+
+
+def _is_good_end(text: str, start: int, end: int) -> bool:
+    """Whether a piece may end here: it says something, and no secret is split."""
+    if not text[start:end].strip():
+        return False
+    # What a token is stands at its beginning.
+    before = _WORD_BEFORE.search(text[max(start, end - MAX_PASSAGE_CHARS) : max(start, end - _NEAR_CHARS)])
+    first = max(start, end - _NEAR_CHARS - len(before[0] if before else ""))
+    return not hides_secret(text[first:end], text[end : end + _NEAR_CHARS])
 
 
 def _name(name: str) -> str:
