@@ -45,6 +45,8 @@ def value_of(text: str, attribute: str, **options: object) -> str | None:
         ("Ich mag keinen Fisch mehr.", "does like fisch", "no"),
         ("Je n'aime plus le fromage.", "does like fromage", "no"),
         ("Ya no me gusta el pescado.", "does like pescado", "no"),
+        ("Nuestra oficina es Madrid.", "oficina", "madrid"),
+        ("Mi ciudad favorita es Lima.", "favourite ciudad", "lima"),
     ],
 )
 def test_a_plain_statement_is_read(text: str, attribute: str, value: str) -> None:

@@ -390,8 +390,8 @@ def analysed(record: IndexedRecord, analyzer: Analyzer) -> AnalysedRecord:
             counts.update({DATE_TERM + name: 1 for name in spoken.names})
     labels = " ".join([*record.tags, record.subject or "", record.source_name, record.speaker or ""])
     counts.update(analyzer.terms_of_labels(labels))
-    subject = set(words_of(record.subject)) if record.subject else ()
-    speaker = set(words_of(record.speaker)).difference(ROLE_NAMES) if record.speaker else ()
+    subject = sorted(set(words_of(record.subject))) if record.subject else ()
+    speaker = sorted(set(words_of(record.speaker)).difference(ROLE_NAMES)) if record.speaker else ()
     for word in subject:
         counts[SUBJECT_WORD + word] = 1
     for word in speaker:
