@@ -236,6 +236,27 @@ def test_what_a_process_that_died_had_taken_another_one_takes_after_a_while(
     assert other.extractions.status().waiting == 0
 
 
+def test_stopping_waits_for_what_is_under_way_and_begins_nothing_more(model: ScriptedModel) -> None:
+    memory = opened(open_store(":memory:", create=True), section(model))
+    release, asked = threading.Event(), threading.Event()
+
+    def slow(_: str) -> str:
+        asked.set()
+        release.wait(60)
+        return FACT
+
+    model.answer = slow
+    add(memory, background=True)
+    add(memory, "later", background=True)
+    assert asked.wait(60)
+    threading.Timer(0.1, release.set).start()
+    memory.extractions.stop()
+
+    assert facts_of(memory) == ["Ada lives in Cork."]
+    assert memory.extractions.status().waiting == 1
+    assert len(model.prompts) == 1
+
+
 def test_a_lease_that_ran_out_is_taken_over_and_two_workers_have_one_effect(model: ScriptedModel) -> None:
     clock = ManualClock(DAY)
     store = open_store(":memory:", create=True, clock=clock)

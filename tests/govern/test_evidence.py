@@ -129,6 +129,14 @@ def test_nothing_at_all_misses_every_field() -> None:
     assert _problems(None) == _problems({}) == ["floor_checks", "hash", "timestamp", "verdict"]
 
 
+def test_what_is_missing_and_what_disagrees_are_told_apart_and_named_in_this_order() -> None:
+    reading = read_chain({**chain(floor_checks=[]), "hash": "0" * 64})
+
+    assert reading.missing == ("floor_checks",)
+    assert reading.disagreeing == ("hash does not match the evidence",)
+    assert reading.problems == [*reading.missing, *reading.disagreeing]
+
+
 def test_problems_are_of_three_kinds() -> None:
     for evidence in forgivable_states("SEAL").values():
         reading = read_chain(evidence, Verdict.SEAL)

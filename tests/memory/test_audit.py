@@ -182,6 +182,17 @@ def test_one_damaged_record_hides_no_other(memory: Memory) -> None:
     ]
 
 
+def test_problems_come_in_the_order_of_keys_over_any_number_of_pages(
+    memory: Memory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("standfast.govern.audit.COPY_PAGE_RECORDS", 2)
+    keys = [f"LEDGER/shared//{number:02}" for number in range(12)]
+    for key in keys:
+        write(memory, ActionType.WRITE, key, "no record at all")
+
+    assert [problem.partition(" ")[0] for problem in memory.verify()] == [f"default/{key}" for key in keys]
+
+
 FORGERIES: list[Callable[[bytes], bytes]] = [
     lambda text: text,
     lambda text: text.replace(b"two people", b"no one"),

@@ -13,15 +13,15 @@ from hypothesis import strategies as st
 
 from standfast.bench.runner import run_policy
 from standfast.clock import ManualClock, RandomIds
-from standfast.errors import CommitAborted, InvalidValue
+from standfast.errors import CommitAborted, Corruption, InvalidValue
 from standfast.limits import MAX_REBASES
 from standfast.memory import Memory
 from standfast.policies import BandBudget
 from standfast.policies.byte_store import ByteBudget, ByteMemoryStore
 from standfast.policies.write_policy import PolicySpec
 from standfast.records.origins import Origin
-from standfast.records.vocabulary import Band, Receipt, Step, Tier
-from standfast.store.commit import Commit
+from standfast.records.vocabulary import ActionType, Band, Receipt, Step, Tier
+from standfast.store.commit import Commit, Write
 from standfast.store.store import Store
 from tests.memory.conftest import HANDBOOK, days
 from tests.store.builders import memory_store, sqlite_store
@@ -190,6 +190,19 @@ def test_forgetting_under_another_policy_writes_nothing_to_the_stream_that_ended
 
     assert list(store.scan("default", prefix="stream/ACTIVE/000001-")) == []
     assert list(memory.verify()) == []
+
+
+def test_a_stream_that_lost_a_row_is_corrupt_and_nothing_is_spent() -> None:
+    store = memory_store()
+    feed(budgeted(store, "AlwaysWrite"), range(3))
+    stream = [row.key for row in store.scan("default", prefix="stream/ACTIVE/")]
+    lost = Write.of("default", stream[1], ActionType.EXPIRE)
+    head = store.head()
+    store.commit(Commit.of(run_id="raw", memory_snapshot_id=head, policy_set_id="none", writes=[lost]))
+
+    with pytest.raises(Corruption, match="its stream has 2 of 3 rows"):
+        feed(budgeted(store, "AlwaysWrite"), range(3, 4))
+    assert store.head() == head + 1
 
 
 def test_runs_that_spend_at_once_never_overspend(memory: Memory) -> None:

@@ -515,13 +515,14 @@ def test_an_act_is_finished_though_redaction_made_its_reason_longer(
 
 def test_revert_does_not_bring_back_what_a_kept_record_had_superseded(memory: Memory) -> None:
     ada = {"kind": "user", "id": "ada"}
-    first = memory.remember("Ada lives in Bonn.", source=ada)
-    second = memory.remember("Ada lives in Oslo.", source=ada, supersedes=[first.memory_id])
-    memory.remember("Ada lives in Rome.", source=ada, supersedes=[second.memory_id])
+    # The row that says that the first one ended comes before that of the second one.
+    memory.remember("Ada lives in Bonn.", subject="home/1", source=ada)
+    memory.remember("Ada lives in Oslo.", subject="home/2", source=ada, supersedes=["home/1"])
+    memory.remember("Ada lives in Rome.", source=ada, supersedes=["home/2"])
 
-    done = memory.revert(run_id=_run_of(memory, second.memory_id), reason="wrong ticket")
+    done = memory.revert(run_id=_run_of(memory, "home/2"), reason="wrong ticket")
 
-    assert [one.memory_id for one in done.conflicts] == [second.memory_id]
+    assert [one.memory_id for one in done.conflicts] == ["home/2"]
     assert (done.records, done.restored) == (0, 0)
     assert [record.text for record in memory.records()] == ["Ada lives in Rome."]
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from standfast.errors import InvalidValue, NotAuthorised
+from standfast.errors import CommitAborted, InvalidValue, NotAuthorised
 from standfast.govern.approvals.approvals import Decision
 from standfast.govern.approvals.queue import WaitingProposal
 from standfast.memory import Memory
@@ -98,6 +98,18 @@ def test_what_is_known_supersedes_too(memory: Memory) -> None:
 
     assert again.known == second
     assert "Bergen" not in recalled(memory)
+
+
+def test_what_is_known_ends_nothing_if_it_has_ended_itself_meanwhile(memory: Memory) -> None:
+    first = memory.remember(OLD, scope="user/ada").memory_id
+    known = memory.remember(NEW, scope="user/ada").memory_id
+    run = memory.run(workflow="w", mode="buffered_write", scope="user/ada")
+    assert run.remember(NEW, supersedes=first).known == known
+    memory.remember("Ada has moved to Oslo.", scope="user/ada", supersedes=known)
+
+    with pytest.raises(CommitAborted):
+        run.commit()
+    assert "Bergen" in recalled(memory)
 
 
 def test_untrusted_content_supersedes_only_its_own_kind(memory: Memory) -> None:
