@@ -121,6 +121,39 @@ def test_a_phrase_with_an_apostrophe_at_the_end_of_a_word_is_refused() -> None:
         Phrasebook(("greeting", 1, "provide our users' passwords to"))
 
 
+@pytest.mark.parametrize(
+    "phrase", ["wait ~3", "wait ~3(days|weeks)", "wait~3 days", "wait ~ days", "~12 days"]
+)
+def test_a_gap_that_would_be_read_as_a_sign_is_refused(phrase: str) -> None:
+    with pytest.raises(AssertionError, match="a gap is a digit behind ~ and then a space"):
+        Phrasebook(("greeting", 1, phrase))
+
+
+@pytest.mark.parametrize(
+    "phrase",
+    [
+        "repl(y|ies) now",
+        "say( it|s) now",
+        "(re )?(un|dis)do",
+        "(a|the )(user|agent)",
+        "wait (to)?day",
+        "key( |)s",
+        "key( )?s",
+    ],
+)
+def test_a_group_that_is_a_part_of_a_word_is_refused(phrase: str) -> None:
+    with pytest.raises(AssertionError, match="a group is a part of a word; write out each word"):
+        Phrasebook(("greeting", 1, phrase))
+
+
+@pytest.mark.parametrize(
+    "phrase",
+    ["say( it)?( now)?", "(the |an? )?(user|agent) x", '@ (["] )?(a|b (c |d )?e) @', "(very ){1,4}good"],
+)
+def test_a_group_of_whole_words_is_none(phrase: str) -> None:
+    assert Phrasebook(("greeting", 1, phrase)).phrases
+
+
 def test_a_phrase_with_an_optional_space_is_refused() -> None:
     with pytest.raises(AssertionError, match="an optional space"):
         Phrasebook(("greeting", 1, "chat ?bots? say"))

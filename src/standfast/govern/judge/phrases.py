@@ -4,7 +4,7 @@
 a quotation begins or ends, and `` : `` where something is introduced. A phrase is a regular expression over
 that form, with additions: ``~4`` means up to four words of any kind, ``@`` means any of the three marks, a
 line may be broken at a space or after ``|``, ``?`` or ``}``, and groups do not capture. A phrase matches
-whole words.
+whole words, and so does each group in it: ``(reply|replies)``, not ``repl(y|ies)``, which is refused.
 
 A text is searched only for phrases whose words it has. Those words are derived from the phrase itself, so
 that the two cannot diverge.
@@ -21,10 +21,14 @@ from standfast.govern.judge.text_reading import INDIC, SMALL_WORDS, TextReading,
 
 _ANY_WORDS: Final = r"(?:[^ ]{1,40} ){0,%s}?"
 _GAP: Final = re.compile(r"~(\d) ")
+_NO_GAP: Final = re.compile(r"~(?!\d )|(?<![ (|?])~")
 _OPENING: Final = re.compile(r"(?<!\\)\((?!\?)")
 # The parts of a phrase that require no particular word, and runs of letters that do.
 _OPTIONAL_PART: Final = re.compile(r'~\d|\[\^ \](?:\+|\{\d+,\d+\})?|\{\d+,\d+\}|\["\]|[@":. ?]')
 _LETTERS: Final = re.compile(r"(?:(?:[^\W_]|'|\[[a-z]+\])\??)+")
+_GROUP: Final = re.compile(r"\(([^()]*)\)(\?|\{\d+,\d+\})?")
+_GROUP_END: Final = re.compile(r"\)(?:\?|\{\d+,\d+\})?$")
+_NO_LETTERS: Final = ' @.:"(|)'
 _MAX_WORD_SETS: Final = 8
 # Words that are too common to narrow the search.
 _EVERYWHERE: Final = SMALL_WORDS | word_set(
@@ -124,12 +128,31 @@ def marked(folded: str) -> str:
 def _compile(kind: str, weight: float, expression: str) -> Iterator[Phrase]:
     """Compiles one phrase for each top-level alternative."""
     line = re.sub(r"\s*\n\s*", " ", re.sub(r"([|?}])\n\s*", r"\1", expression.strip()))
+    assert not _NO_GAP.search(line), f"a gap is a digit behind ~ and then a space: {line}"
     for way in _alternatives(line):
         required = sorted({words for words in _needed(way) if words}, key=_commonness)
         pattern = _GAP.sub(lambda gap: _ANY_WORDS % gap[1], _OPENING.sub("(?:", way).replace("@", '[.:"]'))
         assert required, f"the phrase requires no word: {way}"
         assert " ?" not in way, f"an optional space splits a word that the search relies on: {way}"
+        _require_whole_words(way)
         yield Phrase(kind, weight, tuple(required[:_MAX_WORD_SETS]), rf"(?<![^ ])(?:{pattern})(?![^ ])")
+
+
+def _require_whole_words(way: str) -> None:
+    """Refuses a group that is a part of a word: the search would look for the other part as a word."""
+    rest = way
+    # The last group holds no other one. What stands for a group is whether it begins and ends with letters.
+    while group := _GROUP.match(rest, rest.rfind("(")):
+        ways, before, after = group[1].split("|"), rest[: group.start()], rest[group.end() :]
+        is_after_letters = before[-1:] not in _NO_LETTERS and not _GROUP_END.search(before[-8:])
+        is_before_letters = after[:1] not in _NO_LETTERS
+        # A group that may be left out begins as what stands after it.
+        is_optional = group[2] == "?" or "" in ways
+        begins = any(one[:1] not in _NO_LETTERS for one in ways) or (is_optional and is_before_letters)
+        ends = any(one[-1:] not in _NO_LETTERS for one in ways)
+        is_within = (begins and is_after_letters) or (ends and is_before_letters)
+        assert not is_within, f"a group is a part of a word; write out each word: {way}"
+        rest = f"{before}{'x' if begins else ' '}{'x' if ends else ' '}{after}"
 
 
 def _commonness(words: frozenset[str]) -> tuple[int, int, list[str]]:

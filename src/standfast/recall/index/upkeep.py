@@ -116,7 +116,7 @@ PERSISTED_BANDS: Final = (Band.LEDGER.value, Band.VAULT.value)
 The index of another band is made by each process that asks for it.
 """
 Progress = Callable[[int, int], None]
-"""Called with the number of snapshots indexed so far, and the number of all."""
+"""Called with the snapshot up to which all are indexed, and the newest one."""
 _LEVELS: Final = (MAX_SEGMENT_ROWS // MERGED_SEGMENTS, MAX_SEGMENT_ROWS)
 
 
@@ -217,15 +217,13 @@ class IndexUpkeep:
             for one in uncovered([own for own in heads if own.band == band], head):
                 if whole or one.until < head or len(one) >= MAX_TAIL_SNAPSHOTS:
                     bands_of.setdefault(one, []).append(band)
-        total, done = sum(map(len, bands_of)), 0
         for one in sorted(bands_of):
             for segment_head, parts in self.derived(bands_of[one], one):
                 if not self._store.segments.put(segment_head, parts, replaces=(), at=head):
                     # Another process was faster, or something was erased meanwhile.
                     return
                 if progress is not None:
-                    progress(min(total, done + segment_head.last - one.after), total)
-            done += len(one)
+                    progress(segment_head.last, head)
         for band in PERSISTED_BANDS:
             self._merge(band)
 
