@@ -56,7 +56,7 @@ def attack(memory: Memory, count: int = 1) -> None:
 
 
 def stored(memory: Memory) -> Iterable[Record]:
-    return [record for band in Band for record in memory.records(band=band) if band is not Band.PHOENIX]
+    return [record for band in Band if band is not Band.PHOENIX for record in memory.records(band=band)]
 
 
 def audited(memory: Memory) -> list[dict[str, Any]]:

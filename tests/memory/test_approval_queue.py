@@ -40,6 +40,20 @@ def test_law_waits_in_phoenix_and_nowhere_else(memory: Memory) -> None:
     assert memory.approvals.find(waiting.proposal.proposal_id[:8]) == waiting
 
 
+def test_a_proposal_is_no_record_and_is_not_recalled(memory: Memory) -> None:
+    """It lies in no scope, so whoever reads shared memory would be shown that of somebody else."""
+    proposed(memory)
+
+    for ask in (
+        lambda: memory.records(band=Band.PHOENIX),
+        lambda: memory.at(1).records(band=Band.PHOENIX),
+        lambda: memory.recall("refunds", bands=["LEDGER", "PHOENIX"]),
+        lambda: memory.run(workflow="w", mode="read_only").recall("refunds", bands=["PHOENIX"]),
+    ):
+        with pytest.raises(InvalidValue, match=r"memory\.approvals"):
+            ask()
+
+
 def test_a_signature_moves_it_to_the_vault(memory: Memory, tmp_path: Path) -> None:
     waiting = proposed(memory)
     approval = decision(memory, waiting)
@@ -220,7 +234,7 @@ def test_a_decided_proposal_moves_to_the_ledger_band_with_its_content(memory: Me
     assert (logged.text, logged.verdict) == (LAW, Verdict.HOLD)
     assert logged.evidence is not None
     assert logged.evidence.floor_checks[-1].floor == "human_decision"
-    assert list(memory.records(band=Band.PHOENIX)) == []
+    assert list(memory.approvals.waiting()) == []
     assert list(memory.verify()) == []
 
 

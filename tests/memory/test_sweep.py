@@ -37,7 +37,11 @@ def fill(memory: Memory) -> None:
 
 def held(memory: Memory) -> dict[str, int]:
     """How much each band holds."""
-    return {band.value: n for band in Band if (n := len(list(memory.records(band=band))))}
+    return {
+        band.value: n
+        for band in Band
+        if band is not Band.PHOENIX and (n := len(list(memory.records(band=band))))
+    }
 
 
 def test_nothing_is_due_on_the_last_day_and_everything_a_moment_later(

@@ -148,7 +148,9 @@ def test_no_call_is_added_while_a_run_is_being_committed(gateways: list[Gateway]
     assert second.commit(*PLACE, run_id).receipt is not None
     # Once in each of its two bands, and so once in the listing of all.
     home = gateways[0].home
-    assert [one.text for band in Band for one in home.records(band=band)] == ["EU refunds take 14 days."] * 2
+    assert [one.text for band in Band if band is not Band.PHOENIX for one in home.records(band=band)] == [
+        "EU refunds take 14 days."
+    ] * 2
     assert [one.text for one in home.records()] == ["EU refunds take 14 days."]
 
 

@@ -43,6 +43,7 @@ from standfast.records.requests import (
     RecallRequest,
     RememberRequest,
     named_bands,
+    require_no_proposals,
     takes_fields_of,
 )
 from standfast.records.scopes import (
@@ -131,6 +132,8 @@ class SnapshotReader:
         self.require_readable("recall")
         controller = request.controller
         is_replay = isinstance(request, EmbeddedRequest) and request.is_replay
+        if not is_replay:
+            require_no_proposals(request.bands)
         if isinstance(self.controllers.get(controller), HybridController) and not is_replay:
             request = self._vectors.with_vector(request)
         for _ in range(MAX_ATTEMPTS):
@@ -480,7 +483,8 @@ class SnapshotView:
         """
         self._reader.require_readable("list records")
         chosen, listed = Filter.of(where), listed_scope(scope)
-        bands = tuple(one for one in Band if one is not Band.PHOENIX) if band is None else (Band(band),)
+        bands = tuple(one for one in Band if one is not Band.PHOENIX) if band is None else named_bands([band])
+        require_no_proposals(bands)
         rows = listed_rows(
             self._reader.store, self._reader.namespace, bands, [listed], at=self.memory_snapshot_id
         )

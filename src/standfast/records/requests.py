@@ -45,7 +45,7 @@ from standfast.limits import (
 )
 from standfast.records.canon import fingerprint, normal_string
 from standfast.records.filters import NO_FILTER, Filter, Where
-from standfast.records.origins import Origin
+from standfast.records.origins import CITING_KINDS, Origin, kind_of
 from standfast.records.request_limits import check_limits, check_looked_up, checked_reason, checked_source
 from standfast.records.scopes import SHARED, checked_scope, recalled_scopes
 from standfast.records.timestamps import MISSING, instant_text, instant_with_offset, offset_of, time_of
@@ -200,6 +200,7 @@ class RememberRequest(Value, frozen=True, kw_only=True, omit_defaults=True):
                 raise InvalidValue(what="subject", problem=problem)
         if self.scope is not None:
             checked_scope(self.scope)
+        _check_cited(self.source or {}, *self.refs)
         force_setattr(self, "source", dict(self.source) if self.source else None)
         force_setattr(self, "metadata", dict(self.metadata or {}))
         force_setattr(self, "role", str(role))
@@ -600,6 +601,22 @@ def named_bands(bands: object) -> tuple[Band, ...]:
             known = ", ".join(Band)
             raise InvalidValue(what="bands", problem=f"there is no band {band!r:.40}, only {known}")
     return tuple(dict.fromkeys(map(Band, bands)))
+
+
+def require_no_proposals(bands: Sequence[Band]) -> None:
+    """Refuse the band of proposals, which are no records and lie in no scope."""
+    if Band.PHOENIX in bands:
+        problem = (
+            "PHOENIX holds proposals, not records; memory.approvals lists them (standfast approvals list)"
+        )
+        raise InvalidValue(what="bands", problem=problem)
+
+
+def _check_cited(*sources: Mapping[str, Any]) -> None:
+    """Refuse a source that cites a memory of a scope that can't be."""
+    for cited in sources:
+        if isinstance(cited.get("scope"), str) and kind_of(cited) in CITING_KINDS:
+            checked_scope(cited["scope"])
 
 
 def _is_list_of(given: object, kind: type[Any]) -> bool:
