@@ -316,6 +316,39 @@ def test_an_export_is_read_and_imported_elsewhere(tmp_path: Path) -> None:
         assert "# user/ada\n\n- Ada drinks tea.\n" in note
 
 
+def test_an_export_brings_values_disputes_and_messages_along(tmp_path: Path) -> None:
+    """Each of several values, and the user's word next to what a document said of the same subject."""
+    ada, crm = {"kind": "user", "id": "ada"}, {"kind": "doc", "id": "crm#1"}
+    hobbies = [f"Ada plays {game}." for game in ("chess", "go", "tennis")]
+    with Memory.open(":memory:") as memory, Memory.open(":memory:") as second:
+        for hobby in hobbies:
+            memory.remember(hobby, subject="hobby", several=True, source=ada)
+        memory.remember("Ada's home is Cork.", subject="home", source=ada)
+        memory.remember("Ada's home is Dublin.", subject="home", source=crm)
+        memory.remember("Ada's home is Paris.", subject="home", source={"kind": "web", "id": "x"})
+        memory.add([{"role": "user", "content": "I love opera."}], session="monday")
+        out = "".join(export_text(memory, file_format="jsonl"))
+        report = taken(second, tmp_path / "out.jsonl", out)
+        records = {record.text: record for record in second.records(band=Band.LEDGER)}
+
+        assert counts(report) == (7, 0, 0, 0)
+        assert sorted(records) == sorted(texts(memory))
+        assert {records[hobby].subject for hobby in hobbies} == {"hobby"}
+        homes = [record.memory_id for record in memory.records(band=Band.LEDGER) if record.subject == "home"]
+        assert [one.memory_id for one in records.values() if one.memory_id in homes] == homes
+        assert records["I love opera."].session == "monday"
+
+
+def test_a_line_that_cites_a_scope_that_can_not_be_stops_no_import(tmp_path: Path) -> None:
+    cites = {"kind": "memory", "id": "x", "scope": "a//b"}
+    content = lines({"text": "Good."}, {"text": "a", "refs": [cites]}, {"text": "b", "source": cites})
+    with Memory.open(":memory:") as memory:
+        report = taken(memory, tmp_path / "facts.jsonl", content)
+
+        assert counts(report) == (1, 0, 0, 2)
+        assert [one.where for one in report.problems] == ["line 2", "line 3"]
+
+
 def test_a_file_of_another_format_is_refused_as_a_whole(tmp_path: Path) -> None:
     with Memory.open(":memory:") as memory:
         for file_format in set(READERS) - {"jsonl", "markdown"}:

@@ -28,7 +28,8 @@ from standfast.errors import InvalidValue, StandfastError
 from standfast.limits import MAX_IMPORT_BYTES, MAX_METADATA_CHARS, MAX_NAME_CHARS, MAX_VALUE_BYTES
 from standfast.memory.messages import cut_text
 from standfast.records.canon import parse
-from standfast.records.requests import RememberRequest
+from standfast.records.origins import Origin
+from standfast.records.requests import MESSAGE_ID, RememberRequest
 from standfast.records.scopes import SHARED
 from standfast.records.vocabulary import Band, JsonScalar, Record, is_metadata_value
 
@@ -105,10 +106,10 @@ def _own_fact(where: str, line: bytes, scope: str) -> RememberRequest:
     others = {name: value for name, value in plain.items() if name not in _OWN_FIELDS}
     if isinstance(plain.get("ts_utc"), str):
         others["created_at"] = plain["ts_utc"]
-    subject = plain.get("subject", plain.get("memory_id"))
     return RememberRequest.of(
         plain["text"],
-        subject=subject,
+        subject=_subject_of(plain),
+        several=plain.get("several", False),
         source=plain.get("source"),
         tags=plain.get("tags", ()),
         refs=plain.get("refs", ()),
@@ -122,6 +123,23 @@ def _own_fact(where: str, line: bytes, scope: str) -> RememberRequest:
         valid_from=plain.get("valid_from"),
         valid_until=plain.get("valid_until"),
     )
+
+
+def _subject_of(plain: Mapping[str, Any]) -> Any:
+    """The subject of a line: its own, or else its id. A message has none, because only ``add`` gives its id.
+
+    What was kept next to the text of its subject keeps its id, so that it does not replace that text here.
+    """
+    subject, memory_id = plain.get("subject"), plain.get("memory_id")
+    if subject is None:
+        return None if isinstance(memory_id, str) and MESSAGE_ID.fullmatch(memory_id) else memory_id
+    is_kept_next_to_it = (
+        isinstance(memory_id, str)
+        and memory_id.startswith(f"{subject}~")
+        and not plain.get("several")
+        and plain.get("origin") != Origin.UNTRUSTED
+    )
+    return memory_id if is_kept_next_to_it else subject
 
 
 # Other memory systems.

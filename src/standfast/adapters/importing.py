@@ -57,7 +57,7 @@ READERS: Final[Mapping[str, Reader]] = {
 Progress = Callable[[int, int], None]
 """Takes how many items are done, and how many there are."""
 # The version of what the readers make of a file; a change of it makes an interrupted import start anew.
-_VERSION: Final = "import/v1"
+_VERSION: Final = "import/v2"
 _ACCEPTED: Final = (Verdict.SEAL, Verdict.SABAR)
 
 
