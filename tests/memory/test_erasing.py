@@ -417,7 +417,7 @@ def test_two_processes_that_finish_at_once_erase_everything_once(
         at="2020-01-01T00:00:00.000000Z",
         until=memory.store.head(),
     )
-    eraser._commit_intent(intent)
+    eraser._commit_intent(intent, None)
     (finished,) = memory.finish_forgetting()
     assert eraser.finish(intent).memory_snapshot_id == finished.memory_snapshot_id
     assert list(memory.records(scope=ADA)) == []

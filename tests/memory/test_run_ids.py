@@ -3,11 +3,12 @@
 import asyncio
 from typing import Any
 
+import msgspec
 import pytest
 
 from standfast.clock import ManualClock
 from standfast.errors import CommitAborted, PayloadMismatch
-from standfast.memory import AsyncMemory, Forgotten, Memory, Run, commit_plan
+from standfast.memory import AsyncMemory, Forgotten, Memory, Run, commit_plan, erasing
 from standfast.records.rows import SYSTEM_NAMESPACE
 from standfast.records.vocabulary import ActionType, Band, Verdict
 from standfast.store.commit import Write
@@ -82,6 +83,153 @@ def test_other_calls_under_the_same_id_are_refused(memory: Memory) -> None:
 
     assert refused.value.facts["known_fingerprint"] != refused.value.facts["payload_fingerprint"]
     assert memory.store.head() == 1
+
+
+ADA, BOB = "user/ada", "user/bob"
+TARGETS: dict[str, Any] = {
+    "subject": {"subject": "eu", "scope": ADA},
+    "memory id": {"memory_id": "uk", "scope": ADA},
+    "scope": {"scope": ADA},
+    "another scope": {"scope": BOB},
+    "source": {"source": HANDBOOK},
+    "source in a scope": {"source": HANDBOOK, "scope": BOB},
+    "nothing": {"scope": "user/nobody"},
+}
+
+
+def _facts(memory: Memory) -> None:
+    for scope in (ADA, BOB):
+        memory.remember("EU refunds take 14 days.", subject="eu", scope=scope, source=HANDBOOK)
+        memory.remember("UK refunds take 28 days.", subject="uk", scope=scope, source=HANDBOOK)
+
+
+def _held(memory: Memory) -> list[tuple[str, str]]:
+    return [(scope, one.memory_id) for scope in (ADA, BOB) for one in memory.records(scope=scope)]
+
+
+@pytest.mark.parametrize("first", TARGETS)
+def test_forgetting_something_else_under_the_same_id_is_refused(memory: Memory, first: str) -> None:
+    _facts(memory)
+    done = memory.forget(**TARGETS[first], reason="asked for", run_id="r-1")
+    _facts(memory)
+    head, held = memory.store.head(), _held(memory)
+    for name, other in TARGETS.items():
+        if name != first:
+            with pytest.raises(PayloadMismatch, match="run r-1 was submitted before"):
+                memory.forget(**other, reason="asked for", run_id="r-1")
+    with pytest.raises(PayloadMismatch):
+        memory.remember("EU refunds take 30 days.", source=HANDBOOK, run_id="r-1")
+    again = memory.forget(**TARGETS[first], reason="asked for", run_id="r-1")
+
+    assert memory.store.head() == head
+    assert _held(memory) == held != []
+    assert again == msgspec.structs.replace(done, replayed=True)
+
+
+def test_a_refused_erasure_does_not_finish_what_others_began(
+    memory: Memory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _facts(memory)
+    memory.forget(scope=ADA, reason="asked for", run_id="r-1")
+    with monkeypatch.context() as killed:
+        killed.setattr(erasing.Eraser, "finish", lambda *_: None)
+        memory.forget(scope=BOB, reason="asked for")
+    head = memory.store.head()
+    with pytest.raises(PayloadMismatch):
+        memory.forget(scope=BOB, reason="asked for", run_id="r-1")
+
+    assert memory.store.head() == head
+
+
+@pytest.mark.parametrize("target", ["subject", "scope", "source", "nothing"])
+def test_forgetting_under_the_id_of_other_calls_is_refused(memory: Memory, target: str) -> None:
+    _facts(memory)
+    with memory.run(workflow="w", mode="buffered_write", run_id="r-1") as run:
+        run.forget("uk", scope=BOB, reason="asked for")
+        run.remember("Parcels take 5 days.", source=HANDBOOK)
+    head = memory.store.head()
+    with pytest.raises(PayloadMismatch):
+        memory.forget(**TARGETS[target], reason="asked for", run_id="r-1")
+
+    assert memory.store.head() == head
+
+
+class _KilledError(Exception):
+    """Stands for a process that dies."""
+
+
+@pytest.mark.parametrize("moment", ["_erase_page", "_try_to_end"])
+@pytest.mark.parametrize("source", [None, HANDBOOK])
+def test_an_erasure_that_was_cut_goes_on_under_its_id_and_nothing_else_does(
+    opener: Opener, monkeypatch: pytest.MonkeyPatch, moment: str, source: dict[str, str] | None
+) -> None:
+    memory = Memory(opener())
+    _facts(memory)
+
+    def dying(*_: Any) -> None:
+        raise _KilledError
+
+    with monkeypatch.context() as killed:
+        killed.setattr(erasing.Eraser, moment, dying)
+        with pytest.raises(_KilledError):
+            memory.forget(scope=ADA, source=source, reason="asked for", run_id="r-1")
+    elsewhere = Memory(opener())
+    with pytest.raises(PayloadMismatch):
+        elsewhere.forget(scope=BOB, source=source, reason="asked for", run_id="r-1")
+    done = elsewhere.forget(scope=ADA, source=source, reason="asked for", run_id="r-1")
+
+    assert (done.records, done.replayed) == (2, False)
+    assert _held(elsewhere) == [(BOB, "eu"), (BOB, "uk")]
+    assert elsewhere.finish_forgetting() == []
+    assert list(elsewhere.verify()) == []
+
+
+@pytest.mark.parametrize(
+    ("moment", "scope"),
+    [("_commit_intent", ADA), ("commit", ADA), ("_end", "user/nobody"), ("commit", "user/nobody")],
+)
+def test_of_two_calls_that_take_an_id_at_once_for_different_targets_one_is_refused(
+    opener: Opener, monkeypatch: pytest.MonkeyPatch, scope: str, moment: str
+) -> None:
+    memory, other = Memory(opener()), Memory(opener())
+    _facts(memory)
+    place: Any = Store if moment == "commit" else erasing.Eraser
+    step, overtaken = getattr(place, moment), list[str]()
+
+    def overtakes(self: Any, *args: Any, **how: Any) -> Any:
+        if self in (memory.store, memory._eraser) and not overtaken:
+            overtaken.append(moment)
+            other.forget(scope=BOB, reason="asked for", run_id="r-1")
+        return step(self, *args, **how)
+
+    monkeypatch.setattr(place, moment, overtakes)
+    with pytest.raises(PayloadMismatch):
+        memory.forget(scope=scope, reason="asked for", run_id="r-1")
+
+    assert overtaken
+    assert _held(memory) == [(ADA, "eu"), (ADA, "uk")]
+    assert memory.finish_forgetting() == []
+    assert list(memory.verify()) == []
+
+
+def test_an_erasure_that_ended_under_the_same_id_just_before_takes_nothing_that_came_later(
+    opener: Opener, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    memory, other = Memory(opener()), Memory(opener())
+    _facts(memory)
+    begin, ended = erasing.Eraser._commit_intent, list[Forgotten]()
+
+    def end_before(self: erasing.Eraser, *args: Any) -> None:
+        if self is memory._eraser and not ended:
+            ended.append(other.forget(scope=ADA, reason="asked for", run_id="r-1"))
+            _facts(other)
+        begin(self, *args)
+
+    monkeypatch.setattr(erasing.Eraser, "_commit_intent", end_before)
+    done = memory.forget(scope=ADA, reason="asked for", run_id="r-1")
+
+    assert done == msgspec.structs.replace(ended[0], replayed=True)
+    assert len(_held(memory)) == 4
 
 
 @pytest.mark.parametrize("texts", [["a 1 b."], ["a 1 b.", "c 2 d.", "e 3 f."], ["c 2 d.", "a 1 b."]])

@@ -101,6 +101,25 @@ def test_the_same_request_with_the_same_key_has_one_effect(bot: TestClient, harn
     assert elsewhere.json()["code"] == "request_reused"
 
 
+def test_a_key_forgets_one_thing(bot: TestClient, harness: Harness) -> None:
+    """Also if what is forgotten first is all of a scope, or a source."""
+    for scope in ("user/ada", "user/bob"):
+        bot.post(f"{IN}/remember", json={**FACT, "scope": scope})
+    scopes = [{"scope": "user/ada", "reason": "y"}, {"scope": "user/bob", "reason": "y"}]
+    source = {"source": FACT["source"], "reason": "y"}
+    for number, (one, other) in enumerate([scopes, (source, scopes[1]), (scopes[1], source)]):
+        key = {"Idempotency-Key": f"k-{number}"}
+        first = bot.post(f"{IN}/forget", json=one, headers=key).json()
+        head = harness.gateway.store.head()
+        again = bot.post(f"{IN}/forget", json=one, headers=key).json()
+        refused = bot.post(f"{IN}/forget", json=other, headers=key)
+
+        assert again["receipt"] == {**first["receipt"], "replayed": True}
+        assert (refused.status_code, refused.json()["code"]) == (422, "request_reused")
+        assert refused.json()["facts"]["request_key"] == f"k-{number}"
+        assert harness.gateway.store.head() == head
+
+
 def test_two_callers_may_choose_the_same_key(http: TestClient, harness: Harness) -> None:
     answers = [
         http.post(

@@ -12,7 +12,6 @@ Law is listed and stays: it ends by a signature.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from itertools import islice
@@ -37,6 +36,7 @@ from standfast.limits import (
 from standfast.memory.commit_plan import JudgedCommit
 from standfast.memory.erasure_targets import ErasureIntent, ErasureTarget, pending_erasures
 from standfast.memory.forgotten_traces import traces_about
+from standfast.memory.idempotency import CallLog
 from standfast.memory.run_dependencies import RunServices
 from standfast.records.canon import fingerprint, parse, utc_text
 from standfast.records.origins import Origin
@@ -166,7 +166,11 @@ class Eraser:
 
         Args:
             key: An idempotency key: an erasure with this key that ended gives its receipt.
+
+        Raises:
+            PayloadMismatch: The key was used for another call.
         """
+        self._log_of(target, key)
         wanted = fingerprint(
             ["erasure/v1", self._namespace, target.as_json(), key or self._store.ids.new_id()]
         )
@@ -184,12 +188,25 @@ class Eraser:
             source = target.source or {}
             require_no_secret(scope=target.scope, source=source.get("id"), kind=source.get("kind"))
             if ended is None or key is None:
-                return self._end(intent) if ended is None else ended
+                return self._end(intent, key) if ended is None else ended
             # The answer is kept under the key too, so that a replay erases nothing that came later.
             counted = replace(intent, records=ended.records, rows=ended.rows, commits=ended.commits)
-            return self._end(counted)
-        self._commit_intent(intent)
+            return self._end(counted, key)
+        self._commit_intent(intent, key)
         return self.finish(intent)
+
+    def _log_of(self, target: ErasureTarget, key: str | None) -> CallLog | None:
+        """The calls under a key: this erasure alone, whether it is new or was begun before.
+
+        Raises:
+            PayloadMismatch: The key was used for another call.
+        """
+        if key is None:
+            return None
+        log, call = CallLog(self._store, self._namespace, key), ["forget", target.as_json()]
+        if log.repeated(call) is None:
+            log.add(call, None)
+        return log
 
     def _new_intent(self, erasure_id: str, target: ErasureTarget, *, reason: str, by: str) -> ErasureIntent:
         return ErasureIntent(
@@ -274,22 +291,24 @@ class Eraser:
         held = {one.key for one in versions if _has_content(one) and one.memory_snapshot_id <= until}
         return tuple(row for row in rows if row.key in held)
 
-    def _end(self, intent: ErasureIntent) -> Forgotten:
+    def _end(self, intent: ErasureIntent, key: str | None = None) -> Forgotten:
+        """End an erasure. One that stored no intent takes its idempotency key now."""
         traces = self._traces(intent.target)
         for remove in traces:
             remove()
         self._services.reader.notes.forget(partial(self._is_forgotten_name, intent.target))
         # Who moves the cursor at the same moment makes this one try again; pages are finite.
-        while (done := self._try_to_end(intent, len(traces))) is None:
+        while (done := self._try_to_end(intent, len(traces), key)) is None:
             pass
         return done
 
-    def _try_to_end(self, intent: ErasureIntent, traces: int) -> Forgotten | None:
+    def _try_to_end(self, intent: ErasureIntent, traces: int, key: str | None) -> Forgotten | None:
         """Replace the intent by what was erased. None if another process went on with it meanwhile."""
         at = self._store.head()
         current = self._intent(intent.erasure_id, at)
         if current is None and (done := self._done(intent.erasure_id)) is not None:
             return done
+        log = self._log_of(intent.target, key)
         intent = intent if current is None else current
         erased = {
             "commits": intent.commits + (current is not None),
@@ -298,13 +317,14 @@ class Eraser:
             "rows": intent.rows,
             "traces": traces,
         }
-        key = row_key(RowKind.FORGOTTEN, intent.erasure_id)
-        writes = [Write.of(SYSTEM_NAMESPACE, key, ActionType.WRITE, erased)]
+        forgotten = row_key(RowKind.FORGOTTEN, intent.erasure_id)
+        writes = [Write.of(SYSTEM_NAMESPACE, forgotten, ActionType.WRITE, erased)]
         if current is not None:
-            key = row_key(RowKind.FORGETTING, intent.erasure_id)
-            writes.append(Write.of(SYSTEM_NAMESPACE, key, ActionType.EXPIRE))
+            forgetting = row_key(RowKind.FORGETTING, intent.erasure_id)
+            writes.append(Write.of(SYSTEM_NAMESPACE, forgetting, ActionType.EXPIRE))
         body = {**erased, "reason": intent.reason, "by": intent.by, "target": intent.target.as_json()}
         run = self._identity(f"{intent.erasure_id}-end", at)
+        writes += [] if log is None else log.writes(run)
         replayed = False
         try:
             self._store.commit(_commit_of(run, writes, Fact.of("forgotten", body)))
@@ -314,14 +334,24 @@ class Eraser:
 
     # The intents.
 
-    def _commit_intent(self, intent: ErasureIntent) -> None:
+    def _commit_intent(self, intent: ErasureIntent, key: str | None) -> None:
+        """Store what is to be erased, and with it that the key is used.
+
+        A call with the same key may have begun it at this moment. There is one intent then, and both finish
+        it.
+        """
         at = self._store.head()
+        log = self._log_of(intent.target, key)
+        if log is not None and log.receipt is not None:
+            return
         body = {"by": intent.by, "reason": intent.reason, "target": intent.target.as_json()}
         run = self._identity(f"{intent.erasure_id}-begin", at)
-        row = self._row(intent, ActionType.WRITE)
-        # A call with the same key at the same moment has begun it; there is one intent, and both finish it.
-        with suppress(*_DONE_BY_ANOTHER):
-            self._store.commit(_commit_of(run, [row], Fact.of("forgetting", body)))
+        writes = [self._row(intent, ActionType.WRITE), *(() if log is None else log.writes(run))]
+        try:
+            self._store.commit(_commit_of(run, writes, Fact.of("forgetting", body)))
+        except _DONE_BY_ANOTHER:
+            # If the key was taken meanwhile, then for this erasure.
+            self._log_of(intent.target, key)
 
     def _row(self, intent: ErasureIntent, action: ActionType) -> Write:
         key = row_key(RowKind.FORGETTING, intent.erasure_id)

@@ -231,8 +231,10 @@ class CallLog:
         return self.receipt
 
     def writes(self, run: RunIdentity) -> list[Write]:
-        """Return the rows to commit together with the run; none if it made no call."""
-        if not self._calls:
+        """Return the rows to commit together with the run; none if it made no call, or an earlier attempt
+        was committed.
+        """
+        if not self._calls or self.receipt is not None:
             return []
         record = _record_of(self._namespace, self._run_id, self._calls)
         pages = [
