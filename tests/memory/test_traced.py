@@ -118,6 +118,20 @@ def test_traces_are_kept_in_a_folder(tmp_path: Path) -> None:
     memory.close()
 
 
+def test_the_trace_of_a_failed_attempt_gives_way_to_that_of_the_one_that_is_committed(tmp_path: Path) -> None:
+    folder = TraceFolder(tmp_path / "traces", ids=RandomIds())
+    with Memory.open(":memory:", traces=folder) as memory:
+        runs = [memory.run(workflow="w", mode="buffered_write", run_id="again") for _ in range(3)]
+        for run in runs:
+            run.remember("EU refunds take 14 days.", source=HANDBOOK)
+        runs[0].discard()
+        runs[1].commit()
+        runs[2].discard()
+
+        assert folder.get("again") == runs[1].trace
+        assert [run.trace_problem is None for run in runs] == [True, True, False]
+
+
 def test_a_trace_that_can_not_be_kept_fails_nothing_that_was_committed(tmp_path: Path) -> None:
     folder = TraceFolder(tmp_path / "traces", ids=RandomIds())
     memory = Memory.open(":memory:", traces=folder)

@@ -15,8 +15,9 @@ from standfast.errors import (
     StoreFailed,
 )
 from standfast.records.vocabulary import AbortReason, ActionType, BufferState, Receipt
+from standfast.store import pipeline
 from standfast.store.commit import Write
-from standfast.store.pipeline import Submission, described
+from standfast.store.pipeline import CommitAnswer, Submission, described
 from standfast.store.protocol import BEHIND_ALL_KEYS, Buffer, Changes, Transaction, Version, VersionQuery
 from standfast.store.store import Store
 from tests.store.builders import NAMESPACE, commit, contents, expire, merge, write
@@ -130,6 +131,26 @@ def test_of_two_commits_that_fail_together_each_gets_an_answer_of_its_own(
 
     assert [type(answer) for answer in answers] == [StoreFailed, Receipt]
     assert list(contents(store)) == ["good"]
+
+
+def test_a_store_whose_commits_go_elsewhere_says_where_it_was_read(store: Store) -> None:
+    store.commit(commit("r1", write("other")))
+    asked: list[Submission] = []
+
+    def applied(submission: Submission) -> CommitAnswer:
+        asked.append(submission)
+        return pipeline.receipt_of(store.commit_of(1))
+
+    reads = store.commit_through(applied)
+    receipt = store.commit(commit("r2", write("new"), at=1))
+    store.read(NAMESPACE, ["read"])
+    list(store.scan(NAMESPACE, prefix="scanned"))
+    store.presence(NAMESPACE, ["said"])
+    store.versions_under(NAMESPACE, ["under"])
+
+    assert (receipt.memory_snapshot_id, store.head()) == (1, 1)
+    assert [one.commit.run_id for one in asked] == ["r2"]
+    assert reads == {(NAMESPACE, place) for place in ("read", "scanned", "said", "under")}
 
 
 def test_what_is_told_of_a_commit_has_its_id_and_its_fingerprint(store: Store) -> None:

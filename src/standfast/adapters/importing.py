@@ -15,9 +15,11 @@ An export has accepted memory as
     markdown    a note: a heading for each scope, a line for each record
 """
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 from standfast.adapters.import_formats import (
     ImportedConversation,
@@ -33,10 +35,16 @@ from standfast.adapters.import_formats import (
     read_markdown,
     read_mem0,
 )
+from standfast.adapters.judging_workers import judged_by_workers
 from standfast.adapters.langgraph_items import StoredItem, exact_json
 from standfast.entity_ids import as_memory
 from standfast.errors import InvalidValue, MessageConflict
-from standfast.limits import IMPORT_PART_FACTS, MAX_IMPORT_PROBLEMS, READ_CHUNK_BYTES
+from standfast.limits import (
+    IMPORT_PART_FACTS,
+    MAX_IMPORT_PROBLEMS,
+    MAX_JUDGING_WORKERS,
+    READ_CHUNK_BYTES,
+)
 from standfast.memory import Memory
 from standfast.records.canon import canonical_bytes, fingerprint, fingerprint_of_bytes
 from standfast.records.origins import Origin, checked_origin
@@ -59,6 +67,7 @@ Progress = Callable[[int, int], None]
 # The version of what the readers make of a file; a change of it makes an interrupted import start anew.
 _VERSION: Final = "import/v2"
 _ACCEPTED: Final = (Verdict.SEAL, Verdict.SABAR)
+_COUNTS: Final = ("accepted", "known", "needs_review", "rejected", "resumed")
 
 
 class ImportProblem(Value, frozen=True, kw_only=True):
@@ -109,6 +118,8 @@ def import_file(
     dry_run: bool = False,
     max_origin: Origin | str = Origin.ORDINARY,
     progress: Progress | None = None,
+    workers: int = 1,
+    open_memory: Callable[[], Memory] | None = None,
 ) -> ImportReport:
     """Judge everything in a file, and remember what is accepted.
 
@@ -118,6 +129,10 @@ def import_file(
         scope: Where to put what names no scope of its own.
         dry_run: Judge, and store nothing.
         max_origin: The most that anything in the file may be trusted, whatever it says about its sources.
+        workers: How many processes judge. From two on they are started for it; ``memory`` commits what they
+            judged, in the order of the file. It pays from some thousand lines on.
+        open_memory: Opens the same memory in a worker process, such as ``partial(Memory.open, "agent.db")``.
+            It is pickled, so it can't be a lambda, nor a function of the script itself.
 
     Raises:
         InvalidValue: The file is not of this format. Single lines that can't be read are in the report.
@@ -128,6 +143,12 @@ def import_file(
             what="format", problem=f"{file_format!r:.40} is unknown; it must be one of {known}"
         )
     checked_scope(scope)
+    if type(workers) is not int or not 1 <= workers <= MAX_JUDGING_WORKERS:
+        problem = f"it must be 1 to {MAX_JUDGING_WORKERS}, not {workers!r:.40}"
+        raise InvalidValue(what="workers", problem=problem)
+    if workers > 1 and open_memory is None:
+        problem = 'several open the memory too; give open_memory=partial(Memory.open, "agent.db")'
+        raise InvalidValue(what="workers", problem=problem)
     file = Path(path)
     if file.is_dir() and file_format != "markdown":
         raise InvalidValue(what=str(path), problem="only markdown notes are imported from a folder")
@@ -137,105 +158,54 @@ def import_file(
     if file_format != "jsonl":
         items = list(items)
         total = sum(_size(one) for one in items)
-    run_prefix = f"import-{fingerprint([_VERSION, digest, file_format, scope])[:32]}"
-    highest = checked_origin(max_origin, what="max_origin")
-    importer = _Importer(memory, file_format, run_prefix, dry_run=dry_run, max_origin=highest)
-    for batch in _batches(items):
-        importer.take(batch)
+    importer = _Importer(
+        run_prefix=f"import-{fingerprint([_VERSION, digest, file_format, scope])[:32]}",
+        dry_run=dry_run,
+        max_origin=checked_origin(max_origin, what="max_origin"),
+    )
+    found = _Counted()
+    if workers > 1 and open_memory is not None:
+        judged = judged_by_workers(memory, importer.take, _parts(items), workers, open_memory)
+    else:
+        judged = (importer.take(memory, part) for part in _parts(items))
+    for part in judged:
+        found.add(part)
         if progress is not None:
-            progress(importer.read, max(total, importer.read))
-    return importer.report()
+            progress(found.read, max(total, found.read))
+    return ImportReport(
+        file_format=file_format,
+        dry_run=dry_run,
+        read=found.read,
+        problems=tuple(found.problems),
+        **found.counts,
+    )
 
 
-class _Importer:
-    """Judges and stores batches, and counts."""
+class _ImportPart(NamedTuple):
+    """A part of a file: facts for one commit, with their number among such parts, or a conversation."""
 
-    def __init__(
-        self, memory: Memory, file_format: str, run_prefix: str, *, dry_run: bool, max_origin: Origin
-    ) -> None:
-        self._memory = memory
-        self._file_format = file_format
-        self._run_prefix = run_prefix
-        self._dry_run = dry_run
-        self._max_origin = max_origin
-        self._part = 0
-        self._counts = {"accepted": 0, "known": 0, "needs_review": 0, "rejected": 0, "resumed": 0}
-        self._problems: list[ImportProblem] = []
+    number: int
+    content: ImportedConversation | list[ImportedFact | Unreadable]
+
+
+@dataclass(slots=True)
+class _Counted:
+    """What became of a part of a file, or of all parts so far."""
+
+    counts: Counter[str] = field(default_factory=lambda: Counter(dict.fromkeys(_COUNTS, 0)))
+    problems: list[ImportProblem] = field(default_factory=list)
 
     @property
     def read(self) -> int:
-        """How many facts and messages were read so far."""
-        return sum(number for name, number in self._counts.items() if name != "resumed")
+        """How many facts and messages were read."""
+        return sum(number for name, number in self.counts.items() if name != "resumed")
 
-    def report(self) -> ImportReport:
-        return ImportReport(
-            file_format=self._file_format,
-            dry_run=self._dry_run,
-            read=self.read,
-            problems=tuple(self._problems),
-            **self._counts,
-        )
+    def add(self, part: "_Counted") -> None:
+        """Count a further part."""
+        self.counts.update(part.counts)
+        self.problems += part.problems[: MAX_IMPORT_PROBLEMS - len(self.problems)]
 
-    def take(self, batch: ImportedConversation | list[ImportedFact | Unreadable]) -> None:
-        """Judge and store a conversation, or a part of the facts in one commit."""
-        if isinstance(batch, ImportedConversation):
-            self._add(batch)
-            return
-        facts = [one for one in batch if isinstance(one, ImportedFact)]
-        answers, replayed = self._memory.retry(
-            lambda: self._remember(facts), key=f"{self._run_prefix}-{self._part}"
-        )
-        self._part += 1
-        self._counts["resumed"] += len(facts) if replayed else 0
-        answered = iter(answers)
-        for one in batch:
-            if isinstance(one, Unreadable):
-                self._count(one.where, None, (one.problem,))
-            else:
-                answer = next(answered)
-                self._count(
-                    one.where,
-                    answer.verdict,
-                    answer.reasons,
-                    known=answer.known is not None,
-                    waits=answer.proposal_id is not None,
-                )
-
-    def _remember(self, facts: list[ImportedFact]) -> tuple[list[Remembered], bool]:
-        run = self._memory.run(
-            workflow=WORKFLOW,
-            mode=VisibilityMode.BUFFERED_WRITE,
-            run_id=None if self._dry_run else f"{self._run_prefix}-{self._part}",
-            max_origin=self._max_origin,
-        )
-        with run:
-            answers = [run.remember_request(fact.request) for fact in facts]
-            if self._dry_run:
-                run.discard()
-        if run.receipt is not None and run.receipt.replayed:
-            return run.answers or answers, True
-        return answers, False
-
-    def _add(self, conversation: ImportedConversation) -> None:
-        try:
-            added = self._memory.add(
-                conversation.messages,
-                scope=conversation.scope,
-                session=conversation.session,
-                position=0,
-                metadata=conversation.metadata,
-                workflow=WORKFLOW,
-                max_origin=self._max_origin,
-                rehearse=self._dry_run,
-            )
-        except (InvalidValue, MessageConflict) as error:
-            self._count(conversation.where, None, (str(error),), times=len(conversation.messages))
-            return
-        for one in added.messages:
-            where = f"{conversation.where}, message {one.position + 1}"
-            self._count(where, one.verdict, one.reasons, known=one.known, says_nothing=one.verdict is None)
-
-    def _count(
+    def count(
         self,
         where: str,
         verdict: Verdict | None,
@@ -246,32 +216,101 @@ class _Importer:
         says_nothing: bool = False,
         times: int = 1,
     ) -> None:
+        """Count a fact or message by its verdict. Without one, it can't be read."""
         if known or says_nothing:
-            self._counts["known"] += times
+            self.counts["known"] += times
         elif verdict in _ACCEPTED and not waits:
-            self._counts["accepted"] += times
+            self.counts["accepted"] += times
         else:
             is_rejected = verdict is None or verdict is Verdict.VOID
-            self._counts["rejected" if is_rejected else "needs_review"] += times
-            if len(self._problems) < MAX_IMPORT_PROBLEMS:
-                self._problems.append(ImportProblem(where=where, verdict=verdict, reasons=tuple(reasons)))
+            self.counts["rejected" if is_rejected else "needs_review"] += times
+            if len(self.problems) < MAX_IMPORT_PROBLEMS:
+                self.problems.append(ImportProblem(where=where, verdict=verdict, reasons=tuple(reasons)))
 
 
-def _batches(
-    items: Iterable[ImportedItem],
-) -> Iterator[ImportedConversation | list[ImportedFact | Unreadable]]:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Importer:
+    """Judges and stores the parts of a file."""
+
+    run_prefix: str
+    dry_run: bool
+    max_origin: Origin
+
+    def take(self, memory: Memory, part: _ImportPart) -> _Counted:
+        """Judge and store a conversation, or facts in one commit."""
+        found = _Counted()
+        if isinstance(part.content, ImportedConversation):
+            self._add(memory, part.content, found)
+            return found
+        facts = [one for one in part.content if isinstance(one, ImportedFact)]
+        run_id = f"{self.run_prefix}-{part.number}"
+        answers, replayed = memory.retry(lambda: self._remember(memory, facts, run_id), key=run_id)
+        found.counts["resumed"] += len(facts) if replayed else 0
+        answered = iter(answers)
+        for one in part.content:
+            if isinstance(one, Unreadable):
+                found.count(one.where, None, (one.problem,))
+            else:
+                answer = next(answered)
+                found.count(
+                    one.where,
+                    answer.verdict,
+                    answer.reasons,
+                    known=answer.known is not None,
+                    waits=answer.proposal_id is not None,
+                )
+        return found
+
+    def _remember(
+        self, memory: Memory, facts: list[ImportedFact], run_id: str
+    ) -> tuple[list[Remembered], bool]:
+        run = memory.run(
+            workflow=WORKFLOW,
+            mode=VisibilityMode.BUFFERED_WRITE,
+            run_id=None if self.dry_run else run_id,
+            max_origin=self.max_origin,
+        )
+        with run:
+            answers = [run.remember_request(fact.request) for fact in facts]
+            if self.dry_run:
+                run.discard()
+        if run.receipt is not None and run.receipt.replayed:
+            return run.answers or answers, True
+        return answers, False
+
+    def _add(self, memory: Memory, conversation: ImportedConversation, found: _Counted) -> None:
+        try:
+            added = memory.add(
+                conversation.messages,
+                scope=conversation.scope,
+                session=conversation.session,
+                position=0,
+                metadata=conversation.metadata,
+                workflow=WORKFLOW,
+                max_origin=self.max_origin,
+                rehearse=self.dry_run,
+            )
+        except (InvalidValue, MessageConflict) as error:
+            found.count(conversation.where, None, (str(error),), times=len(conversation.messages))
+            return
+        for one in added.messages:
+            where = f"{conversation.where}, message {one.position + 1}"
+            found.count(where, one.verdict, one.reasons, known=one.known, says_nothing=one.verdict is None)
+
+
+def _parts(items: Iterable[ImportedItem]) -> Iterator[_ImportPart]:
     """Conversations one by one, and the rest in parts of one commit each."""
-    part: list[ImportedFact | Unreadable] = []
+    number, facts = 0, list[ImportedFact | Unreadable]()
     for one in items:
         if isinstance(one, ImportedConversation):
-            yield one
+            yield _ImportPart(number, one)
             continue
-        part.append(one)
-        if len(part) == IMPORT_PART_FACTS:
-            yield part
-            part = []
-    if part:
-        yield part
+        facts.append(one)
+        if len(facts) == IMPORT_PART_FACTS:
+            yield _ImportPart(number, facts)
+            number, facts = number + 1, []
+    if facts:
+        yield _ImportPart(number, facts)
 
 
 def _size(item: ImportedItem) -> int:

@@ -256,6 +256,10 @@ class StoreFailed(StoreError, code="store_failed"):
             "The storage could not be read: {problem}. Nothing was changed, and nothing is known to be"
             " damaged. Try again; if it goes on, check the disk before you restore anything."
         ),
+        "worker_ended": (
+            "A process that judged parts of an import ended early, with exit code {exit_code}. What was"
+            " committed stays; start the import again, with fewer workers if memory is short, and it goes on."
+        ),
     }
 
 

@@ -18,6 +18,7 @@ from standfast.recall.newest_first import MAX_COMPARED_WORDS, are_nearly_equal, 
 from standfast.records.filters import trust_of
 from standfast.records.origins import Origin
 from standfast.records.requests import RECALLED_BANDS
+from standfast.records.scopes import prefix_of
 from standfast.records.statements import differs
 from standfast.records.timestamps import time_of
 from standfast.records.vocabulary import Band, Record
@@ -63,6 +64,8 @@ def was_contradicted(reader: SnapshotReader, record: Record, known: Record, *, a
         return False
     terms = [matter_term(one) for one in known.statements]
     since, until = time_of(known.ts_utc), time_of(record.ts_utc)
+
+    reader.store.note_read(reader.namespace, [prefix_of(band, record.scope) for band in RECALLED_BANDS])
 
     def differs_since() -> bool:
         rows = reader.index.in_scope(RECALLED_BANDS, record.scope, at=at)

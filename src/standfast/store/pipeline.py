@@ -278,12 +278,10 @@ def _touched(view: StateView, submission: Submission) -> str | None:
     start = submission.commit.memory_snapshot_id
     if view.head == start:
         return None
+    # Commits of the same batch are in the view only.
+    newer = [place for place, version in view.latest.items() if version.memory_snapshot_id > start]
     for namespace, prefix in submission.untouched:
-        # Commits of the same batch are in the view only.
-        in_batch = any(
-            place[0] == namespace and place[1].startswith(prefix) and version.memory_snapshot_id > start
-            for place, version in view.latest.items()
-        )
+        in_batch = any(place[0] == namespace and place[1].startswith(prefix) for place in newer)
         if in_batch or view.is_written(namespace, prefix, start):
             return f"the run started at snapshot {start}, and {namespace}/{prefix} was written to since"
     return None

@@ -3,7 +3,7 @@
 ``Store`` is a thin shell: ``pipeline.py`` decides, a backend stores. ``opening.py`` opens one by path or URL.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import groupby
 from typing import Final, TypeVar
 
@@ -93,6 +93,8 @@ class Store:
         self.after_commit: list[Callable[[int], None]] = []
         """Told of each commit how many entries it added to the ledger, about."""
         self._group: GroupCommit[Submission, CommitAnswer] = GroupCommit(self._commit_batch)
+        self._submit: Callable[[Submission], CommitAnswer] = self._group.submit
+        self._reads: set[tuple[str, str]] | None = None
         self._quarantine = QuarantineLookup(storage.versions)
 
     @property
@@ -126,7 +128,21 @@ class Store:
         """How much space the store takes now, with its history, indexes and ledger."""
         return self._storage.size_bytes()
 
+    def commit_through(self, submit: Callable[[Submission], CommitAnswer]) -> set[tuple[str, str]]:
+        """Hand all commits to somebody else from now on, and note where the store is read.
+
+        Returns:
+            The places that were read, for the caller to look at and clear: namespaces, prefixes of keys.
+        """
+        self._submit, self._reads = submit, set()
+        return self._reads
+
     # Reading.
+
+    def note_read(self, namespace: str, prefixes: Iterable[str]) -> None:
+        """Note where the store is read, or what is made from it, if ``commit_through`` asked for it."""
+        if self._reads is not None:
+            self._reads.update((namespace, prefix) for prefix in prefixes)
 
     def head(self) -> int:
         """The newest snapshot; 0 if nothing was ever committed."""
@@ -135,6 +151,7 @@ class Store:
 
     def presence(self, namespace: str, prefixes: Sequence[str]) -> tuple[int, list[bool]]:
         """The newest snapshot, and for each prefix whether any key ever began with it, in one look."""
+        self.note_read(namespace, prefixes)
         self._known_head, found = self._storage.presence(namespace, prefixes)
         return self._known_head, found
 
@@ -143,6 +160,7 @@ class Store:
     ) -> dict[str, Version]:
         """What a snapshot shows under keys, verified; with ``even_hidden`` also what is in quarantine."""
         snapshot = self._existing(at)
+        self.note_read(namespace, keys)
         query = VersionQuery(namespace=namespace, keys=keys, at=snapshot, newest=True)
         found = {version.key: version for version in self._storage.versions(query)}
         if not even_hidden:
@@ -174,6 +192,7 @@ class Store:
 
         The versions are not verified, so that a damaged one does not hide the others.
         """
+        self.note_read(namespace, [prefix])
         query = VersionQuery(namespace=namespace, prefix=prefix, at=self._existing(at), newest=True)
         # Callers that name a prefix often need the first few records only.
         limit = SCAN_FIRST_RECORDS if prefix else SCAN_PAGE_RECORDS
@@ -238,6 +257,7 @@ class Store:
         """Every version of each of these keys, or the newest as of a snapshot, by key and snapshot, not
         verified.
         """
+        self.note_read(namespace, keys)
         query = VersionQuery(namespace=namespace, keys=keys, at=newest_at, newest=newest_at is not None)
         return self._storage.versions(replace(query, with_content=with_content))
 
@@ -319,7 +339,7 @@ class Store:
             for namespace in sorted({write.namespace for write in commit.writes} & self.before_commit.keys()):
                 self.before_commit[namespace](commit)
         began = self.clock.monotonic() if self.on_commit else 0.0
-        receipt = _or_raise(self._group.submit(Submission(self._with_vectors(commit), fence, new, untouched)))
+        receipt = _or_raise(self._submit(Submission(self._with_vectors(commit), fence, new, untouched)))
         self._quarantine.saw(commit, receipt.memory_snapshot_id)
         if self.on_commit:
             self.on_commit(self.clock.monotonic() - began)

@@ -32,7 +32,7 @@ from standfast.records.conversion import converted, decoded
 from standfast.records.vocabulary import RunIdentity
 from standfast.side_files import SideFiles
 from standfast.traces.artifact import ModelConfig, ToolProfile, Trace
-from standfast.traces.recording import CallDraft, EventDraft, Lane, Recording
+from standfast.traces.recording import RUN_FAILED, CallDraft, EventDraft, Lane, Recording
 
 _OPEN: Final = "open"
 _SUFFIX: Final = ".json"
@@ -288,7 +288,7 @@ class TraceFolder:
     def put(self, trace: Trace, text: bytes | None = None) -> Path:
         """Store a trace, whose text may be known already, and return its file.
 
-        Storing it again changes nothing; that of a killed attempt is replaced.
+        Storing it again changes nothing; that of an attempt that was killed or failed is replaced.
 
         Raises:
             TraceError: The folder holds a different trace of the same run, or as much as it may.
@@ -320,7 +320,7 @@ class TraceFolder:
             known = read_artifact(file)
             if known == text:
                 return
-            if not _was_killed(known) or _was_killed(text):
+            if not _is_of_failed_attempt(known) or _is_of_failed_attempt(text):
                 raise TraceError("trace_exists", file=str(file)) from None
             unfinished.replace(file)
         self._bytes = (self._bytes or 0) + file.stat().st_size
@@ -457,10 +457,10 @@ def _check_retention(days: float) -> None:
         raise TraceError("retention_too_short", least_days=MIN_TRACE_RETENTION_DAYS, asked_days=days)
 
 
-def _was_killed(text: bytes) -> bool:
-    """Whether a trace was made from the journal of a killed process."""
+def _is_of_failed_attempt(text: bytes) -> bool:
+    """Whether a trace is of a run that failed, or was made from the journal of a killed process."""
     try:
-        return any(gap.code == KILLED for gap in Trace.read(text).metadata.gaps)
+        return any(gap.code in (KILLED, RUN_FAILED) for gap in Trace.read(text).metadata.gaps)
     except TraceError:
         return False
 

@@ -39,6 +39,7 @@ from standfast.traces.entries import ToolEntry, TraceEntry, recorded_tool
 from standfast.traces.folder import TraceJournal
 from standfast.traces.recording import (
     POSITION,
+    RUN_FAILED,
     CallDraft,
     EventDraft,
     Lane,
@@ -404,7 +405,7 @@ class Recorder:
             if self._trace is None:
                 if error is not None:
                     problem = f"{type(error).__qualname__}: {shown(error, self.redact)}"
-                    self._recording.gap("run_failed", None, problem)
+                    self._recording.gap(RUN_FAILED, None, problem)
                 self.text = self._recording.finish(finished_at=utc_text(self._clock.now()))
                 self._trace = decoded(self.text, Trace)
                 self._root.items.clear()

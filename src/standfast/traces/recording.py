@@ -39,6 +39,8 @@ from standfast.traces.artifact import (
     selected,
 )
 
+RUN_FAILED: Final = "run_failed"
+"""The code of the gap of a run that raised, or whose commit was refused."""
 MAX_SHOWN_CHARS: Final = 500
 Redact = Callable[[Any], Any]
 """Returns a JSON value with its secrets replaced."""

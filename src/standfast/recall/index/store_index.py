@@ -510,6 +510,10 @@ class StoreIndex:
             self.upkeep.fill(whole=has_many_rows)
             self._covered = snapshot
 
+    def leave_upkeep(self) -> None:
+        """Store no segments from now on, because another process keeps the index."""
+        self._may_write = False
+
     def keep_up(self) -> None:
         """Make and store the segments that are missing, if the store can be written."""
         with self._upkeep_lock:

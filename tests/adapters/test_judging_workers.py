@@ -1,0 +1,294 @@
+"""Judging in worker processes: what is stored is the same, whatever goes on."""
+
+import json
+import os
+import threading
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
+from datetime import UTC, datetime
+from functools import partial
+from multiprocessing.connection import Pipe
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from standfast.adapters import importing
+from standfast.adapters.importing import ImportReport, import_file
+from standfast.adapters.judging_workers import _applied, _CommitSender
+from standfast.clock import ManualClock
+from standfast.errors import InvalidValue, StoreFailed
+from standfast.govern.judge import FloorRegistry
+from standfast.govern.judge.judge import Claim, JudgingContext
+from standfast.memory import Memory
+from standfast.records.origins import Origin
+from standfast.records.rows import SYSTEM_NAMESPACE
+from standfast.records.vocabulary import Band
+from tests.adapters.test_importing import ATTACK, lines, texts
+
+START = datetime(2026, 11, 16, tzinfo=UTC)
+
+
+class StillClock(ManualClock):
+    """A clock that stands still, also while somebody waits for a turn."""
+
+    def sleep(self, seconds: float) -> None:
+        """Return at once."""
+
+
+def opened(path: str, **options: Any) -> Memory:
+    """A memory whose clock stands still, so that two imports of a file may be compared to the byte."""
+    return Memory.open(path, clock=StillClock(START), notary=None, **options)
+
+
+def imported(folder: Path, file: Path, workers: int, **options: Any) -> tuple[ImportReport, list[Any]]:
+    """The report of an import into a new store, and every row that it holds, in the order of commits."""
+    path = str(folder / f"{file.stem}-{workers}.db")
+    with opened(path) as memory:
+        memory.remember("Ada's plan is basic.", subject="plan", source={"kind": "user", "id": "ada"})
+        memory.remember("Crate 3 is on shelf 9.", subject="crate")
+        report = import_file(
+            memory,
+            file,
+            file_format="jsonl",
+            workers=workers,
+            open_memory=partial(opened, path),
+            max_origin=Origin.TRUSTED,
+            **options,
+        )
+        assert list(memory.verify()) == []
+        assert memory.warnings == []
+        rows = [row for commit in range(1, memory.store.head() + 1) for row in stored_by(memory, commit)]
+    return report, rows
+
+
+def stored_by(memory: Memory, commit: int) -> Iterator[tuple[str, str, str]]:
+    """The rows of a commit. That of an idempotency key names the attempt, and the related records then."""
+    for one in memory.store.versions_of(commit):
+        content = "" if one.namespace == SYSTEM_NAMESPACE else (one.content or b"").decode()
+        yield one.key, one.action, content
+
+
+def rows_that_depend_on_each_other() -> Iterator[dict[str, Any]]:
+    """Texts of which many are judged by what other parts of the file say."""
+    for number in range(120):
+        yield {"text": f"Crate {number} is on shelf {number * 7}."}
+        if number % 12 == 0:
+            yield {"text": "Thanks, that is all for today then."}
+            yield {"text": f"The plan of Ada has {number} seats.", "subject": "plan"}
+            yield {"text": f"Bob lives at number {number}.", "subject": "bob", "scope": "user/bob"}
+            yield {"text": f"Ada moved to Oslo in {1980 + number // 12}.", "scope": "user/ada"}
+        if number % 31 == 0:
+            yield {"text": ATTACK, "source": {"kind": "web", "id": f"https://evil.example/{number}"}}
+            source = {"kind": "doc", "id": f"book-{number}"}
+            yield {"text": "The shop opens at nine in the morning.", "source": source}
+        if number % 50 == 9:
+            cited = {"kind": "memory", "id": "bob", "scope": "user/bob"}
+            yield {"text": f"Bob has a garden since {number}.", "refs": [cited], "scope": "user/bob"}
+            yield {"text": f"Nobody is above rule {number}.", "band": "VAULT", "memory_id": f"rule/{number}"}
+            yield {"no": "text"}
+
+
+def test_what_is_stored_is_the_same_for_any_number_of_workers(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(importing, "IMPORT_PART_FACTS", 17)
+    file = tmp_path / "facts.jsonl"
+    file.write_text(lines(*rows_that_depend_on_each_other()), encoding="utf-8")
+    alone, rows = imported(tmp_path, file, 1)
+
+    assert alone.accepted > 130
+    assert alone.known > 8
+    assert alone.rejected > 4
+    assert imported(tmp_path, file, 2) == (alone, rows)
+
+
+USER: dict[str, Any] = {"kind": "user", "id": "ada"}
+SITE: dict[str, Any] = {"kind": "web", "id": "https://evil.example/a"}
+
+
+def says_the_same(memory: Memory) -> None:
+    """Somebody says what the file says."""
+    memory.remember("VAT is 19 %.")
+
+
+def says_what_is_cited(memory: Memory) -> None:
+    """Somebody says what the file cites."""
+    memory.remember("Bob has a garden.", subject="bob", source=USER)
+
+
+def says_something_next_to_it(memory: Memory) -> None:
+    """A document says something else next to what the user said."""
+    memory.remember("Ada's plan is free.", subject="plan", source={"kind": "doc", "id": "prices"})
+
+
+def forgives_the_site(memory: Memory) -> None:
+    """An operator lifts what is held against the site, which attacked before."""
+    memory.lift_pattern("web:evil.example", reason="it was ours")
+
+
+@pytest.mark.parametrize(
+    ("row", "meanwhile"),
+    [
+        ({"text": "VAT is 19 %."}, says_the_same),
+        (
+            {"text": "Bob grows roses.", "source": USER, "refs": [{"kind": "memory", "id": "bob"}]},
+            says_what_is_cited,
+        ),
+        ({"text": "Ada's plan is large.", "source": USER, "subject": "plan"}, says_something_next_to_it),
+        ({"text": "Roses need water.", "source": SITE}, forgives_the_site),
+    ],
+)
+def test_a_part_is_judged_again_if_what_it_was_judged_by_has_changed(
+    tmp_path: Path, row: dict[str, Any], meanwhile: Callable[[Memory], None]
+) -> None:
+    file = tmp_path / "facts.jsonl"
+    file.write_text(lines(row), encoding="utf-8")
+    importer = importing._Importer(run_prefix="r", dry_run=False, max_origin=Origin.TRUSTED)
+    (part,) = importing._parts(importing.READERS["jsonl"](file, "shared"))
+
+    def judged(path: str, *, before: bool) -> tuple[Any, list[str]]:
+        """What becomes of the part if the others write before it is judged, or after."""
+        with opened(path) as memory, opened(path) as judging:
+            memory.remember("Ada's plan is basic.", subject="plan", source=USER)
+            for number in range(3):
+                memory.remember(f"{ATTACK} {number}", source=SITE)
+            # What a part before this one looked up is kept in memory.
+            judging.remember("Nothing is known of Bob.")
+            ours, theirs = Pipe()
+            _CommitSender(theirs, judging)
+            waiting = [meanwhile]
+
+            def serve() -> None:
+                with suppress(EOFError):
+                    while True:
+                        submission = ours.recv()
+                        while waiting:
+                            waiting.pop()(memory)
+                        ours.send(_applied(memory, submission))
+
+            if before:
+                waiting.pop()(memory)
+                reported = importer.take(memory, part)
+            else:
+                server = threading.Thread(target=serve)
+                server.start()
+                reported = importer.take(judging, part)
+                theirs.close()
+                server.join()
+            kept = [
+                f"{one.band} {one.origin} {one.verdict} {len(one.supersedes)} {one.text}"
+                for band in (Band.LEDGER, Band.VOID, Band.WITNESS)
+                for one in memory.records(band=band)
+            ]
+            return reported, sorted(kept)
+
+    alone = judged(str(tmp_path / "alone.db"), before=True)
+
+    assert judged(str(tmp_path / "worker.db"), before=False) == alone
+
+
+def test_conversations_are_judged_by_workers_too(tmp_path: Path) -> None:
+    chats = [
+        {
+            "uuid": f"chat-{number}",
+            "name": "",
+            "chat_messages": [
+                {"uuid": f"{number}-{turn}", "sender": sender, "text": f"{sender} says {turn} of {number}."}
+                for turn, sender in enumerate(("human", "assistant") * 3)
+            ],
+        }
+        for number in range(7)
+    ]
+    file, path = tmp_path / "conversations.json", str(tmp_path / "chats.db")
+    file.write_text(json.dumps(chats), encoding="utf-8")
+    with opened(path) as memory:
+        opener = partial(opened, path)
+        report = import_file(memory, file, file_format="claude", workers=2, open_memory=opener)
+
+        assert report.accepted == 42
+        assert len(texts(memory)) == 42
+
+
+class FatalFloor:
+    """Ends a worker process that judges a certain text, as a kill would."""
+
+    name, threshold, hard = "F10_Fatal", 0.5, True
+
+    def __init__(self, flag: str) -> None:
+        self._flag = Path(flag)
+
+    def check(self, claim: Claim, context: JudgingContext) -> tuple[float, str]:
+        """Passes in the process of the test."""
+        _ = context
+        if (
+            "Crate 70 " in claim.record.text
+            and self._flag.exists()
+            and os.getpid() != int(self._flag.read_text())
+        ):
+            self._flag.unlink()
+            os._exit(9)
+        return 1.0, ""
+
+
+def with_fatal_floor(path: str, flag: str) -> Memory:
+    """A memory with that floor."""
+    floors: Iterable[Any] = [*FloorRegistry.shipped(), FatalFloor(flag)]
+    return opened(path, floors=floors)
+
+
+def test_a_worker_that_is_killed_loses_nothing_and_the_import_goes_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(importing, "IMPORT_PART_FACTS", 20)
+    file, path, flag = tmp_path / "facts.jsonl", str(tmp_path / "facts.db"), str(tmp_path / "flag")
+    file.write_text(lines(*({"text": f"Crate {n} is on shelf {n * 7}."} for n in range(120))))
+    Path(flag).write_text(str(os.getpid()))
+    with with_fatal_floor(path, flag) as memory:
+        opener = partial(with_fatal_floor, path, flag)
+        with pytest.raises(StoreFailed, match="exit code 9"):
+            import_file(memory, file, file_format="jsonl", workers=2, open_memory=opener)
+        before = len(texts(memory))
+        rehearsed = import_file(
+            memory, file, file_format="jsonl", dry_run=True, workers=2, open_memory=opener
+        )
+        assert rehearsed.read == 120
+        assert len(texts(memory)) == before
+        report = import_file(memory, file, file_format="jsonl", workers=2, open_memory=opener)
+
+        assert before == 60
+        assert (report.accepted, report.resumed) == (120, 60)
+        assert len(texts(memory)) == 120
+        assert list(memory.verify()) == []
+
+
+@pytest.mark.parametrize(
+    ("workers", "namespace", "problem"),
+    [
+        (0, "default", "it must be 1 to 64, not 0"),
+        (65, "default", "it must be 1 to 64, not 65"),
+        (2, "other", "it opens another memory in a worker"),
+    ],
+)
+def test_workers_that_can_not_work_are_refused(
+    tmp_path: Path, workers: int, namespace: str, problem: str
+) -> None:
+    file, path = tmp_path / "facts.jsonl", str(tmp_path / "facts.db")
+    file.write_text(lines({"text": "VAT is 19 %."}))
+    with opened(path) as memory:
+        opener = partial(opened, path, namespace=namespace)
+        with pytest.raises(InvalidValue, match=problem):
+            import_file(memory, file, file_format="jsonl", workers=workers, open_memory=opener)
+        with pytest.raises(InvalidValue, match="give open_memory="):
+            import_file(memory, file, file_format="jsonl", workers=2)
+
+        assert list(memory.records(band=Band.LEDGER)) == []
+
+
+def test_an_error_of_a_worker_is_that_of_the_import(tmp_path: Path) -> None:
+    file, path = tmp_path / "facts.jsonl", str(tmp_path / "facts.db")
+    file.write_text(lines({"text": "VAT is 19 %."}))
+    with opened(path, ceiling="read_only") as memory:
+        opener = partial(opened, path, ceiling="read_only")
+        with pytest.raises(Exception, match="ceiling"):
+            import_file(memory, file, file_format="jsonl", workers=2, open_memory=opener)
