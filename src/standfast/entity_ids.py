@@ -20,7 +20,7 @@ ENTITY_IDS: Final = ("user_id", "agent_id", "run_id")
 _PREFIXES: Final = {"user_id": "user", "agent_id": "agent", "run_id": "run"}
 _MAX_SEGMENT_BYTES: Final = 48
 _CREATED_AT: Final = "created_at"
-# These fields stand beside the metadata in mem0's memories, not inside.
+# These fields stand next to the metadata in mem0's memories, not inside.
 _PROMOTED: Final = (*ENTITY_IDS, "actor_id", "role", "expiration_date")
 
 

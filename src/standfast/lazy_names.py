@@ -15,7 +15,7 @@ _ONLY_AST: Final = 0x400  # ast.PyCF_ONLY_AST. Importing ast would cost every st
 
 
 def lazy_names(package: str, file: str) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
-    """The ``__getattr__`` and ``__dir__`` of a package, from the ``__init__.pyi`` beside its ``__init__.py``.
+    """The ``__getattr__`` and ``__dir__`` of a package, from the ``__init__.pyi`` next to it.
 
     Args:
         package: The package's ``__name__``.

@@ -118,7 +118,7 @@ MAX_SOURCE_BYTES: Final = 64 << 20
 
 # Commits and their recovery.
 MAX_COMMIT_WRITES: Final = 20_000
-# What a commit may write beside its records: the calls of its run, and its budgets.
+# What a commit may write next to its records: the calls of its run, and its budgets.
 COMMIT_OWN_ROWS: Final = 100
 MAX_COMMIT_FACTS: Final = 1_000
 FACT_PAGE_WRITES: Final = 200
@@ -361,10 +361,10 @@ assert ERASED_ROWS_PER_COMMIT * 2 < MAX_COMMIT_WRITES, (
 assert MAX_RUN_ITEMS < MAX_COMMIT_WRITES // 4, (
     "what one run of a caller holds must fit one commit, in all its bands"
 )
-assert MAX_BODY_BYTES * 8 <= MAX_BODIES_BYTES, (
-    "a few callers with the largest bodies fit in beside each other"
+assert MAX_BODY_BYTES * 8 <= MAX_BODIES_BYTES, "a few callers with the largest bodies fit in together"
+assert MAX_OPEN_RUNS_OF_KEY < MAX_RUNS_HELD, (
+    "the runs of one caller fit in memory together with those of others"
 )
-assert MAX_OPEN_RUNS_OF_KEY < MAX_RUNS_HELD, "the runs of one caller fit in memory beside others"
 assert RUN_IDLE_SECONDS * 2 < MAX_RUN_SECONDS, "an idle run ends before the journal of a busy one does"
 assert DEFAULT_PAGE_ITEMS <= MAX_PAGE_ITEMS <= SCAN_PAGE_RECORDS, "a page of a door is read in one go"
 assert MAX_MODEL_WAITS * 4 <= SERVER_THREADS, "most threads are left for calls that ask no model"

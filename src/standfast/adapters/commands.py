@@ -112,8 +112,10 @@ def _print_import(report: ImportReport) -> None:
     for problem in report.problems[:_MOST_LISTED]:
         # The reasons of a judgement begin with its verdict.
         reasons = "; ".join(problem.reasons)
-        told = f"unreadable: {reasons}" if problem.verdict is None else reasons or problem.verdict.label
-        click.echo(f"  {problem.where}: {told}")
+        problem_shown = (
+            f"unreadable: {reasons}" if problem.verdict is None else reasons or problem.verdict.label
+        )
+        click.echo(f"  {problem.where}: {problem_shown}")
     more = report.rejected + report.needs_review - min(len(report.problems), _MOST_LISTED)
     if more > 0:
         click.echo(f"  … and {more} more; --json lists the first {len(report.problems)}")

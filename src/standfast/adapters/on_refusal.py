@@ -43,10 +43,10 @@ class OnRefusal(StrEnum):
     def refused(self, subject: str, reasons: Sequence[str], *, verdict: str = Verdict.VOID.value) -> None:
         """Raise ``PutRefused``, or log that something was left out."""
         # The secret that it was refused for may be in its name.
-        name, told = redacted_json(subject), "; ".join(reasons)
+        name, problem = redacted_json(subject), "; ".join(reasons)
         if self is OnRefusal.RAISE:
-            raise PutRefused(subject=name, verdict=verdict, reasons=told)
-        _log.warning("%s was refused and left out: %s", name, told)
+            raise PutRefused(subject=name, verdict=verdict, reasons=problem)
+        _log.warning("%s was refused and left out: %s", name, problem)
 
 
 def reason_if_too_long(text: str) -> str | None:

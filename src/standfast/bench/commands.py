@@ -214,7 +214,7 @@ def run(
 
 
 def _chosen_policies(named: Sequence[str], *, only: bool) -> list[str]:
-    """Return the policies of a grid: a policy of one's own tells nothing without others beside it."""
+    """Return the policies of a grid: a policy of one's own tells nothing without others next to it."""
     from standfast.policies import PolicySpec, policy_names
 
     if only and not named:
@@ -577,7 +577,7 @@ def ask(
     """Ask a model about the end of each stream in EPISODES, from what policies kept of it.
 
     The questions, the recall and its token budget are those of the condition 'answers'; the share that the
-    reader without a model answers is given beside the model's. Excerpts of the episodes are sent to the
+    reader without a model answers is given next to the model's. Excerpts of the episodes are sent to the
     provider, one request for each question and policy.
     """
     import msgspec

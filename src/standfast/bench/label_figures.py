@@ -1,7 +1,7 @@
 """How far the labels of imported episodes can be trusted, by kind, as measured on histories that no rule was
 tuned on (``docs/bench-labels.md``).
 
-Wherever scores of a kind with a low precision appear, its figure appears beside them.
+Wherever scores of a kind with a low precision appear, its figure appears next to them.
 """
 
 from typing import Final

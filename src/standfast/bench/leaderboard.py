@@ -335,7 +335,7 @@ def recall_at_budget(rows: Sequence[ResultRow]) -> str:
 
 def confusion_matrix(rows: Sequence[ResultRow]) -> str:
     """Return the confusion matrix by budget as CSV: sums over episodes, precision and recall of the sums, and
-    beside them the mean recall of ``recall_at_budget``, which weighs histories and not steps.
+    next to them the mean recall of ``recall_at_budget``, which weighs histories and not steps.
     """
     lines: list[Sequence[Any]] = [
         ("budget_bytes", *CONFUSION, "pooled_precision", "pooled_recall", "mean_recall")

@@ -1,4 +1,4 @@
-"""Other memories that the evaluation of recall can be run beside, where they are installed.
+"""Other memories that the evaluation of recall can be run next to, where they are installed.
 
 A peer stores the same texts and ranks them for a question. Its answer is what fits the budget in its order,
 counted as recall counts it (four bytes are a token), without any frame around the texts, which favours it.

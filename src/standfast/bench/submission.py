@@ -5,7 +5,7 @@ A submission is a folder:
 
     pyproject.toml       a project with an entry point in the group "standfast.policies"
     pylock.toml          the lock file: every dependency with its version; or uv.lock, or requirements.lock
-    src/…                the policy's code; or beside pyproject.toml
+    src/…                the policy's code; or next to pyproject.toml
     episodes/*.jsonl     the episodes that it was graded on; or elsewhere, found by their hashes
     results/             what 'standfast bench run --out results' wrote: grid.json and results.jsonl
 

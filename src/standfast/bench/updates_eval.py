@@ -284,12 +284,12 @@ def evaluate_updates(
         open_extractor: Opens the model of the system ``model``.
     """
     with Memory.open(":memory:", clock=ManualClock(), ids=CountedIds(), traces=None) as memory:
-        told = _system_named(system, form, memory, stories, open_extractor)
+        answering = _system_named(system, form, memory, stories, open_extractor)
         sums: Counter[str] = Counter()
         for number, story in enumerate(stories, 1):
-            sums.update(_asked(told, story, tokens))
+            sums.update(_asked(answering, story, tokens))
             progress(number, len(stories))
-        sums.update(_asked_of_users(told, stories))
+        sums.update(_asked_of_users(answering, stories))
 
     def share(what: str, of: str) -> float:
         return round(sums[what] / sums[of], 4) if sums[of] else 0.0
@@ -375,9 +375,9 @@ def _asked_of_users(system: _System, stories: Sequence[Story]) -> Counter[str]:
     for language in dict.fromkeys(story.language for story in stories):
         scope, own = f"many/{language}", [story for story in stories if story.language == language]
         most = max(len(story.told) for story in own)
-        told = [story.told[place] for place in range(most) for story in own if place < len(story.told)]
+        tellings = [story.told[place] for place in range(most) for story in own if place < len(story.told)]
         talk = [one for one in talks if one.language == language]
-        for number, text in enumerate(told):
+        for number, text in enumerate(tellings):
             day = f"2025-{2 + number // 28:02}-{1 + number % 28:02}"
             system.tell(text, scope, f"{day}T09:00:00Z")
             if number < len(talk):

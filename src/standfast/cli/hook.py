@@ -72,8 +72,8 @@ def _print_context(prompt: str, memories: list[Path], tokens: int) -> None:
             parts.append(text)
             tokens -= used
     if parts:
-        told = {"hookEventName": PROMPT, "additionalContext": "\n".join(parts)}
-        click.echo(json.dumps({"hookSpecificOutput": told}))
+        output = {"hookEventName": PROMPT, "additionalContext": "\n".join(parts)}
+        click.echo(json.dumps({"hookSpecificOutput": output}))
 
 
 def recalled(memory: Path, query: str, tokens: int) -> tuple[str, int] | None:

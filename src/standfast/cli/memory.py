@@ -144,9 +144,9 @@ def history_command(subject: str, *, scope: str, target: MemoryTarget) -> None:
     if target.as_json:
         print_json({"subject": subject, "versions": [_version_json(version) for version in versions]})
     else:
-        told = {(one.memory_snapshot_id, _text(one.record)) for one in versions if _is_lasting(one.key)}
+        lasting = {(one.memory_snapshot_id, _text(one.record)) for one in versions if _is_lasting(one.key)}
         for version in versions:
-            if _is_lasting(version.key) or (version.memory_snapshot_id, _text(version.record)) not in told:
+            if _is_lasting(version.key) or (version.memory_snapshot_id, _text(version.record)) not in lasting:
                 _print_version(version)
         if not versions:
             click.echo(f"No version of {subject} exists, and none ever did.")
@@ -206,9 +206,9 @@ def diff_command(old: int, new: int | None, *, scope: str, target: MemoryTarget)
         ]
         print_json({"old": old, "new": new, "changes": rows})
         return
-    told = {(_text(one.before), _text(one.after)) for one in changes if _is_lasting(one.key)}
+    lasting = {(_text(one.before), _text(one.after)) for one in changes if _is_lasting(one.key)}
     for change in changes:
-        if not _is_lasting(change.key) and (_text(change.before), _text(change.after)) in told:
+        if not _is_lasting(change.key) and (_text(change.before), _text(change.after)) in lasting:
             continue
         if change.before is not None:
             click.secho(f"- {_place(change.key)}: {change.before.text}", fg="red")

@@ -63,10 +63,10 @@ def verify_command(
     except (Corruption, BrokenChain) as error:
         found = Verification(state=LedgerState.BROKEN, problems=(str(error),))
     if as_json:
-        told = [one.as_json() for one in restored]
+        restorations = [one.as_json() for one in restored]
         unsigned = found.tail.unsigned_entries
         summary = {**found.tail.as_json(), "unsigned_entries": unsigned, "summary": found.tail.summary}
-        print_json({"store": store, **found.as_json(), "restored": told, "tail": summary})
+        print_json({"store": store, **found.as_json(), "restored": restorations, "tail": summary})
     else:
         for line in [*(one.summary for one in restored), *found.notices, found.summary]:
             click.echo(line)
@@ -151,8 +151,8 @@ def doctor_command(store_url: str | None, rebuild: bool, as_json: bool) -> None:
     except (Corruption, BrokenChain) as error:
         problems.append(str(error))
     if as_json:
-        told = None if watch is None else watch.as_json()
-        print_json({"store": name, "head": head, "rebuilt": rebuild, "problems": problems, "watch": told})
+        watched = None if watch is None else watch.as_json()
+        print_json({"store": name, "head": head, "rebuilt": rebuild, "problems": problems, "watch": watched})
     else:
         for source in watch.sources if watch else ():
             click.echo(f"! {source.summary}")

@@ -138,7 +138,7 @@ class SigningKey:
 
 
 class KeyFile:
-    """The log's signing key in a file, created at its first use, with the public half in ``.pub`` beside it.
+    """The log's signing key in a file, created at its first use, with the public half in ``.pub`` next to it.
 
     Only the owner can read the file. ``name`` is the key's name at first; then the file decides.
     """

@@ -83,16 +83,16 @@ class LedgerFindings:
     @property
     def key_changes(self) -> list[str]:
         """A sentence for each key that follows another one."""
-        told, before = [], ""
+        sentences, before = [], ""
         for one in self.keys:
             if before and one.key != before:
-                told.append(
+                sentences.append(
                     f"From entry {one.ledger_seq} on ({one.at}) the ledger is signed with another key,"
                     f" {_short(one.key)} instead of {_short(before)}. If nobody changed or lost the log's key"
                     " then, somebody else may sign: compare it with the public key that you kept."
                 )
             before = one.key
-        return told
+        return sentences
 
 
 def _short(key: str) -> str:

@@ -257,10 +257,12 @@ class CurrentFacts:
         chosen, left_out = list[tuple[_Row, bool]](), list[LeftOut]()
         for row in sorted(rows, key=lambda row: row.newness, reverse=True):
             record = row.record
-            told = _telling(record)
-            later = [said[0] for one in told if (said := newest.get((record.scope, one.matter))) is not None]
+            statements = _telling(record)
+            later = [
+                said[0] for one in statements if (said := newest.get((record.scope, one.matter))) is not None
+            ]
             is_pinned = record.pinned is True and trust_of(record) in (LAW, Origin.TRUSTED)
-            if not (record.subject or told or is_pinned):
+            if not (record.subject or statements or is_pinned):
                 continue
             reason = ""
             if not row.counts:
@@ -268,7 +270,7 @@ class CurrentFacts:
                 reason = "it is untrusted" if is_untrusted else "it needs review"
             elif problem := row.over_at(now):
                 reason = problem
-            elif told and not (record.subject or is_pinned) and all(one is not row for one in later):
+            elif statements and not (record.subject or is_pinned) and all(one is not row for one in later):
                 reason = f"said later: {later[0].record.memory_id}"
             if reason:
                 left_out.append(LeftOut(memory_id=record.memory_id, reason=reason))

@@ -6,7 +6,7 @@ nothing, and any other one goes on from there. The last commit replaces the inte
 numbers, and its receipt is the receipt of the whole.
 
 Versions are erased, not records: what is acknowledged after the intent stays. So a page conflicts with no
-writer, and an erasure ends beside any number of them.
+writer, and an erasure ends while any number of them write.
 
 Law is listed and stays: it ends by a signature.
 """

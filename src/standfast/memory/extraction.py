@@ -552,6 +552,6 @@ class _ExtractedPage:
         ]
 
     def _is_held(self, scope: str, subject: str) -> bool:
-        """Whether a scope has a record with this subject, which stays beside a new one."""
+        """Whether a scope has a record with this subject, which stays next to a new one."""
         keys = [scoped_key(band, scope, subject) for band in (Band.VAULT, Band.LEDGER)]
         return bool(self._services.store.read(self._services.namespace, keys))

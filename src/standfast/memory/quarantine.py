@@ -395,14 +395,14 @@ class QuarantineActs:
         short = act.act_id if len(act.act_id) <= _MAX_SHOWN_CHARS else fingerprint(act.act_id)
         named = f"{short}-{act.state}-{fingerprint([act.after, act.commits])[:16]}"
         identity = self._services.identity(f"{act.verb}-{named}", workflow=act.verb, at=at)
-        told = {**act.as_json(), "namespace": self._namespace, "rows": len(notes)}
-        del told["after"]
+        body = {**act.as_json(), "namespace": self._namespace, "rows": len(notes)}
+        del body["after"]
         commit = Commit.of(
             run_id=identity.run_id,
             memory_snapshot_id=at,
             policy_set_id=identity.policy_set_id,
             writes=[row, *notes],
-            facts=[Fact.of("quarantine", told)],
+            facts=[Fact.of("quarantine", body)],
         )
         try:
             receipt = self._store.commit(commit)

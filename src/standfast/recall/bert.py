@@ -301,12 +301,14 @@ def _read_safetensors(file: Path) -> Iterator[tuple[str, Floats]]:
         content = file.read_bytes()
         size = int.from_bytes(content[:8], "little")
         header = json.loads(content[8 : 8 + size])
-        for name, told in header.items():
-            if name == "__metadata__" or told["dtype"] not in _DTYPES:
+        for name, layout in header.items():
+            if name == "__metadata__" or layout["dtype"] not in _DTYPES:
                 continue
-            first, end = told["data_offsets"]
-            numbers = np.frombuffer(content[8 + size + first : 8 + size + end], dtype=_DTYPES[told["dtype"]])
-            yield name.removeprefix("bert."), numbers.reshape(told["shape"]).astype(np.float32)
+            first, end = layout["data_offsets"]
+            numbers = np.frombuffer(
+                content[8 + size + first : 8 + size + end], dtype=_DTYPES[layout["dtype"]]
+            )
+            yield name.removeprefix("bert."), numbers.reshape(layout["shape"]).astype(np.float32)
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise InvalidValue(
             what=f"The file {file}", problem=f"it is no readable safetensors file ({error})"

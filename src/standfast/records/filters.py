@@ -79,7 +79,7 @@ class Filter(Value, frozen=True, kw_only=True, omit_defaults=True):
         session: Only records of this conversation.
         speaker: Only what this speaker said; case makes no difference.
         least_origin: Only records of at least this origin: trusted or ordinary. Law has every origin.
-            untrusted also shows what is untrusted beside other matches, which is left out by default.
+            untrusted also shows what is untrusted next to other matches, which is left out by default.
     """
 
     tag: str | None = None

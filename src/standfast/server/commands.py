@@ -279,8 +279,8 @@ def install_command(entry: "ServerEntry", dry_run: bool, as_json: bool) -> None:
 
     done = "would be written" if dry_run else install(entry)
     if as_json:
-        told = {"client": entry.client.name, "file": str(entry.file), "name": entry.name}
-        print_json({**told, "entry": entry.content, "memory": entry.store, "done": done})
+        facts = {"client": entry.client.name, "file": str(entry.file), "name": entry.name}
+        print_json({**facts, "entry": entry.content, "memory": entry.store, "done": done})
         return
     click.echo(f"{entry.client.title}: the entry {entry.name} in {entry.file}: {done}.\n\n{entry.shown}\n")
     click.echo(f"Memory: {entry.store}")

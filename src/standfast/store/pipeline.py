@@ -197,13 +197,13 @@ def _ledger_entries(view: StateView, commit: Commit, snapshot: int, at: str) -> 
     for write in commit.writes:
         if write.erases is None:
             continue
-        told: dict[str, Any] = {"namespace": write.namespace, "key": write.key, "reason": write.erases}
+        facts: dict[str, Any] = {"namespace": write.namespace, "key": write.key, "reason": write.erases}
         if write.until is not None:
-            told["until"] = write.until
+            facts["until"] = write.until
         if (newer := _newer_than_erased(view, write)) is not None:
             # There is no row of this commit then, which the audit would otherwise miss.
-            told["newer"] = newer
-        add(ERASURE_KIND, {**of_commit, **told})
+            facts["newer"] = newer
+        add(ERASURE_KIND, {**of_commit, **facts})
     for fact in commit.facts:
         add(fact.kind, {**of_commit, "told": CanonicalPart(fact.content)})
     body: dict[str, Any] = {

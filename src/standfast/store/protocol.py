@@ -89,7 +89,7 @@ class SegmentTable(Protocol):
 def may_put(
     head: SegmentHead, present: Sequence[SegmentHead], *, replaces: Sequence[str], at: int, last_erasure: int
 ) -> bool:
-    """Whether a segment may be put beside those that are present: nothing overlaps, all it replaces is there,
+    """Whether a segment may be put next to those that are there: nothing overlaps, all it replaces is there,
     nothing was erased since.
     """
     known = {one.segment_id for one in present}

@@ -343,8 +343,8 @@ class Store:
         self._quarantine.saw(commit, receipt.memory_snapshot_id)
         if self.on_commit:
             self.on_commit(self.clock.monotonic() - began)
-        for told in self.after_commit:
-            told(1 + len(commit.facts))
+        for notify in self.after_commit:
+            notify(1 + len(commit.facts))
         return receipt
 
     def _with_vectors(self, commit: Commit) -> Commit:

@@ -30,7 +30,7 @@ from standfast.store.commit import ERASURE_KIND
 from standfast.store.protocol import Version
 from standfast.store.store import Store
 
-# Untrusted content stands beside its subject under one suffix; if it is only logged, it gets a second one.
+# Untrusted content stands next to its subject under one suffix; if it is only logged, it gets a second one.
 decode_record: Final = msgspec.json.Decoder(Record).decode
 _SUFFIX: Final = re.compile(r"(~[0-9a-f]{12}){0,2}(@[0-9]+\.[0-9]+)?")
 

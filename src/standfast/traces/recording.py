@@ -97,8 +97,8 @@ class CallDraft:
         digest = fingerprint({"error": name})
         entry = self.ended("raised", digest, digest if self.profile.has_side_effects else None)
         # The message may quote a result that the profile says must not be kept.
-        told = {"error": name, "message": message if self.profile.keeps_result else ""}
-        entry["result"] = orjson.Fragment(canonical_bytes(told))
+        failure = {"error": name, "message": message if self.profile.keeps_result else ""}
+        entry["result"] = orjson.Fragment(canonical_bytes(failure))
         self.result_bytes = MAX_SHOWN_CHARS
         return entry
 

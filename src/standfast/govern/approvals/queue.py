@@ -63,7 +63,7 @@ class Spent(Protocol):
 
     @property
     def rows(self) -> dict[str, dict[str, Any]]:
-        """Rows to write beside them."""
+        """Rows to write next to them."""
         ...
 
     @property

@@ -67,9 +67,9 @@ def _judged(store: Store, seq: int) -> Iterator[dict[str, Any]]:
     (entry,) = store.entries_page(after=seq - 1, limit=1)
     count = entry.read()["body"]["facts"]
     for fact in store.entries_page(after=seq - 1 - count, limit=count) if count else ():
-        told = fact.read()
-        if told["kind"] == "audit":
-            yield from told["body"]["told"]["writes"]
+        content = fact.read()
+        if content["kind"] == "audit":
+            yield from content["body"]["told"]["writes"]
 
 
 @dataclass(slots=True)

@@ -101,7 +101,7 @@ def record_line(record: Record) -> str:
 
 def version_lines(versions: Sequence[HistoryEntry]) -> Iterator[str]:
     """A line for each version. What one snapshot wrote into several bands is one version."""
-    told: set[tuple[int, str]] = set()
+    shown: set[tuple[int, str]] = set()
     for version in versions:
         record, when = version.record, f"{version.committed_at[:10]}, snapshot {version.memory_snapshot_id}"
         if record is not None:
@@ -111,8 +111,8 @@ def version_lines(versions: Sequence[HistoryEntry]) -> Iterator[str]:
             line = f"erased in snapshot {version.erased_by}"
         else:
             line = "ended"
-        if (version.memory_snapshot_id, line) not in told:
-            told.add((version.memory_snapshot_id, line))
+        if (version.memory_snapshot_id, line) not in shown:
+            shown.add((version.memory_snapshot_id, line))
             yield f"{when}, {line}"
 
 

@@ -110,14 +110,14 @@ def progress_of(context: AnyContext) -> Progress:
 
     If the client has cancelled the call, the function ends it.
     """
-    told = 0
+    reported = 0
 
     def report(done: int, total: int) -> None:
-        nonlocal told
+        nonlocal reported
         anyio.from_thread.check_cancelled()
         percent = done * 100 // max(1, total)
-        if percent > told:
-            told = percent
+        if percent > reported:
+            reported = percent
             anyio.from_thread.run(context.report_progress, done, total)
 
     return report

@@ -116,7 +116,7 @@ def settle(gateway: Gateway, caller: Caller, namespace: str, body: SettleBody) -
     """Settle a conflict, or all of a scope. Only an operator can end what a trusted user said."""
     memory = gateway.authorize(caller, Permission.REMEMBER, namespace)
     is_person = caller.role is KeyRole.OPERATOR and caller.origin is Origin.TRUSTED
-    told: dict[str, Any] = {
+    options: dict[str, Any] = {
         "reason": body.reason,
         "by": caller.name,
         "role": Role.HUMAN if is_person else Role.AGENT,
@@ -127,9 +127,9 @@ def settle(gateway: Gateway, caller: Caller, namespace: str, body: SettleBody) -
     done: list[Settlement] = []
     for scope in listed_scopes(caller, Permission.REMEMBER, body.scope):
         if body.conflict_id is None or body.keep is None:
-            done += memory.settle_all(**told, scope=scope)
+            done += memory.settle_all(**options, scope=scope)
         elif any(one.conflict_id == body.conflict_id for one in memory.conflicts(scope=scope)):
-            done.append(memory.settle(body.conflict_id, body.keep, **told, scope=scope))
+            done.append(memory.settle(body.conflict_id, body.keep, **options, scope=scope))
     if body.conflict_id is not None and not done:
         problem = f"there is no conflict {body.conflict_id!r:.40} there now; list them again"
         raise InvalidValue(what="conflict_id", problem=problem)

@@ -89,16 +89,16 @@ def last_entry(gateway: Gateway, caller: Caller) -> int:
 
 
 def _events_of(gateway: Gateway, caller: Caller, entry: Entry) -> Iterator[ServerEvent]:
-    told = entry.read()
-    if told["kind"] == ACCESS_KIND and is_allowed(caller, Permission.LEDGER, None):
-        yield ServerEvent(kind=REFUSAL, seq=entry.seq, at=told["at"], refused=told["body"]["told"])
-    if told["kind"] != COMMIT_KIND:
+    content = entry.read()
+    if content["kind"] == ACCESS_KIND and is_allowed(caller, Permission.LEDGER, None):
+        yield ServerEvent(kind=REFUSAL, seq=entry.seq, at=content["at"], refused=content["body"]["told"])
+    if content["kind"] != COMMIT_KIND:
         return
-    versions = gateway.store.versions_of(told["body"]["memory_snapshot_id"])
+    versions = gateway.store.versions_of(content["body"]["memory_snapshot_id"])
     for namespace, group in groupby(versions, key=lambda version: version.namespace):
         if caller.covers(namespace):
             seen = [version for version in group if _sees(caller, gateway, version)]
-            yield from _events_in(caller, entry.seq, told, namespace, seen)
+            yield from _events_in(caller, entry.seq, content, namespace, seen)
 
 
 def _sees(caller: Caller, gateway: Gateway, version: Version) -> bool:
@@ -108,15 +108,15 @@ def _sees(caller: Caller, gateway: Gateway, version: Version) -> bool:
 
 
 def _events_in(
-    caller: Caller, seq: int, told: dict[str, Any], namespace: str, versions: Sequence[Version]
+    caller: Caller, seq: int, content: dict[str, Any], namespace: str, versions: Sequence[Version]
 ) -> Iterator[ServerEvent]:
     """The events of one commit in one namespace. Rows of budgets and notes are no records."""
     place: dict[str, Any] = {
         "seq": seq,
-        "at": told["at"],
+        "at": content["at"],
         "namespace": namespace,
-        "memory_snapshot_id": told["body"]["memory_snapshot_id"],
-        "run_id": told["body"]["run_id"],
+        "memory_snapshot_id": content["body"]["memory_snapshot_id"],
+        "run_id": content["body"]["run_id"],
     }
     changed = [version for version in versions if prefix_in(version.key) in _RECORD_BANDS]
     if changed:

@@ -225,13 +225,13 @@ class NamespaceMetrics:
         """The sources that the watch names."""
         watch = self.watch.of(memories[0].store, [memory.namespace for memory in memories])
         worst = sorted(watch.sources, key=lambda one: (-one.recent.troubled, one.source))
-        labels, told = Counter[str](), Samples()
+        labels, samples = Counter[str](), Samples()
         for one in worst:
             labels[one.namespace] += 1
             if labels[one.namespace] <= MAX_WATCHED_LABELS:
-                told[_namespace(one.namespace, source=one.source)] = one.recent.troubled
+                samples[_namespace(one.namespace, source=one.source)] = one.recent.troubled
         about = f"Troubled writes of 7 days, of sources that jumped, in {MAX_WATCHED_COMMITS} commits."
-        return "source_troubled_writes", "gauge", about, told
+        return "source_troubled_writes", "gauge", about, samples
 
     def _label_of(self, namespace: str) -> str:
         is_name = 0 < len(namespace) <= MAX_NAME_CHARS and namespace.isprintable()
