@@ -23,10 +23,11 @@ from typing import Any, Final
 import msgspec
 
 from standfast.adapters.langgraph_items import KIND, NamespaceScopes, ref_of, subject_of, text_of
-from standfast.entity_ids import ENTITY_IDS, EntityIds, stored_metadata
+from standfast.entity_ids import ENTITY_IDS, EntityIds, MemoryPlace, stored_metadata
 from standfast.errors import InvalidValue, StandfastError
 from standfast.limits import MAX_IMPORT_BYTES, MAX_METADATA_CHARS, MAX_NAME_CHARS, MAX_VALUE_BYTES
 from standfast.memory.messages import cut_text
+from standfast.recall.filters import UNREVIEWED_VERDICTS
 from standfast.records.canon import parse
 from standfast.records.origins import Origin
 from standfast.records.requests import MESSAGE_ID, RememberRequest
@@ -34,6 +35,7 @@ from standfast.records.scopes import SHARED
 from standfast.records.vocabulary import Band, JsonScalar, Record, is_metadata_value
 
 _OWN_FIELDS: Final = frozenset({*Record.__struct_fields__})
+_NOT_ACCEPTED: Final = frozenset(UNREVIEWED_VERDICTS)
 _HEADING: Final = re.compile(r"^(#{1,6})\s+(.*?)\s*#*\s*$")
 _FENCE: Final = re.compile(r"^\s*(```|~~~)")
 _CLAUDE_BLOCKS: Final = ("text", "tool_use", "tool_result")
@@ -46,6 +48,8 @@ class ImportedFact:
 
     where: str
     request: RememberRequest
+    is_untrusted: bool = False
+    """Whether it was untrusted where it was exported, whatever its source is called."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,7 +89,7 @@ def read_jsonl(path: Path, scope: str) -> Iterator[ImportedItem]:
                 yield item_of(f"line {number}", _own_fact, line.rstrip(b"\r\n"), scope)
 
 
-def _own_fact(where: str, line: bytes, scope: str) -> RememberRequest:
+def _own_fact(where: str, line: bytes, scope: str) -> ImportedFact:
     plain = parse(line)
     if not isinstance(plain, dict) or not isinstance(plain.get("text"), str):
         raise InvalidValue(what=where, problem='it must be an object with the string "text"')
@@ -100,13 +104,16 @@ def _own_fact(where: str, line: bytes, scope: str) -> RememberRequest:
             " records"
         )
         raise InvalidValue(what=where, problem=problem)
+    if plain.get("verdict") in _NOT_ACCEPTED:
+        problem = f"its verdict was {plain['verdict']}: it waits for a person where it comes from"
+        raise InvalidValue(what=where, problem=problem)
     metadata = plain.get("metadata", {})
     if not isinstance(metadata, dict):
         raise InvalidValue(what=where, problem="metadata must be an object")
     others = {name: value for name, value in plain.items() if name not in _OWN_FIELDS}
     if isinstance(plain.get("ts_utc"), str):
         others["created_at"] = plain["ts_utc"]
-    return RememberRequest.of(
+    request = RememberRequest.of(
         plain["text"],
         subject=_subject_of(plain),
         several=plain.get("several", False),
@@ -123,6 +130,7 @@ def _own_fact(where: str, line: bytes, scope: str) -> RememberRequest:
         valid_from=plain.get("valid_from"),
         valid_until=plain.get("valid_until"),
     )
+    return ImportedFact(where=where, request=request, is_untrusted=plain.get("origin") == Origin.UNTRUSTED)
 
 
 def _subject_of(plain: Mapping[str, Any]) -> Any:
@@ -153,7 +161,7 @@ def read_mem0(path: Path, scope: str) -> Iterator[ImportedItem]:
         yield item_of(f"memory {number}", _mem0_fact, one, scope)
 
 
-def _mem0_fact(where: str, one: Any, scope: str) -> RememberRequest:
+def _mem0_fact(where: str, one: Any, scope: str) -> ImportedFact:
     if not isinstance(one, dict) or not isinstance(one.get("memory"), str):
         raise InvalidValue(what=where, problem='it must be an object with the string "memory"')
     ids = {name: one[name] for name in ENTITY_IDS if one.get(name) is not None}
@@ -161,15 +169,26 @@ def _mem0_fact(where: str, one: Any, scope: str) -> RememberRequest:
     times = {name: one[name] for name in ("created_at", "updated_at") if one.get(name)}
     metadata = flat_metadata({**times, **mapping_of(one.get("metadata"))})
     speaker = one.get("role") or one.get("actor_id")
-    return RememberRequest.of(
+    place = _place_of(one) or MemoryPlace(scope, "")
+    request = RememberRequest.of(
         one["memory"],
         subject=name_of(one.get("id")),
         source={"kind": "doc", "id": f"mem0:{one.get('id', where)}"},
         tags=[str(tag) for tag in one.get("categories") or ()],
-        scope=scope if entity is None else entity.scope,
+        scope=place.scope if entity is None else entity.scope,
         metadata={**metadata, **stored_metadata({}, {} if entity is None else entity.given)},
         speaker=name_of(speaker),
     )
+    return ImportedFact(where=where, request=request, is_untrusted=one.get("trust") == Origin.UNTRUSTED)
+
+
+def _place_of(exported: Mapping[str, Any]) -> MemoryPlace | None:
+    """Where a memory of our own export was, so that what a scope holds is not put where others read it.
+
+    Only our export says how far a memory is trusted; an id of mem0 names no scope.
+    """
+    is_own = "trust" in exported and "//" in str(exported.get("id"))
+    return MemoryPlace.of(exported["id"]) if is_own else None
 
 
 def read_langgraph(path: Path, scope: str) -> Iterator[ImportedItem]:
@@ -182,20 +201,21 @@ def read_langgraph(path: Path, scope: str) -> Iterator[ImportedItem]:
         yield item_of(f"item {number}", _langgraph_fact, row)
 
 
-def _langgraph_fact(where: str, row: Any) -> RememberRequest:
+def _langgraph_fact(where: str, row: Any) -> ImportedFact:
     if not isinstance(row, dict) or not isinstance(row.get("value"), dict):
         raise InvalidValue(what=where, problem="it must be an object with namespace, key and value")
     place = row.get("namespace", row.get("prefix"))
     namespace = tuple(place.split(".") if isinstance(place, str) else place or ())
     subject = subject_of(namespace, row.get("key", ""))
     created = _instant(row.get("created_at"))
-    return RememberRequest.of(
+    request = RememberRequest.of(
         text_of(namespace, row["key"], row["value"]),
         subject=subject,
         scope=NamespaceScopes().of(namespace),
         source={"kind": "doc", "id": f"{KIND}:{subject}"[:MAX_NAME_CHARS]},
         refs=[ref_of(namespace, row["key"], row["value"], created_at=created)],
     )
+    return ImportedFact(where=where, request=request, is_untrusted=row.get("trust") == Origin.UNTRUSTED)
 
 
 # Notes.
@@ -435,11 +455,12 @@ def flat_metadata(values: Mapping[str, Any]) -> dict[str, JsonScalar]:
 
 
 def item_of(
-    where: str, build: Callable[..., RememberRequest], *arguments: Any, **named: Any
+    where: str, build: Callable[..., RememberRequest | ImportedFact], *arguments: Any, **named: Any
 ) -> ImportedFact | Unreadable:
     """The fact that a builder makes of its arguments, or why it can't."""
     try:
-        return ImportedFact(where=where, request=build(where, *arguments, **named))
+        built = build(where, *arguments, **named)
+        return built if isinstance(built, ImportedFact) else ImportedFact(where=where, request=built)
     except (StandfastError, TypeError, ValueError, RecursionError) as error:
         return Unreadable(where=where, problem=str(error))
 

@@ -18,6 +18,7 @@ An export has accepted memory as
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -46,6 +47,7 @@ from standfast.limits import (
     READ_CHUNK_BYTES,
 )
 from standfast.memory import Memory
+from standfast.recall.filters import UNREVIEWED_VERDICTS
 from standfast.records.canon import canonical_bytes, fingerprint, fingerprint_of_bytes
 from standfast.records.origins import Origin, checked_origin
 from standfast.records.scopes import ALL_SCOPES, SHARED, checked_scope
@@ -65,7 +67,7 @@ READERS: Final[Mapping[str, Reader]] = {
 Progress = Callable[[int, int], None]
 """Takes how many items are done, and how many there are."""
 # The version of what the readers make of a file; a change of it makes an interrupted import start anew.
-_VERSION: Final = "import/v2"
+_VERSION: Final = "import/v3"
 _ACCEPTED: Final = (Verdict.SEAL, Verdict.SABAR)
 _COUNTS: Final = ("accepted", "known", "needs_review", "rejected", "resumed")
 
@@ -237,21 +239,30 @@ class _Importer:
     max_origin: Origin
 
     def take(self, memory: Memory, part: _ImportPart) -> _Counted:
-        """Judge and store a conversation, or facts in one commit."""
+        """Judge and store a conversation, or facts in one commit, and in a second one what is untrusted."""
         found = _Counted()
         if isinstance(part.content, ImportedConversation):
             self._add(memory, part.content, found)
             return found
         facts = [one for one in part.content if isinstance(one, ImportedFact)]
         run_id = f"{self.run_prefix}-{part.number}"
-        answers, replayed = memory.retry(lambda: self._remember(memory, facts, run_id), key=run_id)
-        found.counts["resumed"] += len(facts) if replayed else 0
-        answered = iter(answers)
+        answered: dict[bool, Iterator[Remembered]] = {}
+        for is_untrusted, key, origin in (
+            (False, run_id, self.max_origin),
+            (True, f"{run_id}-untrusted", Origin.UNTRUSTED),
+        ):
+            chosen = [one for one in facts if one.is_untrusted is is_untrusted]
+            if chosen:
+                answers, replayed = memory.retry(
+                    partial(self._remember, memory, chosen, key, origin), key=key
+                )
+                found.counts["resumed"] += len(chosen) if replayed else 0
+                answered[is_untrusted] = iter(answers)
         for one in part.content:
             if isinstance(one, Unreadable):
                 found.count(one.where, None, (one.problem,))
             else:
-                answer = next(answered)
+                answer = next(answered[one.is_untrusted])
                 found.count(
                     one.where,
                     answer.verdict,
@@ -262,13 +273,13 @@ class _Importer:
         return found
 
     def _remember(
-        self, memory: Memory, facts: list[ImportedFact], run_id: str
+        self, memory: Memory, facts: list[ImportedFact], run_id: str, max_origin: Origin
     ) -> tuple[list[Remembered], bool]:
         run = memory.run(
             workflow=WORKFLOW,
             mode=VisibilityMode.BUFFERED_WRITE,
             run_id=None if self.dry_run else run_id,
-            max_origin=self.max_origin,
+            max_origin=max_origin,
         )
         with run:
             answers = [run.remember_request(fact.request) for fact in facts]
@@ -351,7 +362,12 @@ def export_text(
         )
     snapshot = memory.store.head() if at is None else at
     view = memory.at(snapshot)
-    records = (record for band in _EXPORTED_BANDS for record in view.records(band=band, scope=scope))
+    records = (
+        record
+        for band in _EXPORTED_BANDS
+        for record in view.records(band=band, scope=scope)
+        if record.verdict not in UNREVIEWED_VERDICTS
+    )
     return WRITERS[file_format](records)
 
 
@@ -379,6 +395,7 @@ def _langgraph(records: Iterator[Record]) -> Iterator[str]:
                 "value": item.value,
                 "created_at": item.created_at.isoformat(),
                 "updated_at": item.updated_at.isoformat(),
+                "trust": item.trust.value,
             }
             yield f"{exact_json(plain)}\n"
 
@@ -386,6 +403,9 @@ def _langgraph(records: Iterator[Record]) -> Iterator[str]:
 def _markdown(records: Iterator[Record]) -> Iterator[str]:
     scope = None
     for record in records:
+        # A note is a document when it is imported: what it says would be trusted more than its source.
+        if record.origin is Origin.UNTRUSTED:
+            continue
         if record.scope != scope:
             yield f"{'' if scope is None else chr(10)}# {record.scope}\n\n"
             scope = record.scope
