@@ -1,7 +1,11 @@
 """Every command reports a user's mistake: no traceback, a documented exit code, and with --json an object."""
 
 import json
+import os
 import sqlite3
+import subprocess
+import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import click
@@ -9,6 +13,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from standfast.cli import main
+from standfast.errors import StoreFailed
 from tests.project.cli_reference import contexts
 
 # These run until they are stopped; each mistake below must keep them from starting.
@@ -112,6 +117,10 @@ def test_a_file_that_is_no_store_is_refused_and_not_changed(store: str) -> None:
     assert {path: path.read_bytes() for path in before} == before
 
 
+def test_a_folder_is_called_one() -> None:
+    assert "it is a folder" in call("standfast remember", "A fact.", "--store", "folder").output
+
+
 def test_an_unreachable_server_is_reported() -> None:
     result = call("standfast history", "--store", "postgresql://127.0.0.1:1/x", "cats")
 
@@ -145,6 +154,61 @@ def test_errors_are_objects_with_json() -> None:
             result = call(name, "--json", "--store", "theirs.db", *filled(name, "1"))
             answer = json.loads(result.stdout)
             assert set(answer["error"]) == {"code", "message", "facts"}, name
+
+
+def test_a_question_without_a_yes_is_an_object_with_json() -> None:
+    call("standfast remember", "The shelf holds nine books.", "--subject", "shelf", "--store", "s.db")
+    result = call("standfast forget", "shelf", "--reason", "r", "--store", "s.db", "--json")
+
+    assert result.exit_code == 1
+    assert json.loads(result.stdout)["error"]["code"] == "declined"
+    assert "nine books" in call("standfast history", "shelf", "--store", "s.db").output
+
+
+def test_an_export_replaces_a_file_when_it_is_whole(monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(*_: object, **__: object) -> Iterator[str]:
+        yield "half of it"
+        raise StoreFailed(store="s.db", problem="the disk is gone")
+
+    call("standfast remember", "The shelf holds nine books.", "--store", "s.db")
+    Path("out.jsonl").write_text("earlier")
+    monkeypatch.setattr("standfast.adapters.commands.export_text", broken)
+    failed = call("standfast export", "out.jsonl", "--store", "s.db")
+
+    assert failed.exit_code == 2
+    assert Path("out.jsonl").read_text() == "earlier"
+    assert not list(Path().glob(".*"))
+
+
+def test_an_export_writes_into_a_pipe_and_makes_an_empty_file() -> None:
+    """It replaced the pipe, or the device, by a file."""
+    call("standfast remember", "The shelf holds nine books.", "--store", "s.db")
+    os.mkfifo("pipe")
+    reader = os.open("pipe", os.O_RDONLY | os.O_NONBLOCK)
+    call("standfast export", "pipe", "--store", "s.db")
+    read = os.read(reader, 100_000)
+    os.close(reader)
+    none = call("standfast export", "none.jsonl", "--scope", "user/nobody", "--store", "s.db", "--json")
+
+    assert b"nine books" in read
+    assert Path("pipe").is_fifo()
+    assert Path("none.jsonl").read_text() == ""
+    assert json.loads(none.stdout) == {"file": "none.jsonl", "file_format": "jsonl"}
+
+
+@pytest.mark.parametrize("options", [[], ["--json"]])
+def test_output_that_can_not_be_written_is_no_traceback(options: list[str]) -> None:
+    call("standfast remember", "The shelf holds nine books.", "--store", "s.db")
+    words = [sys.executable, "-m", "standfast", "at", "--store", "s.db", *options]
+    with Path("/dev/full").open("w") as full:
+        result = subprocess.run(words, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
+    closed = subprocess.run(
+        ["sh", "-c", 'exec "$@" >&-', "sh", *words], stderr=subprocess.PIPE, text=True, check=False
+    )
+
+    assert result.returncode == 2
+    assert "Traceback" not in result.stderr + closed.stderr
+    assert closed.returncode == 0
 
 
 def test_every_command_has_json() -> None:

@@ -76,7 +76,9 @@ def _on_interrupt(number: int, frame: FrameType | None) -> None:  # noqa: ARG001
 
 
 def _flush() -> None:
-    """Flush stdout. A reader that closed the pipe early, as ``head`` does, is not an error."""
+    """Flush stdout, if there is one. A reader that closed the pipe early, like ``head``, is no error."""
+    if sys.stdout is None:
+        return
     try:
         sys.stdout.flush()
     except BrokenPipeError:

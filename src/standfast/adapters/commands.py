@@ -1,6 +1,10 @@
 """``standfast import`` and ``export``: memory of other systems, judged on its way in."""
 
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import partial
+from pathlib import Path
 from typing import Final, TextIO
 
 import click
@@ -124,7 +128,7 @@ def _print_import(report: ImportReport) -> None:
 
 
 @click.command("export")
-@click.argument("file", type=click.File("w", encoding="utf-8", atomic=True), default="-")
+@click.argument("file", type=click.Path(dir_okay=False, allow_dash=True), default="-")
 @click.option(
     "--to",
     "file_format",
@@ -138,14 +142,36 @@ def _print_import(report: ImportReport) -> None:
 @click.option("--scope", default=ALL_SCOPES, help="Export this scope with all below it; * for all.")
 @click.option("--at", type=click.IntRange(min=0), default=None, help="The snapshot to export. [the newest]")
 @memory_options
-def export_command(
-    file: TextIO, *, file_format: str, scope: str, at: int | None, target: MemoryTarget
-) -> None:
+def export_command(file: str, *, file_format: str, scope: str, at: int | None, target: MemoryTarget) -> None:
     """Write accepted memory (law and long-term memory) to FILE, or to standard output, by scope and id.
 
     `standfast read` and `standfast import` accept JSON lines; importing judges them again. To copy a whole
-    store with its history, use `standfast backup`.
+    store with its history, use `standfast backup`. FILE is replaced when all of it is written.
     """
-    with target.opened(sign=False) as memory:
+    with target.opened(sign=False) as memory, _written(file) as written:
         for piece in export_text(memory, file_format=file_format, scope=scope, at=at):
-            click.echo(piece, file=file, nl=False)
+            click.echo(piece, file=written, nl=False)
+    if target.as_json and file != "-":
+        print_json({"file": file, "file_format": file_format})
+
+
+@contextmanager
+def _written(name: str) -> Iterator[TextIO | None]:
+    """Open the file of that name to write; None for standard output.
+
+    A file takes the place of an earlier one when the block has ended well. A device or a pipe is written to.
+    """
+    path = Path(name).resolve()
+    if name == "-":
+        yield None
+    elif path.exists() and not path.is_file():
+        with path.open("w", encoding="utf-8") as file:
+            yield file
+    else:
+        part = path.with_name(f".{path.name[:100]}.{os.getpid()}.part")
+        try:
+            with part.open("w", encoding="utf-8") as file:
+                yield file
+            part.replace(path)
+        finally:
+            part.unlink(missing_ok=True)

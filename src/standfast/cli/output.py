@@ -3,8 +3,10 @@
 Loaded for every call, ``--help`` included, so it imports nothing heavy.
 """
 
+import errno
 import json
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from typing import Any, Final, TypeVar
 
 import click
@@ -41,6 +43,17 @@ def counted(number: int, what: str) -> str:
 def print_json(answer: dict[str, Any]) -> None:
     """Print one JSON object on one line, with its keys in the given order."""
     click.echo(json.dumps(answer, ensure_ascii=False))
+
+
+def _print_os_error(error: OSError, *, as_json: bool) -> None:
+    """Print why a file, or standard output itself, could not be used."""
+    message = f"{error.filename or 'standard output'}: {error.strerror or error}"
+    if as_json:
+        # It may be standard output that can't be written.
+        with suppress(OSError):
+            print_json({"error": {"code": "os_error", "message": message, "facts": {}}})
+    else:
+        click.echo(f"Error: {message} [os_error]", err=True)
 
 
 class CommandError(click.ClickException):
@@ -130,6 +143,18 @@ class RootGroup(click.Group):
             raise CommandError(error) from error
         except click.ClickException as error:
             raise (JsonUsageError(error) if ctx.meta.get(_JSON) else error) from None
+        except click.Abort:
+            if not ctx.meta.get(_JSON):
+                raise
+            # A question was answered with no, or nobody was there to answer it.
+            message = "Nothing was done: the question was not answered with yes. --yes answers it."
+            print_json({"error": {"code": "declined", "message": message, "facts": {}}})
+            raise SystemExit(ANSWER_IS_NO) from None
+        except OSError as error:
+            if error.errno == errno.EPIPE:
+                raise
+            _print_os_error(error, as_json=bool(ctx.meta.get(_JSON)))
+            raise SystemExit(BAD_INPUT) from None
         except KeyboardInterrupt:
             click.echo("Interrupted.", err=True)
             raise SystemExit(INTERRUPTED) from None

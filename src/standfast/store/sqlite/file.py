@@ -220,11 +220,11 @@ def _connect(path: str, flags: int, *, unchanging: bool = False) -> apsw.Connect
     except apsw.CantOpenError:
         folder = os.path.dirname(path) or "."  # noqa: PTH120  # Strings throughout; SQLite takes nothing else.
         known = os.path.isdir(folder)  # noqa: PTH112  # As above.
-        problem = (
-            "it can't be read or written; check its permissions"
-            if known
-            else f"there is no folder {folder}; create it first"
-        )
+        problem = "it can't be read or written; check its permissions"
+        if not known:
+            problem = f"there is no folder {folder}; create it first"
+        elif os.path.isdir(path):  # noqa: PTH112  # As above.
+            problem = "it is a folder; name a file in it"
         raise CannotOpen(store=path, problem=problem) from None
     # One plan per statement, whatever is bound to it: plans are reproducible, and nothing is prepared twice.
     connection.config(apsw.SQLITE_DBCONFIG_ENABLE_QPSG, 1)
