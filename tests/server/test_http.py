@@ -120,6 +120,18 @@ def test_a_key_forgets_one_thing(bot: TestClient, harness: Harness) -> None:
         assert harness.gateway.store.head() == head
 
 
+def test_a_reused_key_is_named_as_it_was_sent(bot: TestClient) -> None:
+    def said(verb: str, text: str) -> tuple[int, str]:
+        body = {"messages": [{"role": "user", "content": text}]} if verb == "add" else {"text": text}
+        answer = bot.post(f"{IN}/{verb}", json=body, headers={"Idempotency-Key": f"{verb}-1"})
+        is_taken = answer.status_code == 200
+        return answer.status_code, "" if is_taken else answer.json()["facts"]["request_key"]
+
+    for verb in ("remember", "add"):
+        assert said(verb, "I moved to Berlin.") == (200, "")
+        assert said(verb, "I moved to Bonn.") == (422, f"{verb}-1")
+
+
 def test_two_callers_may_choose_the_same_key(http: TestClient, harness: Harness) -> None:
     answers = [
         http.post(

@@ -48,6 +48,7 @@ from standfast.records.requests import (
     RecallRequest,
     RememberRequest,
     fields_of,
+    require_no_proposals,
 )
 from standfast.records.rows import RULES, Reader, RowKind
 from standfast.records.scopes import SHARED, prefix_in, scope_in, scoped_key
@@ -164,6 +165,7 @@ def _recalled(
 
 def _options_of(caller: Caller, body: RecallRequest) -> dict[str, Any]:
     """What is recalled besides the query, by the names that ``Run.recall`` has for it."""
+    require_no_proposals(body.bands)
     hidden = set(body.bands).difference(readable_bands(caller))
     if hidden:
         problem = "leave it out, or ask with a key that may read it"
@@ -186,6 +188,7 @@ def list_records(gateway: Gateway, caller: Caller, namespace: str, query: Record
     """List the records of one snapshot by band and id. Later pages show the same snapshot."""
     memory = gateway.authorize(caller, Permission.LIST_RECORDS, namespace)
     memory.require_readable("list records")
+    require_no_proposals([] if query.band is None else [query.band])
     at, after = existing_snapshot(memory, query.at), ""
     if query.cursor is not None:
         at, after = decode_place(query.cursor)
@@ -522,7 +525,10 @@ def request_run_id(
         return
     try:
         yield IdempotencyRecord.of(caller.key_id, namespace, request_key, [verb]).run_id
-    except PayloadMismatch:
+    except (PayloadMismatch, AccessError) as error:
+        # What is refused below names the id of the run, which the caller has never seen.
+        if isinstance(error, AccessError) and error.code != "request_reused":
+            raise
         raise AccessError("request_reused", request_key=request_key) from None
 
 
