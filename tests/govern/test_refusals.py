@@ -95,6 +95,26 @@ def _rejected_before(memory: Memory, text: str, **fields: Any) -> bool:
     return any("rejected before" in reason for reason in answer.reasons)
 
 
+@pytest.mark.parametrize(
+    "field",
+    [
+        {"subject": ATTACK},
+        {"speaker": ATTACK},
+        {"session": ATTACK},
+        {"metadata": {"note": ATTACK}},
+        {"refs": [{"kind": "doc", "id": "x", "note": ATTACK}]},
+    ],
+)
+def test_a_text_next_to_an_order_is_accepted_without_the_order(memory: Memory, field: dict[str, Any]) -> None:
+    fact = "The gate of hall 2 is open."
+    refused, followed = memory.remember(fact, **field), memory.remember(fact)
+    both = memory.remember(ATTACK, **field), memory.remember(ATTACK)
+
+    assert refused.verdict is Verdict.VOID
+    assert followed.verdict is Verdict.SEAL, followed.reasons
+    assert "rejected before" in " ".join(both[1].reasons)
+
+
 def test_an_attack_is_recognised_by_its_bytes_and_its_source_in_its_scope(memory: Memory) -> None:
     memory.remember(ATTACK, source=WEB, scope="user/ada")
 

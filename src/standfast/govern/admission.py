@@ -287,7 +287,7 @@ def admit(
         proposal=_proposal(record, run, namespace, author, now, law=context.vault) if waits else None,
         author=author,
         reading="" if has_secret or claim.is_message else claim.reading.fingerprint,
-        refusal=None if has_secret else refusal_of_attack(record, judgement, evidence.timestamp[:10]),
+        refusal=None if has_secret else _remembered_attack(record, claim, judge, context, judgement),
         known=known,
         witness=None if known is None else _witness(record, known, claim, context),
     )
@@ -392,6 +392,21 @@ def _unless_queue_is_full(judgement: Judgement, waiting: WaitingProposals) -> Ju
         reasons=(*judgement.reasons, f"rejected: {reason} [{QUEUE_FLOOR}]"),
         known=None,
     )
+
+
+def _remembered_attack(
+    record: Record, claim: Claim, judge: Judge, context: JudgingContext, judgement: Judgement
+) -> Refusal | None:
+    """What is remembered of an attack in the text. What has its order in another field may come back without
+    that field.
+    """
+    day = "" if record.evidence is None else record.evidence.timestamp[:10]
+    refusal = refusal_of_attack(record, judgement, day)
+    if refusal is None or len(claim.fields) == 1:
+        return refusal
+    text = Record(memory_id=record.memory_id, text=record.text, origin=record.origin)
+    alone = judge.judge(Claim(record=text, role=claim.role, is_message=claim.is_message), context)
+    return refusal_of_attack(record, alone, day)
 
 
 def lenient_judgement(judgement: Judgement, claim: Claim) -> Judgement:
