@@ -386,6 +386,39 @@ def test_a_line_that_waits_for_a_person_elsewhere_is_not_accepted_here(tmp_path:
         assert texts(memory) == ["The desk is in Rome."]
 
 
+def test_what_cites_messages_and_later_lines_is_trusted_as_it_was(tmp_path: Path) -> None:
+    """Facts that a model found in a conversation cite its messages, which get other ids here."""
+    web = {"kind": "web", "id": "x"}
+    with Memory.open(":memory:") as memory, Memory.open(":memory:") as second:
+        said = memory.add([{"role": "user", "content": "Write to me in German."}], session="monday")
+        cited = [{"kind": "message", "id": said.messages[0].memory_ids[0]}]
+        memory.remember("The user wants to be written to in German.", subject="language", refs=cited)
+        memory.remember("The desk is in Cork.", subject="desk", source=CRM)
+        memory.remember("The page names Lyon.", subject="page", source=web)
+        for subject in ("a", "z"):
+            memory.remember(
+                f"The desk {subject} moved.", subject=subject, refs=[{"kind": "memory", "id": "desk"}]
+            )
+        memory.remember("The page may be right.", subject="b", refs=[{"kind": "memory", "id": "page"}])
+        report = taken(second, tmp_path / "out.jsonl", exported(memory, "jsonl"))
+        held = {one.subject: one for one in second.records() if one.subject}
+
+        assert counts(report) == (7, 0, 0, 0)
+        assert {name for name, one in held.items() if one.origin is Origin.UNTRUSTED} == {"page", "b"}
+        assert held["z"].refs == ({"kind": "memory", "id": "desk"},)
+        assert held["a"].refs == ({"kind": "agent", "id": "memory:shared//desk"},)
+        assert "German" in second.recall("Which language?").text
+
+
+def test_a_line_is_not_trusted_by_citing_one_from_the_web(tmp_path: Path) -> None:
+    web = {"memory_id": "page", "text": "The page names Lyon.", "source": {"kind": "web", "id": "x"}}
+    cites = {"memory_id": "a", "text": "The desk is in Lyon.", "refs": [{"kind": "memory", "id": "page"}]}
+    with Memory.open(":memory:") as memory:
+        taken(memory, tmp_path / "out.jsonl", lines(cites, web, {"text": 1}, "x"))
+
+        assert {one.origin for one in memory.records()} == {Origin.UNTRUSTED}
+
+
 def test_what_a_user_said_stays_in_the_scope_of_the_user_as_mem0(tmp_path: Path) -> None:
     with Memory.open(":memory:") as memory, Memory.open(":memory:") as second:
         memory.remember("Ada's home is Cork.", scope="user/ada")

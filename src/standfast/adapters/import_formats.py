@@ -22,10 +22,11 @@ from typing import Any, Final
 
 import msgspec
 
+from standfast.adapters.import_citations import Citations, lines_of
 from standfast.adapters.langgraph_items import KIND, NamespaceScopes, ref_of, subject_of, text_of
 from standfast.entity_ids import ENTITY_IDS, EntityIds, MemoryPlace, stored_metadata
 from standfast.errors import InvalidValue, StandfastError
-from standfast.limits import MAX_IMPORT_BYTES, MAX_METADATA_CHARS, MAX_NAME_CHARS, MAX_VALUE_BYTES
+from standfast.limits import MAX_IMPORT_BYTES, MAX_METADATA_CHARS, MAX_NAME_CHARS
 from standfast.memory.messages import cut_text
 from standfast.recall.filters import UNREVIEWED_VERDICTS
 from standfast.records.canon import parse
@@ -81,15 +82,12 @@ Reader = Callable[[Path, str], Iterator[ImportedItem]]
 
 def read_jsonl(path: Path, scope: str) -> Iterator[ImportedItem]:
     """One record a line. A ``memory_id`` becomes the subject, so that a record keeps its id."""
-    with path.open("rb") as file:
-        number = 0
-        while line := file.readline(MAX_VALUE_BYTES + 2):
-            number += 1
-            if line.strip():
-                yield item_of(f"line {number}", _own_fact, line.rstrip(b"\r\n"), scope)
+    citations = Citations.of(path, scope)
+    for number, line in lines_of(path):
+        yield item_of(f"line {number}", _own_fact, line, scope, number, citations)
 
 
-def _own_fact(where: str, line: bytes, scope: str) -> ImportedFact:
+def _own_fact(where: str, line: bytes, scope: str, number: int, citations: Citations) -> ImportedFact:
     plain = parse(line)
     if not isinstance(plain, dict) or not isinstance(plain.get("text"), str):
         raise InvalidValue(what=where, problem='it must be an object with the string "text"')
@@ -113,16 +111,17 @@ def _own_fact(where: str, line: bytes, scope: str) -> ImportedFact:
     others = {name: value for name, value in plain.items() if name not in _OWN_FIELDS}
     if isinstance(plain.get("ts_utc"), str):
         others["created_at"] = plain["ts_utc"]
+    place = plain.get("scope", scope)
     request = RememberRequest.of(
         plain["text"],
         subject=_subject_of(plain),
         several=plain.get("several", False),
-        source=plain.get("source"),
+        source=citations.held(plain.get("source"), place, number),
         tags=plain.get("tags", ()),
-        refs=plain.get("refs", ()),
+        refs=citations.held(plain.get("refs", ()), place, number),
         # Law needs a person's signature here as well.
         propose=band == Band.VAULT,
-        scope=plain.get("scope", scope),
+        scope=place,
         metadata={**flat_metadata(others), **metadata},
         session=plain.get("session"),
         position=plain.get("position"),
