@@ -13,6 +13,7 @@ import pytest
 from standfast.adapters.importing import READERS, WRITERS, ImportReport, export_text, import_file
 from standfast.adapters.langgraph import StandfastStore
 from standfast.errors import InvalidValue
+from standfast.limits import MAX_VALUE_BYTES
 from standfast.memory import Memory
 from standfast.records.origins import Origin
 from standfast.records.vocabulary import Band
@@ -142,6 +143,19 @@ def test_lines_that_can_not_be_read_are_named_and_the_others_imported(tmp_path: 
         assert [one.where for one in report.problems] == [f"line {n}" for n in range(1, len(bad) + 1)]
         assert all(one.verdict is None and one.reasons for one in report.problems)
         assert texts(memory) == ["Good."]
+
+
+def test_a_line_that_is_too_long_is_one_line(tmp_path: Path) -> None:
+    """Whatever stands behind the place where it is cut."""
+    inside = '{"text": "It was said inside of it."}'
+    too_long = '{"text": "'.ljust(MAX_VALUE_BYTES + 2, "x") + inside.rjust(2 * MAX_VALUE_BYTES)
+    for end in ("\n", ""):
+        with Memory.open(":memory:") as memory:
+            content = too_long + "\n" + lines({"text": "Good."}) + "bad\n" + too_long + end
+            report = taken(memory, tmp_path / "facts.jsonl", content)
+
+            assert [one.where for one in report.problems] == ["line 1", "line 3", "line 4"]
+            assert texts(memory) == ["Good."]
 
 
 def test_a_rehearsal_says_the_same_and_stores_nothing(tmp_path: Path) -> None:

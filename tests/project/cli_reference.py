@@ -21,6 +21,7 @@ working memory, law, waiting); JSON keeps the contract's names (`SEAL`, `PARTIAL
 | 0 | done | is stored durably |
 | 1 | the answer is no: rejected, different, not proven, nothing found, or you declined | a rejected text is recorded as rejected |
 | 2 | wrong arguments, input, settings or store, or a disk error; the message and its code say which | nothing was changed, or the message says how to find out |
+| 3 | `standfast verify` only: sound, but the newest entries are not covered by a signed checkpoint yet | nothing is written |
 | 130 | interrupted by Ctrl-C (`standfast serve` stops by it: it finishes open requests and exits with 0) | happened in full or not at all; everything acknowledged is stored |
 
 Shell completion: `eval "$(_STANDFAST_COMPLETE=bash_source standfast)"`, or `zsh_source`, or `fish_source`.

@@ -22,11 +22,16 @@ _NEVER: Final = float("inf")
 
 
 def lines_of(path: Path) -> Iterator[tuple[int, bytes]]:
-    """The lines of a file that are not empty, with their numbers."""
+    """The lines of a file that are not empty, with their numbers. One that is too long is cut."""
+    most = MAX_VALUE_BYTES + 2
     with path.open("rb") as file:
         number = 0
-        while line := file.readline(MAX_VALUE_BYTES + 2):
+        while line := file.readline(most):
             number += 1
+            # What is left of a line is not the next one.
+            rest = line
+            while len(rest) == most and not rest.endswith(b"\n"):
+                rest = file.readline(most)
             if line.strip():
                 yield number, line.rstrip(b"\r\n")
 
