@@ -433,6 +433,18 @@ def test_a_line_is_not_trusted_by_citing_one_from_the_web(tmp_path: Path) -> Non
         assert {one.origin for one in memory.records()} == {Origin.UNTRUSTED}
 
 
+def test_a_note_of_messages_is_taken_without_its_remarks(tmp_path: Path) -> None:
+    """They name roles as the markup of a prompt does, where nobody sees it."""
+    with Memory.open(":memory:") as memory, Memory.open(":memory:") as second:
+        memory.add([{"role": "user", "content": "I love opera."}], session="tuesday")
+        note = exported(memory, "markdown")
+        report = taken(second, tmp_path / "note.md", note, file_format="markdown")
+
+        assert "<!-- " in note
+        assert counts(report) == (1, 0, 0, 0)
+        assert texts(second) == ["shared: - I love opera."]
+
+
 def test_what_a_user_said_stays_in_the_scope_of_the_user_as_mem0(tmp_path: Path) -> None:
     with Memory.open(":memory:") as memory, Memory.open(":memory:") as second:
         memory.remember("Ada's home is Cork.", scope="user/ada")

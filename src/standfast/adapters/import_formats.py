@@ -38,6 +38,8 @@ from standfast.records.vocabulary import Band, JsonScalar, Record, is_metadata_v
 _OWN_FIELDS: Final = frozenset({*Record.__struct_fields__})
 _NOT_ACCEPTED: Final = frozenset(UNREVIEWED_VERDICTS)
 _HEADING: Final = re.compile(r"^(#{1,6})\s+(.*?)\s*#*\s*$")
+# What an export writes below a line: who said it and when. Nobody who reads the note sees it.
+_REMARK: Final = re.compile(r"^  <!-- \d{4}-\d\d-\d\d(?:, .*)? -->$")
 _FENCE: Final = re.compile(r"^\s*(```|~~~)")
 _CLAUDE_BLOCKS: Final = ("text", "tool_use", "tool_result")
 _THOUGHTS: Final = ("thoughts", "reasoning_recap", "model_editable_context", "user_editable_context")
@@ -276,7 +278,7 @@ def _sections(text: str) -> Iterator[tuple[tuple[str, ...], str]]:
         in_code ^= _FENCE.match(line) is not None
         found = None if in_code else _HEADING.match(line)
         if found is None:
-            lines.append(line)
+            lines += [] if _REMARK.match(line) and not in_code else [line]
             continue
         if any(one.strip() for one in lines):
             yield tuple(heading for _, heading in headings), "\n".join(lines).strip()
