@@ -12,6 +12,7 @@ import pytest
 
 from standfast.adapters.importing import READERS, WRITERS, ImportReport, export_text, import_file
 from standfast.adapters.langgraph import StandfastStore
+from standfast.adapters.mem0 import Mem0Memory
 from standfast.errors import InvalidValue
 from standfast.limits import MAX_VALUE_BYTES
 from standfast.memory import Memory
@@ -443,6 +444,19 @@ def test_a_note_of_messages_is_taken_without_its_remarks(tmp_path: Path) -> None
         assert "<!-- " in note
         assert counts(report) == (1, 0, 0, 0)
         assert texts(second) == ["shared: - I love opera."]
+
+
+def test_what_expired_in_mem0_stays_so(tmp_path: Path) -> None:
+    rows = [
+        {"id": "1", "memory": "Ada's badge is red.", "user_id": "ada", "expiration_date": "2020-01-01"},
+        {"id": "2", "memory": "Ada's trip is in May.", "user_id": "ada", "expiration_date": "2999-01-01"},
+        {"id": "3", "memory": "Ada drinks tea.", "user_id": "ada", "expiration_date": None},
+    ]
+    with Memory.open(":memory:") as memory:
+        taken(memory, tmp_path / "out.json", rows, file_format="mem0")
+        shown = Mem0Memory(memory).get_all(filters={"user_id": "ada"})["results"]
+
+        assert sorted(one["memory"] for one in shown) == ["Ada drinks tea.", "Ada's trip is in May."]
 
 
 def test_what_a_user_said_stays_in_the_scope_of_the_user_as_mem0(tmp_path: Path) -> None:

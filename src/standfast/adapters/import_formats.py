@@ -171,13 +171,15 @@ def _mem0_fact(where: str, one: Any, scope: str) -> ImportedFact:
     metadata = flat_metadata({**times, **mapping_of(one.get("metadata"))})
     speaker = one.get("role") or one.get("actor_id")
     place = _place_of(one) or MemoryPlace(scope, "")
+    last_day = one.get("expiration_date")
+    expires = {"expiration_date": last_day[:10]} if isinstance(last_day, str) else {}
     request = RememberRequest.of(
         one["memory"],
         subject=name_of(one.get("id")),
         source={"kind": "doc", "id": f"mem0:{one.get('id', where)}"},
         tags=[str(tag) for tag in one.get("categories") or ()],
         scope=place.scope if entity is None else entity.scope,
-        metadata={**metadata, **stored_metadata({}, {} if entity is None else entity.given)},
+        metadata={**metadata, **stored_metadata({}, {} if entity is None else entity.given, **expires)},
         speaker=name_of(speaker),
     )
     return ImportedFact(where=where, request=request, is_untrusted=one.get("trust") == Origin.UNTRUSTED)
