@@ -231,8 +231,8 @@ def test_resources_are_refused_as_tools_are(harness: Harness) -> None:
         ) as client:
             with pytest.raises(MCPError, match="forbidden"):
                 await client.read_resource("standfast://foreign/records/x")
-            for missing in ("records/nobody", "snapshots/999"):
-                with pytest.raises(MCPError, match=r"not_found|no_such_snapshot") as refused:
+            for missing in ("records/nobody", "snapshots/999", "snapshots/-1", "snapshots/Newest"):
+                with pytest.raises(MCPError, match=r"not_found|no_such_snapshot|invalid_value") as refused:
                     await client.read_resource(f"standfast://default/{missing}")
                 # Invalid parameters. An internal error would say that the server failed.
                 assert refused.value.error.code == -32_602

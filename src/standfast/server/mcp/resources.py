@@ -88,7 +88,9 @@ class MemoryResources:
 
     def snapshot(self, namespace: str, snapshot: str, context: AnyContext, scope: str = "") -> str:
         """The first records of a snapshot, given by its number or as 'newest'."""
-        at = int(snapshot) if snapshot.isascii() and snapshot.isdigit() and len(snapshot) < 16 else None
+        is_number = snapshot.isascii() and snapshot.isdigit() and len(snapshot) < 16
+        # What is no number is refused as it is given.
+        at = None if snapshot == _NEWEST else int(snapshot) if is_number else snapshot
         read = memory_operations.list_records
         return self._read(
             context, Permission.LIST_RECORDS, namespace, read, RecordsQuery, at=at, scope=scope or None

@@ -16,7 +16,7 @@ from mcp.server.mcpserver.exceptions import ResourceError, ResourceNotFoundError
 from mcp_types import CallToolResult, TextContent
 from pydantic import Field, WithJsonSchema
 
-from standfast.errors import NoSuchSnapshot, NotFound, StandfastError
+from standfast.errors import InvalidValue, NoSuchSnapshot, NotFound, StandfastError
 from standfast.records.requests import defaults_of
 from standfast.records.vocabulary import Value
 from standfast.server.access.permissions import ALL_NAMESPACES, Caller, Permission
@@ -75,7 +75,7 @@ class ToolAuth:
         """The same for a resource."""
         try:
             return self._run(context, permission, namespace, operation)
-        except (NotFound, NoSuchSnapshot) as error:
+        except (InvalidValue, NotFound, NoSuchSnapshot) as error:
             raise ResourceNotFoundError(f"{error} [{error.code}]") from None
         except StandfastError as error:
             raise ResourceError(f"{error} [{error.code}]") from None
