@@ -57,6 +57,17 @@ def test_a_conversation_as_in_mem0s_first_example(mem0: Mem0Memory) -> None:
     assert len(everything) == 3
 
 
+def test_what_waits_for_a_person_is_not_listed_and_goes_with_the_rest(mem0: Mem0Memory) -> None:
+    mem0.add("I live in Oslo.", user_id="ada")
+    mem0.memory.remember("Ada earns 9,000 a month.", scope="user/ada", hold="ask Bob")
+    mem0.memory.remember("Ada's flat is in Cork.", scope="user/ada", propose=True)
+    listed = _texts(mem0.get_all(user_id="ada", show_expired=True))
+    mem0.delete_all(user_id="ada")
+
+    assert listed == ["I live in Oslo."]
+    assert list(mem0.memory.records(scope="user/ada")) == []
+
+
 def test_nobody_sees_what_another_user_said(mem0: Mem0Memory) -> None:
     mem0.add("My flight leaves at 9:40.", user_id="ada")
     mem0.add("My flight leaves at 7:15.", user_id="bob", agent_id="desk")

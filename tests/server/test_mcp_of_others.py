@@ -89,6 +89,19 @@ def test_a_memory_is_got_updated_and_deleted_by_its_id(harness: Harness) -> None
     use(harness, steps)
 
 
+def test_what_waits_for_a_person_is_not_listed(harness: Harness) -> None:
+    harness.gateway.home.remember("Ada earns 9,000 a month.", scope="user/ada", hold="ask Bob")
+
+    async def steps(client: Client) -> None:
+        await told(client, "add_memory", text="Ada drinks tea.", user_id="ada")
+
+        assert await _texts(client, "get_memories", user_id="ada") == ["Ada drinks tea."]
+        await told(client, "delete_all_memories", user_id="ada")
+
+    use(harness, steps)
+    assert list(harness.gateway.home.records(scope="user/ada")) == []
+
+
 def test_the_memories_of_an_agent_are_found_across_its_users(harness: Harness) -> None:
     async def steps(client: Client) -> None:
         await told(client, "add_memory", text="Ada drinks tea.", user_id="ada", agent_id="desk")

@@ -32,6 +32,7 @@ from standfast.errors import InvalidValue, PutRefused
 from standfast.govern.judge.secrecy import redacted_json
 from standfast.limits import MAX_RECALL_ITEMS, MAX_RECALL_TOKENS
 from standfast.memory.messages import read_messages
+from standfast.recall.filters import UNREVIEWED_VERDICTS
 from standfast.recall.lexical import shares_of_best
 from standfast.records.canon import utc_text
 from standfast.records.filters import Filter
@@ -439,7 +440,7 @@ class Mem0Memory:
         erase(self.memory, named, workflow=_WORKFLOW, reason=_DELETED, max_origin=self._max_origin)
 
     def _is_shown(self, record: Record, conditions: Mapping[str, Any], *, show_expired: bool) -> bool:
-        if not meets(record.metadata, conditions):
+        if record.verdict in UNREVIEWED_VERDICTS or not meets(record.metadata, conditions):
             return False
         last_day = record.metadata.get(_EXPIRES)
         today = utc_text(self.memory.store.clock.now())[:10]

@@ -24,6 +24,7 @@ from standfast.entity_ids import (
 from standfast.errors import InvalidValue
 from standfast.limits import MAX_PAGE_ITEMS
 from standfast.memory import Memory
+from standfast.recall.filters import UNREVIEWED_VERDICTS
 from standfast.recall.index.store_index import key_at
 from standfast.recall.lexical import shares_of_best
 from standfast.records.filters import Filter
@@ -154,7 +155,8 @@ def get_memories(
     """List the memories of a user, an agent or a run, page by page."""
     ids, metadata = _filtered(filters, user_id=user_id, agent_id=agent_id, run_id=run_id)
     start = (page - 1) * page_size
-    records = list(islice(_records(place, ids, metadata), start, start + page_size + 1))
+    shown = (one for one in _records(place, ids, metadata) if one.verdict not in UNREVIEWED_VERDICTS)
+    records = list(islice(shown, start, start + page_size + 1))
     return {
         "results": [as_memory(record) for record in records[:page_size]],
         "page": page,
@@ -291,7 +293,7 @@ def _filtered(filters: dict[str, Any] | None, **ids: str | None) -> tuple[Entity
 
 
 def _records(place: Place, ids: EntityIds, metadata: dict[str, JsonScalar]) -> Iterator[Record]:
-    """The accepted memories with these ids, by scope and id."""
+    """The memories with these ids, by scope and id; also those that wait for a person."""
     where = Filter(metadata={**ids.read_metadata, **metadata})
     for scope in narrowed_scopes(place[1], Permission.LIST_RECORDS, ids.read_scopes):
         cursor: str | None = None
