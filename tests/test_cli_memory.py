@@ -154,6 +154,13 @@ def test_diff_shows_removed_and_added_texts() -> None:
     assert json.loads(call("diff", "0", "--json").output)["new"] is None
 
 
+def test_what_waits_for_a_person_is_listed_as_that() -> None:
+    call("remember", "Refunds above 500 euros need a manager.", "--subject", "refunds", "--propose")
+
+    for listed in (call("at").output, call("diff", "0").output):
+        assert "(long-term memory) needs review: Refunds above 500 euros need a manager." in listed
+
+
 def test_remember_passes_tags_source_and_role() -> None:
     call(*FACT, "--tag", "eu", "--tag", "refunds", "--as-human")
     version, *_ = json.loads(call("history", "policy/eu-refunds", "--json").output)["versions"]

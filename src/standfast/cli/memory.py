@@ -186,6 +186,12 @@ def _place(key: str) -> str:
     return f"{scope_in(key)}  {name_in(key)}  ({Band(prefix_in(key)).label})"
 
 
+def _said(record: Record) -> str:
+    """The text behind its place, and before it that it waits for a person."""
+    waits = f" {record.verdict.label}" if record.verdict in (Verdict.PARTIAL, Verdict.HOLD) else ""
+    return f"{waits}: {record.text}"
+
+
 @click.command("diff")
 @click.argument("old", type=click.IntRange(0))
 @click.argument("new", type=click.IntRange(0), required=False)
@@ -211,9 +217,9 @@ def diff_command(old: int, new: int | None, *, scope: str, target: MemoryTarget)
         if not _is_lasting(change.key) and (_text(change.before), _text(change.after)) in lasting:
             continue
         if change.before is not None:
-            click.secho(f"- {_place(change.key)}: {change.before.text}", fg="red")
+            click.secho(f"- {_place(change.key)}{_said(change.before)}", fg="red")
         if change.after is not None:
-            click.secho(f"+ {_place(change.key)}: {change.after.text}", fg="green")
+            click.secho(f"+ {_place(change.key)}{_said(change.after)}", fg="green")
     if changes.advice:
         click.echo(changes.advice, err=True)
 
@@ -241,7 +247,7 @@ def at_command(
         print_json({"snapshot": snapshot, "records": [record.as_json() for record in records]})
         return
     for record in records:
-        click.echo(f"{_place(record.key)}: {record.text}")
+        click.echo(f"{_place(record.key)}{_said(record)}")
     click.echo(f"{counted(len(records), 'record')} in snapshot {snapshot}")
     if advice:
         click.echo(advice, err=True)
