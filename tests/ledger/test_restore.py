@@ -313,3 +313,15 @@ def test_another_machine_sees_the_newest_checkpoint_in_the_database(postgres_sto
 
     for told in (before, after):
         assert (told.exit_code, "is covered by a checkpoint that" in told.stdout) == (0, True)
+
+
+def test_an_empty_file_is_no_backup() -> None:
+    """A copy to a full disk leaves one, and to SQLite it is a database without tables."""
+    _remember("store.db", 1)
+    Path("copy.db").touch()
+    with pytest.raises(CannotOpen, match="the file is empty"):
+        restore_copy("copy.db", "store.db", replace=True)
+
+    assert _problems("store.db") == []
+    with Memory.open("store.db") as memory:
+        assert len(list(memory.records())) == 1

@@ -94,6 +94,9 @@ def restore_copy(
         raise InvalidValue(
             what="backup", problem="it is the store itself; leave it out to accept the store as it is"
         )
+    if is_file_url(backup) and Path(backup).is_file() and not Path(backup).stat().st_size:
+        # To SQLite it is a database without tables, and so it would become an empty store.
+        raise CannotOpen(store=backup, problem="the file is empty, and no backup; choose another one")
     if not is_file_url(url):
         _copy(backup, url, progress=progress)
         return None
