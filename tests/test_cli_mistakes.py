@@ -117,6 +117,17 @@ def test_a_file_that_is_no_store_is_refused_and_not_changed(store: str) -> None:
     assert {path: path.read_bytes() for path in before} == before
 
 
+@pytest.mark.parametrize("option", ["--store", "--namespace"])
+def test_an_option_that_is_empty_means_no_other_store(option: str) -> None:
+    """It is a variable of the shell that is not set, and the setting would be another store."""
+    call("standfast remember", "The shelf holds nine books.", "--scope", "user/ada")
+    result = call("standfast forget", "--scope", "user/ada", "--reason", "r", "--yes", option, "")
+
+    assert result.exit_code == 2
+    assert "is empty" in result.output
+    assert "nine books" in call("standfast at", "--scope", "user/ada").output
+
+
 def test_a_folder_is_called_one() -> None:
     assert "it is a folder" in call("standfast remember", "A fact.", "--store", "folder").output
 

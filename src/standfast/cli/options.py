@@ -13,6 +13,7 @@ import click
 import msgspec
 
 from standfast.cli.output import json_option
+from standfast.errors import InvalidValue
 from standfast.ledger.note import VerifyingKey
 from standfast.memory import Memory
 from standfast.records.scopes import SHARED
@@ -78,10 +79,14 @@ def listed_scope_option(command: _F) -> _F:
 
 def load_settings(*, store_url: str | None = None, namespace: str | None = None) -> Settings:
     """Settings from file and environment; a store or namespace from the command line replaces theirs."""
+    for option, value in (("--store", store_url), ("--namespace", namespace)):
+        if value == "":
+            # A variable of the shell that is not set. What is erased then must not be somewhere else.
+            raise InvalidValue(what=option, problem="it is empty; name one, or leave the option out")
     settings = Settings.load(os.environ)
-    if store_url:
+    if store_url is not None:
         settings = settings.of_store(store_url)
-    return msgspec.structs.replace(settings, namespace=namespace) if namespace else settings
+    return settings if namespace is None else msgspec.structs.replace(settings, namespace=namespace)
 
 
 @contextmanager
