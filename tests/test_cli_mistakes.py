@@ -128,6 +128,11 @@ def test_an_option_that_is_empty_means_no_other_store(option: str) -> None:
     assert "nine books" in call("standfast at", "--scope", "user/ada").output
 
 
+def test_a_url_of_another_database_is_no_path() -> None:
+    for name in ("standfast remember", "standfast recall"):
+        assert "postgresql://" in call(name, "A fact.", "--store", "mysql://db/x").output
+
+
 def test_a_folder_is_called_one() -> None:
     assert "it is a folder" in call("standfast remember", "A fact.", "--store", "folder").output
 

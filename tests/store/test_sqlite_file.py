@@ -161,7 +161,7 @@ def test_a_migration_and_its_record_are_one_transaction(
 
 @pytest.mark.parametrize(
     ("path", "words"),
-    [("no/such/folder/store.db", "no folder"), ("", "can't be read or written")],
+    [("no/such/folder/store.db", "no folder"), ("", "it is a folder")],
     ids=["folder missing", "a folder itself"],
 )
 def test_a_path_that_can_not_be_opened_is_told(tmp_path: Path, path: str, words: str) -> None:

@@ -33,6 +33,8 @@ def open_store(
     """
     if not isinstance(url, str) or not url:
         raise InvalidValue(what="url", problem=f"it must be a path, a URL or ':memory:', not {url!r:.80}")
+    if "://" in url and not _is_postgres(url):
+        raise CannotOpen(store=url, problem="give the path of a file, or a URL of PostgreSQL: postgresql://…")
     clock, ids = clock or SystemClock(), ids or RandomIds()
     exists = url == ":memory:" or _is_postgres(url) or os.path.exists(url)  # noqa: PTH110  # A string from settings.
     if not (create or exists):
