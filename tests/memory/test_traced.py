@@ -132,6 +132,21 @@ def test_the_trace_of_a_failed_attempt_gives_way_to_that_of_the_one_that_is_comm
         assert [run.trace_problem is None for run in runs] == [True, True, False]
 
 
+@pytest.mark.parametrize(("workflow", "mode"), [("other", "buffered_write"), ("w", "read_only")])
+def test_the_trace_of_a_failed_run_does_not_give_way_to_another_run_of_its_id(
+    tmp_path: Path, workflow: str, mode: str
+) -> None:
+    folder = TraceFolder(tmp_path / "traces", ids=RandomIds())
+    with Memory.open(":memory:", traces=folder) as memory:
+        failed = memory.run(workflow="w", mode="buffered_write", run_id="again")
+        failed.discard()
+        other = memory.run(workflow=workflow, mode=mode, run_id="again")
+        other.commit()
+
+        assert folder.get("again") == failed.trace
+        assert other.trace_problem is not None
+
+
 def test_a_trace_that_can_not_be_kept_fails_nothing_that_was_committed(tmp_path: Path) -> None:
     folder = TraceFolder(tmp_path / "traces", ids=RandomIds())
     memory = Memory.open(":memory:", traces=folder)

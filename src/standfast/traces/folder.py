@@ -288,7 +288,8 @@ class TraceFolder:
     def put(self, trace: Trace, text: bytes | None = None) -> Path:
         """Store a trace, whose text may be known already, and return its file.
 
-        Storing it again changes nothing; that of an attempt that was killed or failed is replaced.
+        Storing it again changes nothing. That of an attempt that was killed is replaced, and that of one that
+        failed if the new one is of the same workflow in the same mode.
 
         Raises:
             TraceError: The folder holds a different trace of the same run, or as much as it may.
@@ -302,7 +303,7 @@ class TraceFolder:
             self.path.mkdir(parents=True, exist_ok=True, mode=0o700)
             try:
                 write_new(unfinished, stored, mode=0o600, synced=self._synced)
-                self._name(unfinished, file, text)
+                self._name(unfinished, file, trace, text)
             finally:
                 unfinished.unlink(missing_ok=True)
             if self._synced:
@@ -311,7 +312,7 @@ class TraceFolder:
             raise _failed(file, error) from error
         return file
 
-    def _name(self, unfinished: Path, file: Path, text: bytes) -> None:
+    def _name(self, unfinished: Path, file: Path, trace: Trace, text: bytes) -> None:
         """Give the new file its name, unless a trace of the run has it."""
         try:
             # A link, unlike a rename, never replaces another file.
@@ -320,7 +321,7 @@ class TraceFolder:
             known = read_artifact(file)
             if known == text:
                 return
-            if not _is_of_failed_attempt(known) or _is_of_failed_attempt(text):
+            if not _replaces(trace, known):
                 raise TraceError("trace_exists", file=str(file)) from None
             unfinished.replace(file)
         self._bytes = (self._bytes or 0) + file.stat().st_size
@@ -457,12 +458,23 @@ def _check_retention(days: float) -> None:
         raise TraceError("retention_too_short", least_days=MIN_TRACE_RETENTION_DAYS, asked_days=days)
 
 
-def _is_of_failed_attempt(text: bytes) -> bool:
-    """Whether a trace is of a run that failed, or was made from the journal of a killed process."""
+def _replaces(trace: Trace, known: bytes) -> bool:
+    """Whether a trace is of an attempt that got further than the known one: killed, failed, or neither.
+
+    A failed one gives way to an attempt of the same run only: of the same workflow, in the same mode.
+    """
     try:
-        return any(gap.code in (KILLED, RUN_FAILED) for gap in Trace.read(text).metadata.gaps)
+        before = Trace.read(known)
     except TraceError:
         return False
+    is_same = (trace.workflow_id, trace.visibility_mode) == (before.workflow_id, before.visibility_mode)
+    return _progress(before) < _progress(trace) and (is_same or _progress(before) == 0)
+
+
+def _progress(trace: Trace) -> int:
+    """How far a run got: 0 if its process was killed, 1 if it failed, otherwise 2."""
+    gaps = {gap.code for gap in trace.metadata.gaps}
+    return 0 if KILLED in gaps else 1 if RUN_FAILED in gaps else 2
 
 
 def _compressed(text: bytes) -> bytes:
