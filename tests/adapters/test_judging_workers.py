@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from datetime import UTC, datetime
 from functools import partial
+from itertools import count
 from multiprocessing.connection import Pipe
 from pathlib import Path
 from typing import Any
@@ -17,13 +18,15 @@ from standfast.adapters import importing
 from standfast.adapters.importing import ImportReport, import_file
 from standfast.adapters.judging_workers import _applied, _CommitSender
 from standfast.clock import ManualClock
-from standfast.errors import InvalidValue, StoreFailed
+from standfast.errors import InvalidValue, StandfastError, StoreFailed
 from standfast.govern.judge import FloorRegistry
 from standfast.govern.judge.judge import Claim, JudgingContext
 from standfast.memory import Memory
+from standfast.policies import BandBudget
 from standfast.records.origins import Origin
 from standfast.records.rows import SYSTEM_NAMESPACE
 from standfast.records.vocabulary import Band
+from standfast.store.commit import Commit
 from tests.adapters.test_importing import ATTACK, lines, texts
 
 START = datetime(2026, 11, 16, tzinfo=UTC)
@@ -44,7 +47,7 @@ def opened(path: str, **options: Any) -> Memory:
 def imported(folder: Path, file: Path, workers: int, **options: Any) -> tuple[ImportReport, list[Any]]:
     """The report of an import into a new store, and every row that it holds, in the order of commits."""
     path = str(folder / f"{file.stem}-{workers}.db")
-    with opened(path) as memory:
+    with opened(path, **options) as memory:
         memory.remember("Ada's plan is basic.", subject="plan", source={"kind": "user", "id": "ada"})
         memory.remember("Crate 3 is on shelf 9.", subject="crate")
         report = import_file(
@@ -52,9 +55,8 @@ def imported(folder: Path, file: Path, workers: int, **options: Any) -> tuple[Im
             file,
             file_format="jsonl",
             workers=workers,
-            open_memory=partial(opened, path),
+            open_memory=partial(opened, path, **options),
             max_origin=Origin.TRUSTED,
-            **options,
         )
         assert list(memory.verify()) == []
         assert memory.warnings == []
@@ -103,6 +105,57 @@ def test_what_is_stored_is_the_same_for_any_number_of_workers(
     assert imported(tmp_path, file, 2) == (alone, rows)
 
 
+def test_what_is_stored_is_the_same_also_if_a_band_has_a_budget(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(importing, "IMPORT_PART_FACTS", 7)
+    file = tmp_path / "facts.jsonl"
+    file.write_text(
+        lines(*({"text": f"Box {number % 10} is on shelf {number % 10}."} for number in range(84)))
+    )
+    budget = BandBudget(band=Band.LEDGER, max_bytes=10_000_000, policy="AlwaysWrite")
+    alone, rows = imported(tmp_path, file, 1, budgets=[budget])
+
+    assert (alone.accepted, alone.known) == (10, 74)
+    assert imported(tmp_path, file, 2, budgets=[budget]) == (alone, rows)
+
+
+def test_what_stands_later_in_a_file_is_said_later(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(importing, "IMPORT_PART_FACTS", 30)
+    file, path = tmp_path / "facts.jsonl", str(tmp_path / "facts.db")
+    said = [f"Crate {number} is on shelf {number * 7}." for number in range(180)]
+    said[29:31] = "Ada lives in Oslo.", "Ada lives in Bergen."
+    file.write_text(lines(*({"text": text} for text in said)))
+    opener = partial(Memory.open, path, notary=None)
+    with opener() as memory:
+        import_file(memory, file, file_format="jsonl", workers=2, open_memory=opener)
+        records = sorted(memory.records(band=Band.LEDGER), key=lambda one: one.ts_utc or "")
+        recalled = memory.recall("Where does Ada live?").text
+
+        assert [one.text for one in records] == said
+        assert len({one.ts_utc for one in records}) == 180
+        assert "Ada lives in Oslo. (said later" in recalled
+
+
+def test_who_writes_all_the_time_does_not_keep_an_import_from_its_commits(tmp_path: Path) -> None:
+    file, path = tmp_path / "facts.jsonl", str(tmp_path / "facts.db")
+    file.write_text(lines({"text": "Ada's plan is large.", "subject": "plan"}))
+    with opened(path) as memory, opened(path) as other:
+        written, watch = count(1), memory.store.before_commit["default"]
+
+        def writes_under_what_was_read(commit: Commit) -> None:
+            number = next(written)
+            other.remember(f"Plan {number} costs {number} euros.", subject=f"plan {number}")
+            watch(commit)
+
+        memory.store.before_commit["default"] = writes_under_what_was_read
+        report = import_file(memory, file, file_format="jsonl", workers=2, open_memory=partial(opened, path))
+
+        assert report.accepted == 1
+        assert next(written) <= 4
+        assert "Ada's plan is large." in texts(memory)
+
+
 USER: dict[str, Any] = {"kind": "user", "id": "ada"}
 SITE: dict[str, Any] = {"kind": "web", "id": "https://evil.example/a"}
 
@@ -147,7 +200,7 @@ def test_a_part_is_judged_again_if_what_it_was_judged_by_has_changed(
     importer = importing._Importer(run_prefix="r", dry_run=False, max_origin=Origin.TRUSTED)
     (part,) = importing._parts(importing.READERS["jsonl"](file, "shared"))
 
-    def judged(path: str, *, before: bool) -> tuple[Any, list[str]]:
+    def outcome(path: str, *, before: bool) -> tuple[Any, list[str]]:
         """What becomes of the part if the others write before it is judged, or after."""
         with opened(path) as memory, opened(path) as judging:
             memory.remember("Ada's plan is basic.", subject="plan", source=USER)
@@ -162,10 +215,10 @@ def test_a_part_is_judged_again_if_what_it_was_judged_by_has_changed(
             def serve() -> None:
                 with suppress(EOFError):
                     while True:
-                        submission = ours.recv()
+                        judged = ours.recv()
                         while waiting:
                             waiting.pop()(memory)
-                        ours.send(_applied(memory, submission))
+                        ours.send(_applied(memory, judged, turn=memory.store.head()))
 
             if before:
                 waiting.pop()(memory)
@@ -183,9 +236,9 @@ def test_a_part_is_judged_again_if_what_it_was_judged_by_has_changed(
             ]
             return reported, sorted(kept)
 
-    alone = judged(str(tmp_path / "alone.db"), before=True)
+    alone = outcome(str(tmp_path / "alone.db"), before=True)
 
-    assert judged(str(tmp_path / "worker.db"), before=False) == alone
+    assert outcome(str(tmp_path / "worker.db"), before=False) == alone
 
 
 def test_conversations_are_judged_by_workers_too(tmp_path: Path) -> None:
@@ -283,6 +336,43 @@ def test_workers_that_can_not_work_are_refused(
             import_file(memory, file, file_format="jsonl", workers=2)
 
         assert list(memory.records(band=Band.LEDGER)) == []
+
+
+@pytest.mark.parametrize(
+    ("opener", "problem"),
+    [
+        (lambda: opened("facts.db"), "not a lambda nor a function of the script"),
+        (partial(opened, "facts.db", wrong=True), "unexpected keyword argument 'wrong'"),
+        (partial(opened, "no folder/facts.db"), "there is no folder"),
+    ],
+)
+def test_why_the_memory_can_not_be_opened_in_a_worker_is_said(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str], opener: Callable[[], Memory], problem: str
+) -> None:
+    file = tmp_path / "facts.jsonl"
+    file.write_text(lines({"text": "VAT is 19 %."}))
+    with opened(str(tmp_path / "facts.db")) as memory, pytest.raises(StandfastError, match=problem):
+        import_file(memory, file, file_format="jsonl", workers=2, open_memory=opener)
+
+    assert capfd.readouterr().err == ""
+
+
+def opened_and_noted(path: str, log: str) -> Memory:
+    """A memory; that it was opened is noted."""
+    with Path(log).open("a", encoding="utf-8") as file:
+        file.write("opened\n")
+    return opened(path)
+
+
+def test_no_more_workers_are_started_than_there_are_parts(tmp_path: Path) -> None:
+    file, path, log = tmp_path / "facts.jsonl", str(tmp_path / "facts.db"), tmp_path / "log"
+    file.write_text(lines({"text": "VAT is 19 %."}))
+    with opened(path) as memory:
+        opener = partial(opened_and_noted, path, str(log))
+        report = import_file(memory, file, file_format="jsonl", workers=9, open_memory=opener)
+
+    assert report.accepted == 1
+    assert log.read_text() == "opened\n"
 
 
 def test_an_error_of_a_worker_is_that_of_the_import(tmp_path: Path) -> None:

@@ -7,32 +7,41 @@ takes the parts in turn, so that the commits of a part come when all parts befor
 
 A worker judges by the snapshot that was the newest when it began the part. If the parts before it, or anybody
 else, have written something since that could have changed a judgement, the commit is refused like any that
-conflicts, and the worker judges the part again, by then in its turn. So what is stored is the same for any
-number of workers, but for instants and for the snapshot that a commit says it began at.
+conflicts, and the worker judges the part again, by then in its turn. Then it conflicts only with what it
+would conflict with without workers, so that others who write at the same time do not keep it from its commit.
+
+The instants of a part are later than those of the parts before it, because what was said last is what holds.
+So what is stored is the same for any number of workers, but for instants, for the snapshot that a commit says
+it began at, and for ids that are made from these, such as those of proposals.
 """
 
 import os
+import pickle
 import subprocess
 import sys
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack
+from datetime import datetime, timedelta
+from itertools import islice
 from multiprocessing.connection import Connection, Pipe
-from typing import Any, Final, Self, TypeVar
+from typing import Any, Final, NamedTuple, Self, TypeVar
 
-from msgspec.structs import replace
-
+from standfast.clock import Clock
 from standfast.errors import InvalidValue, StandfastError, StoreError, StoreFailed
 from standfast.govern.patterns import pattern_prefix
 from standfast.memory import Memory
 from standfast.records.scopes import prefix_of, scope_in
 from standfast.records.vocabulary import Band, Receipt
 from standfast.store.pipeline import CommitAnswer, Submission
+from standfast.store.protocol import Places
 
 _P = TypeVar("_P")
 _R = TypeVar("_R")
 _STOP_SECONDS: Final = 5
 _NICER: Final = 5
+_OF_A_PART: Final = timedelta(milliseconds=1)
+_INSTANT: Final = timedelta(microseconds=1)
 _START: Final = (
     "import sys; sys.path[:] = sys.argv[2:];"
     " from standfast.adapters.judging_workers import work; work(int(sys.argv[1]))"
@@ -58,28 +67,100 @@ def judged_by_workers(
         InvalidValue: ``open_memory`` opens another memory, or one with other policies.
         StoreFailed: A worker ended before its part was judged. What was committed stays.
     """
+    task = _pickled(judge, open_memory)
+    remaining, began = iter(parts), _Beginnings(memory.store.clock)
+    first = list(islice(remaining, workers))
     with ExitStack() as running:
-        started = [running.enter_context(_Worker(judge, open_memory)) for _ in range(workers)]
-        for worker in started:
+        busy = deque(running.enter_context(_Worker()) for _ in first)
+        for worker in busy:
+            # Before any of them is waited for, so that they end at the same time.
+            running.callback(worker.close)
+        for worker in busy:
+            worker.start(task)
+        for worker in busy:
             worker.require_same(memory)
-        remaining, busy = iter(parts), deque[_Worker]()
-        for worker, part in zip(started, remaining, strict=False):
-            worker.send(part)
-            busy.append(worker)
+        for worker, part in zip(busy, first, strict=True):
+            worker.send(began.next(), part)
         while busy:
             worker = busy.popleft()
             report = worker.report(memory)
             for part in remaining:
-                worker.send(part)
+                worker.send(began.next(), part)
                 busy.append(worker)
                 break
             yield report
 
 
+def _pickled(judge: Callable[[Memory, Any], Any], open_memory: Callable[[], Memory]) -> bytes:
+    """What a worker is started with; ``InvalidValue`` if that can't be sent to it."""
+    try:
+        return pickle.dumps((judge, open_memory))
+    except Exception as error:
+        raise _can_not_open(error) from error
+
+
+def _can_not_open(error: Exception) -> InvalidValue:
+    problem = (
+        f"it does not open the memory in a worker ({type(error).__name__}: {error}); give a function of a"
+        ' module that the worker can import, such as partial(Memory.open, "agent.db", notary=None), not a'
+        " lambda nor a function of the script itself"
+    )
+    return InvalidValue(what="open_memory", problem=problem)
+
+
+class _Beginnings:
+    """The instants at which parts begin, each later than what is judged in the part before."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._read = self._began = clock.now()
+
+    def next(self) -> datetime:
+        """The instant of the next part. It is that of the one before if the clock stands still."""
+        read = self._clock.now()
+        if read != self._read:
+            self._read, self._began = read, max(read, self._began + _OF_A_PART)
+        return self._began
+
+
+class _PartClock:
+    """The clock of a worker. It begins when a part was handed out, and runs so slowly that the next part
+    begins later, however long it takes. Otherwise what stands earlier in a file would seem to be said later.
+    """
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self.begin(clock.now())
+        self.monotonic, self.sleep = clock.monotonic, clock.sleep
+
+    def begin(self, began: datetime) -> None:
+        """Begin a part."""
+        self._began = began
+        self.begin_again()
+
+    def begin_again(self) -> None:
+        """Begin the same part again."""
+        self._shown, self._read = self._began, self._clock.now()
+
+    def now(self) -> datetime:
+        """An instant of the part, later than the one before if the clock has moved."""
+        read = self._clock.now()
+        if read != self._read and self._shown + _INSTANT < self._began + _OF_A_PART:
+            self._read, self._shown = read, self._shown + _INSTANT
+        return self._shown
+
+
+class _WorkerCommit(NamedTuple):
+    """A commit of a worker, and where the store was read for it."""
+
+    submission: Submission
+    reads: Places
+
+
 class _Worker:
     """A worker process, as the process that imports sees it."""
 
-    def __init__(self, judge: Callable[[Memory, Any], Any], open_memory: Callable[[], Memory]) -> None:
+    def __init__(self) -> None:
         self._pipe, theirs = Pipe()
         # In a session of its own, because Ctrl-C is for this process; the worker ends with the pipe.
         self._process = subprocess.Popen(  # noqa: S603  # This very program.
@@ -89,25 +170,35 @@ class _Worker:
             start_new_session=True,
         )
         theirs.close()
-        self._sent((judge, open_memory))
+
+    def start(self, task: bytes) -> None:
+        """Let the worker open the memory."""
+        try:
+            self._pipe.send_bytes(task)
+        except ConnectionError:
+            raise self._ended() from None
 
     def require_same(self, memory: Memory) -> None:
         """Raise ``InvalidValue`` unless the worker has opened the memory that commits."""
-        if self._received() != _described(memory):
+        received = self._received()
+        if isinstance(received, StandfastError):
+            raise received
+        if received != _described(memory):
             problem = (
                 "it opens another memory in a worker, or one with other policies; it must open the same store"
                 " and namespace with the same settings, and no store in memory"
             )
             raise InvalidValue(what="open_memory", problem=problem)
 
-    def send(self, part: object) -> None:
+    def send(self, began: datetime, part: object) -> None:
         """Give the worker a part. It has none."""
-        self._sent(part)
+        self._sent((began, part))
 
     def report(self, memory: Memory) -> Any:
         """Apply the commits of the worker's part, and return what it reports at the end."""
-        while isinstance(received := self._received(), Submission):
-            answer = _applied(memory, received)
+        turn = memory.store.head()
+        while isinstance(received := self._received(), _WorkerCommit):
+            answer = _applied(memory, received, turn=turn)
             # The worker goes on while the index follows.
             self._sent(answer)
             if isinstance(answer, Receipt):
@@ -134,8 +225,12 @@ class _Worker:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, *_: object) -> None:
+    def close(self) -> None:
+        """Let the worker end."""
         self._pipe.close()
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
         try:
             self._process.wait(_STOP_SECONDS)
         except subprocess.TimeoutExpired:
@@ -143,14 +238,18 @@ class _Worker:
             self._process.wait()
 
 
-def _applied(memory: Memory, submission: Submission) -> CommitAnswer:
-    """Commit what a worker judged, unless something was written since where it looked."""
+def _applied(memory: Memory, judged: _WorkerCommit, *, turn: int) -> CommitAnswer:
+    """Commit what a worker judged, unless it was judged by a snapshot before its turn, and something was
+    written since where it looked.
+    """
+    item = judged.submission
+    is_early = item.commit.memory_snapshot_id < turn
     try:
         return memory.store.commit(
-            submission.commit,
-            fence=submission.fence,
-            new=submission.new,
-            untouched=submission.untouched,
+            item.commit,
+            fence=item.fence,
+            new=item.new,
+            untouched=(*item.untouched, *judged.reads) if is_early else item.untouched,
         )
     except StoreError as error:
         return error
@@ -167,13 +266,21 @@ class _CommitSender:
     def __init__(self, pipe: Connection, memory: Memory) -> None:
         self._pipe = pipe
         self._namespace = memory.namespace
-        self.reads = memory.store.commit_through(self._submit)
-        """Where the store was read since the part began."""
+        self._clock = _PartClock(memory.store.clock)
+        self._reads = memory.store.commit_through(self._submit)
+        memory.store.clock = self._clock
+
+    def begin(self, began: datetime) -> None:
+        """Begin a part."""
+        self._clock.begin(began)
+        self._reads.clear()
 
     def _submit(self, item: Submission) -> CommitAnswer:
         """Return the answer for one commit. It is refused if what it was judged by has changed."""
-        self._pipe.send(replace(item, untouched=sorted({*item.untouched, *self.reads, *self._law(item)})))
+        self._pipe.send(_WorkerCommit(item, tuple(sorted({*self._reads, *self._law(item)}))))
         answer: CommitAnswer = self._pipe.recv()
+        if not isinstance(answer, Receipt):
+            self._clock.begin_again()
         return answer
 
     def _law(self, item: Submission) -> Iterator[tuple[str, str]]:
@@ -188,21 +295,43 @@ def work(descriptor: int) -> None:
     # The process that commits keeps the others waiting, so it goes first.
     os.nice(_NICER)
     pipe = Connection(descriptor)
-    judge, open_memory = pipe.recv()
-    memory = open_memory()
+    try:
+        opened = _opened(pipe)
+        if opened is not None:
+            _judge_parts(pipe, *opened)
+    except (EOFError, ConnectionError):
+        return
+
+
+def _opened(pipe: Connection) -> tuple[Callable[[Memory, Any], Any], Memory] | None:
+    """Who judges, and the memory; None if it can't be opened, which the process that imports is told."""
+    task = pipe.recv_bytes()
+    try:
+        judge, open_memory = pickle.loads(task)  # noqa: S301  From the process that started this one.
+        memory = open_memory()
+        described = _described(memory)
+    except StandfastError as error:
+        pipe.send(error)
+        return None
+    except Exception as error:  # noqa: BLE001  Whatever it is, the caller of import_file is to know.
+        pipe.send(_can_not_open(error))
+        return None
+    pipe.send(described)
+    return judge, memory
+
+
+def _judge_parts(pipe: Connection, judge: Callable[[Memory, Any], Any], memory: Memory) -> None:
+    """Judge parts until the pipe is closed."""
     memory.reader.index.leave_upkeep()
     sender = _CommitSender(pipe, memory)
     try:
-        pipe.send(_described(memory))
         while True:
-            part = pipe.recv()
-            sender.reads.clear()
+            began, part = pipe.recv()
+            sender.begin(began)
             try:
                 report = judge(memory, part)
             except StandfastError as error:
                 report = error
             pipe.send(report)
-    except (EOFError, ConnectionError):
-        return
     finally:
         memory.store.close()

@@ -463,7 +463,8 @@ class JudgedCommit:
         )
 
     def _may_replan(self, commit: Commit, base: int) -> bool:
-        return only_budgets_changed(
+        # Whoever commits it looks at what it was judged by too, so that it has to be judged again.
+        return not self._services.store.commits_elsewhere and only_budgets_changed(
             commit,
             base=base,
             head=self._services.store.head(),

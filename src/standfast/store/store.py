@@ -137,6 +137,11 @@ class Store:
         self._submit, self._reads = submit, set()
         return self._reads
 
+    @property
+    def commits_elsewhere(self) -> bool:
+        """Whether all commits are handed to somebody else."""
+        return self._reads is not None
+
     # Reading.
 
     def note_read(self, namespace: str, prefixes: Iterable[str]) -> None:
