@@ -307,13 +307,13 @@ def _opened(pipe: Connection) -> tuple[Callable[[Memory, Any], Any], Memory] | N
     """Who judges, and the memory; None if it can't be opened, which the process that imports is told."""
     task = pipe.recv_bytes()
     try:
-        judge, open_memory = pickle.loads(task)  # noqa: S301  From the process that started this one.
+        judge, open_memory = pickle.loads(task)  # noqa: S301  # From the process that started this one.
         memory = open_memory()
         described = _described(memory)
     except StandfastError as error:
         pipe.send(error)
         return None
-    except Exception as error:  # noqa: BLE001  Whatever it is, the caller of import_file is to know.
+    except Exception as error:  # noqa: BLE001  # Whatever it is, the caller of import_file is to know.
         pipe.send(_can_not_open(error))
         return None
     pipe.send(described)
