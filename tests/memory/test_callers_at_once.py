@@ -6,6 +6,7 @@ import threading
 from collections import Counter
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,6 +16,7 @@ from standfast.clock import RandomIds, SystemClock
 from standfast.errors import RunOver
 from standfast.memory import Memory, erasing
 from standfast.memory.erasure_targets import pending_erasures
+from standfast.policies import BandBudget
 from standfast.recall.embedders import SignedBytes, StaticEmbedder
 from standfast.recall.index import upkeep
 from standfast.recall.index.store_index import StoreIndexView
@@ -155,6 +157,28 @@ def test_who_says_the_same_at_the_same_moment_is_told_that_it_is_known(
     assert answer.known == said[1].memory_id
     assert _texts(memory, scope=ADA) == ["Ada is allergic to nuts."]
     assert list(memory.verify()) == []
+
+
+def test_who_says_the_same_at_the_same_moment_is_told_so_under_a_budget_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A commit that others only outran in spending a budget is planned again, and not judged again."""
+    budget = BandBudget(band=Band.LEDGER, max_bytes=10**6, policy="AlwaysWrite")
+    path = str(tmp_path / "budget.db")
+    with Memory.open(path, budgets=[budget]) as memory, Memory.open(path, budgets=[budget]) as other:
+        commit, said = Store.commit, list[Any]()
+
+        def meanwhile(self: Store, *args: Any, **how: Any) -> Any:
+            if not said:
+                said.append(None)
+                said.append(other.remember("Ada is allergic to nuts.", scope=ADA))
+            return commit(self, *args, **how)
+
+        monkeypatch.setattr(Store, "commit", meanwhile)
+        answer = memory.remember("Ada is  allergic to nuts.", scope=ADA, source=HANDBOOK)
+
+        assert answer.known == said[1].memory_id
+        assert _texts(memory, scope=ADA) == ["Ada is allergic to nuts."]
 
 
 def test_equal_notes_of_many_callers_are_stored_once(memories: list[Memory]) -> None:

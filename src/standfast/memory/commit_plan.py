@@ -463,8 +463,9 @@ class JudgedCommit:
         )
 
     def _may_replan(self, commit: Commit, base: int) -> bool:
-        # Whoever commits it looks at what it was judged by too, so that it has to be judged again.
-        return not self._services.store.commits_elsewhere and only_budgets_changed(
+        # If it is also refused for what it was judged by, it has to be judged again.
+        looks_at_more = self._untouched or self._services.store.commits_elsewhere
+        return not looks_at_more and only_budgets_changed(
             commit,
             base=base,
             head=self._services.store.head(),
