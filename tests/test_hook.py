@@ -152,6 +152,16 @@ def test_a_damaged_memory_stops_nobody(repo: Path) -> None:
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
 
 
+def test_the_error_is_shown_on_standard_error_if_asked_for(
+    repo: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("STANDFAST_HOOK_DEBUG", "1")
+    done = hook(repo, "no JSON")
+
+    assert (done.returncode, done.stdout) == (0, "")
+    assert "JSONDecodeError" in done.stderr
+
+
 def test_it_gives_up_when_the_time_is_over(repo: Path) -> None:
     """Without an answer and without an error."""
     remembered(repo, "We deploy on Thursdays.")

@@ -47,9 +47,12 @@ def hook_command(tokens: int, store: str | None, captures: bool) -> None:
             _capture_apart(given, store)
             # Codex reads JSON at the end of a turn.
             click.echo("{}") if event == "Stop" else None
-    except Exception:  # An agent must not stop because memory has a problem.
+    except Exception:  # noqa: BLE001  # An agent must not stop because memory has a problem.
         if os.environ.get("STANDFAST_HOOK_DEBUG"):
-            raise
+            import traceback
+
+            # Printed here: the process of a hook ends before Python would print what was raised.
+            traceback.print_exc()
 
 
 def _memories(given: dict[str, Any], store: str | None, *, may_be_new: bool = False) -> list[Path]:
