@@ -85,7 +85,11 @@ def test_forget_asks_first_and_erases() -> None:
 @pytest.mark.parametrize(
     ("words", "exit_code", "message"),
     [
-        (("history", "no/such"), 1, "No version of no/such exists"),
+        (
+            ("history", "no/such"),
+            1,
+            "The scope shared has no version of no/such, and never had. --scope names another.",
+        ),
         (("at", "99"), 2, "no_such_snapshot"),
         (("diff", "99"), 2, "no_such_snapshot"),
         (("remember", "x", "--source", "handbook"), 2, "KIND:ID"),

@@ -158,3 +158,30 @@ def test_a_key_is_limited_to_scopes() -> None:
     assert "user/ada" in call("keys", "list").output
     assert "only scope user/ada" in call("keys", "create", "tab", "--scope", "user/ada").output
     assert wrong.exit_code == 2
+
+
+@pytest.mark.parametrize("words", [("at",), ("sessions",), ("conflicts", "list"), ("profile",)])
+def test_a_listing_of_nothing_names_the_scopes_that_hold_something(words: tuple[str, ...]) -> None:
+    assert call("remember", "Ada lives in Oslo.", "--scope", "user/ada").exit_code == 0
+
+    hint = "Nothing is in the scope shared. Other scopes hold memories: user/ada. Name one."
+    assert hint in call(*words).stderr
+    assert hint not in call(*words, "--json").output
+    assert hint not in call(*words, "--scope", "*" if words != ("profile",) else "user/ada").output
+
+
+def test_a_profile_of_nothing_says_what_a_profile_is_made_of() -> None:
+    assert call("remember", "Ada likes tea.", "--scope", "user/ada").exit_code == 0
+    shown = call("profile", "--scope", "user/ada")
+
+    assert (shown.exit_code, shown.stdout) == (1, "")
+    assert "is a plain statement" in shown.stderr
+
+
+@pytest.mark.parametrize("words", [("forget", "diet", "--reason", "she asked", "--yes"), ("history", "diet")])
+def test_what_is_not_in_a_scope_may_be_in_another(words: tuple[str, ...]) -> None:
+    made = call("remember", "Ada eats no meat.", "--subject", "diet", "--scope", "user/ada")
+    assert made.exit_code == 0, made.output
+
+    assert "--scope names another" in call(*words).output
+    assert "--scope names another" not in call(*words, "--scope", "user/ada").output

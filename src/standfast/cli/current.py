@@ -2,6 +2,7 @@
 
 import getpass
 from collections.abc import Sequence
+from typing import Final
 
 import click
 
@@ -10,6 +11,11 @@ from standfast.cli.output import ANSWER_IS_NO, counted, print_json
 from standfast.govern.authority import Role
 from standfast.limits import DEFAULT_RECALL_TOKENS, MAX_RECALL_TOKENS
 from standfast.memory.current import Settlement
+
+_NOTHING_CURRENT: Final = (
+    "Nothing here is pinned, has a subject or is a plain statement such as “I live in Lisbon.” --explain says"
+    " what was left out; standfast recall finds the rest."
+)
 
 
 @click.command("profile")
@@ -25,6 +31,7 @@ def profile_command(*, tokens: int, at: int | None, explain: bool, scope: str, t
     """
     with target.opened() as memory:
         profile = memory.profile(scope, tokens=tokens, at=at)
+        advice = "" if profile.items else memory.records(scope=scope, at=at).advice
     if target.as_json:
         print_json({**profile.as_json(), "text": profile.text})
     else:
@@ -36,6 +43,8 @@ def profile_command(*, tokens: int, at: int | None, explain: bool, scope: str, t
                 f"left out: {counted(profile.others, 'record')} without a subject or a plain statement"
             )
     if not profile.items:
+        if not target.as_json:
+            click.echo(advice or _NOTHING_CURRENT, err=True)
         raise SystemExit(ANSWER_IS_NO)
 
 
@@ -51,6 +60,7 @@ def list_conflicts(*, scope: str, target: MemoryTarget) -> None:
     """List records that say different things about one matter, the newest first."""
     with target.opened() as memory:
         conflicts = memory.conflicts(scope=scope)
+        advice = "" if conflicts else memory.records(scope=scope).advice
     if target.as_json:
         print_json({"conflicts": [one.as_json() for one in conflicts]})
         return
@@ -60,6 +70,8 @@ def list_conflicts(*, scope: str, target: MemoryTarget) -> None:
             date = (entry.ts_utc or "no date")[:10]
             click.echo(f"  {entry.memory_id}  {date}  {entry.trust}, {entry.source}: {entry.text}")
     click.echo(counted(len(conflicts), "conflict"))
+    if advice:
+        click.echo(advice, err=True)
 
 
 @conflicts_command.command("settle")

@@ -22,7 +22,7 @@ from standfast.records.canon import parse
 from standfast.records.filters import Filter
 from standfast.records.outcomes import sentence_of
 from standfast.records.requests import AddRequest, ForgetRequest, RememberRequest
-from standfast.records.scopes import name_in, prefix_in, scope_in
+from standfast.records.scopes import SHARED, name_in, prefix_in, scope_in
 from standfast.records.vocabulary import Band, Receipt, Record, Remembered, Verdict
 from standfast.store.stored_records import HistoryEntry
 
@@ -113,7 +113,12 @@ def forget_command(
             if request.name
             else f"; {counted(answer.records, 'record')} in {counted(answer.commits, 'commit')}"
         )
-        outcome = f"forgotten{count}" if answer.rows else "nothing was there"
+        nothing = (
+            f"nothing is in the scope {request.scope or SHARED} by this subject or id; --scope names another"
+            if request.name
+            else "nothing was there"
+        )
+        outcome = f"forgotten{count}" if answer.rows else nothing
         click.echo(
             f"{what}: {outcome}; snapshot {answer.memory_snapshot_id}, ledger entry {answer.ledger_seq}"
         )
@@ -149,7 +154,9 @@ def history_command(subject: str, *, scope: str, target: MemoryTarget) -> None:
             if _is_lasting(version.key) or (version.memory_snapshot_id, _text(version.record)) not in lasting:
                 _print_version(version)
         if not versions:
-            click.echo(f"No version of {subject} exists, and none ever did.")
+            click.echo(
+                f"The scope {scope} has no version of {subject}, and never had. --scope names another."
+            )
     if not versions:
         raise SystemExit(ANSWER_IS_NO)
 
@@ -373,6 +380,7 @@ def sessions_command(*, at: int | None, scope: str, target: MemoryTarget) -> Non
     """List the conversations of a scope and all below it."""
     with target.opened() as memory:
         sessions = memory.sessions(scope=scope, at=at)
+        advice = "" if sessions else memory.records(scope=scope, at=at).advice
     if target.as_json:
         print_json({"sessions": [one.as_json() for one in sessions]})
         return
@@ -382,3 +390,5 @@ def sessions_command(*, at: int | None, scope: str, target: MemoryTarget) -> Non
             f" {one.last_time[:19]}"
         )
     click.echo(f"{len(sessions)} sessions")
+    if advice:
+        click.echo(advice, err=True)
