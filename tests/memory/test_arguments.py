@@ -161,3 +161,26 @@ def test_only_a_snapshot_that_was_committed_can_be_read(memory: Memory, snapshot
     with pytest.raises(NoSuchSnapshot):
         memory.at(snapshot)
     assert memory.at(0).memory_snapshot_id == 0
+
+
+@pytest.mark.parametrize(
+    ("call", "advice"),
+    [
+        (lambda memory: memory.recall("tea", user_id="ada"), "user_id=; did you mean scope='user/…'?"),
+        (lambda memory: memory.recall("tea", top_k=3), "top_k=; did you mean max_items=?"),
+        (lambda memory: memory.recall("tea", session_id="s"), "did you mean where={'session': …}?"),
+        (lambda memory: memory.remember("Ada likes tea.", tag="x"), "tag=; did you mean tags=?"),
+        (lambda memory: memory.remember("Ada likes tea.", colour="x"), "colour=; it takes text, subject, "),
+        (lambda memory: memory.add([], thread_id="s"), "did you mean session=?"),
+        (lambda memory: memory.forget(user_id="ada", reason="r"), "did you mean scope='user/…'?"),
+        (lambda memory: memory.quarantine(user_id="ada", reason="r"), "did you mean scope='user/…'?"),
+    ],
+)
+def test_an_argument_that_there_is_not_names_the_one_that_is_meant(
+    memory: Memory, call: Callable[[Memory], object], advice: str
+) -> None:
+    with pytest.raises(TypeError) as refused:
+        call(memory)
+
+    assert advice in str(refused.value)
+    assert memory.store.head() == 0

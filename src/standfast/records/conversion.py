@@ -8,6 +8,7 @@ A ``Decoder`` that a module makes when it is imported is looked at there, and ne
 import re
 import threading
 from contextlib import suppress
+from difflib import get_close_matches
 from typing import Any, Final, TypeVar
 
 import msgspec
@@ -15,10 +16,22 @@ import msgspec
 from standfast.errors import InvalidValue
 
 _T = TypeVar("_T")
+_S = TypeVar("_S", bound=msgspec.Struct)
 _READY: Final[set[Any]] = set()
 _LOOKING: Final = threading.Lock()
 _MISSING: Final = re.compile("Object missing required field `(.*)`")
 _UNKNOWN: Final = re.compile("Object contains unknown field `(.*)`")
+# What other memories call it. The first that a call takes is named.
+_CALLED_ELSEWHERE: Final = {
+    **dict.fromkeys(("user_id", "user", "user_name"), ("scope='user/…'",)),
+    **dict.fromkeys(("agent_id", "group_id", "container_tag"), ("scope='agent/…'",)),
+    **dict.fromkeys(("session_id", "thread_id", "conversation_id"), ("session=", "where={'session': …}")),
+    **dict.fromkeys(("k", "n", "limit", "top_k", "num_results"), ("max_items=",)),
+    **dict.fromkeys(("budget", "max_tokens", "token_budget"), ("tokens=",)),
+    **dict.fromkeys(("filter", "filters"), ("where=",)),
+    **dict.fromkeys(("timestamp", "created_at", "date"), ("time=",)),
+    **dict.fromkeys(("id", "key"), ("subject=", "memory_id=")),
+}
 
 
 def converted(plain: object, kind: type[_T], *, strict: bool = True) -> _T:
@@ -44,6 +57,26 @@ def _make_ready(kind: Any) -> None:
         with suppress(msgspec.ValidationError):
             msgspec.convert(None, kind)  # noqa: TID251  # This is what looks at it.
         _READY.add(kind)
+
+
+def built(kind: type[_S], **fields: Any) -> _S:
+    """A request from what a caller gave by name.
+
+    Raises:
+        TypeError: It has no such field. The error names the one that is probably meant.
+    """
+    try:
+        return kind(**fields)
+    except TypeError:
+        known = [field.name for field in msgspec.structs.fields(kind)]
+        unknown = [name for name in fields if name not in known]
+        if not unknown:
+            raise
+        near = get_close_matches(unknown[0], known, n=1)
+        meant = [one for one in _CALLED_ELSEWHERE.get(unknown[0], ()) if one.partition("=")[0] in known]
+        advice = [*meant, *(f"{name}=" for name in near)]
+        hint = f"did you mean {advice[0]}?" if advice else f"it takes {', '.join(known)}"
+        raise TypeError(f"there is no argument {unknown[0]}=; {hint}") from None
 
 
 def invalid_argument(error: msgspec.ValidationError, *, what: str) -> InvalidValue:

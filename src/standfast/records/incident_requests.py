@@ -14,6 +14,7 @@ from msgspec.structs import force_setattr
 
 from standfast.errors import InvalidValue
 from standfast.limits import MAX_NAME_CHARS, SAFE_INTEGER
+from standfast.records.conversion import built
 from standfast.records.request_limits import check_limits, check_looked_up, checked_reason, checked_source
 from standfast.records.requests import MemoryId, Name, Scope
 from standfast.records.scopes import ALL_SCOPES, SHARED, checked_scope
@@ -133,7 +134,7 @@ class InvestigateRequest(_TimedSelection, frozen=True, kw_only=True, omit_defaul
     @classmethod
     def of(cls, memory_id: str | None = None, **fields: Unpack[InvestigateFields]) -> Self:
         """Build a request from what a caller gave."""
-        return cls(memory_id=memory_id, **fields)  # type: ignore[arg-type]  # It checks itself.
+        return built(cls, memory_id=memory_id, **fields)
 
     def __post_init__(self) -> None:
         _TimedSelection.__post_init__(self)
@@ -177,7 +178,7 @@ class QuarantineRequest(_TimedSelection, frozen=True, kw_only=True, omit_default
         **fields: Unpack[QuarantineFields],
     ) -> Self:
         """Build a request from what a caller gave."""
-        return cls(memory_id=memory_id, reason=reason, rehearse=rehearse, **fields)  # type: ignore[arg-type]  # As above.
+        return built(cls, memory_id=memory_id, reason=reason, rehearse=rehearse, **fields)
 
     def __post_init__(self) -> None:
         _TimedSelection.__post_init__(self)
@@ -208,7 +209,7 @@ class RevertRequest(_Selection, frozen=True, kw_only=True, omit_defaults=True):
     @classmethod
     def of(cls, *, reason: str = "", rehearse: bool = False, **fields: Unpack[RevertFields]) -> Self:
         """Build a request from what a caller gave."""
-        return cls(reason=reason, rehearse=rehearse, **fields)  # type: ignore[arg-type]  # As above.
+        return built(cls, reason=reason, rehearse=rehearse, **fields)
 
     def __post_init__(self) -> None:
         _Selection.__post_init__(self)

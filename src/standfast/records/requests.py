@@ -44,6 +44,7 @@ from standfast.limits import (
     SAFE_INTEGER,
 )
 from standfast.records.canon import fingerprint, normal_string
+from standfast.records.conversion import built
 from standfast.records.filters import NO_FILTER, Filter, Where
 from standfast.records.origins import CITING_KINDS, Origin, kind_of
 from standfast.records.request_limits import check_limits, check_looked_up, checked_reason, checked_source
@@ -162,7 +163,7 @@ class RememberRequest(Value, frozen=True, kw_only=True, omit_defaults=True):
     @classmethod
     def of(cls, text: str, **fields: Unpack[RememberFields]) -> Self:
         """Build a request from what a caller gave."""
-        return cls(text=text, **fields)  # type: ignore[arg-type]  # It is checked and converted there.
+        return built(cls, text=text, **fields)
 
     def __post_init__(self) -> None:
         text, hold, role = self.text, self.hold, self.role
@@ -321,7 +322,7 @@ class AddRequest(Value, frozen=True, kw_only=True, omit_defaults=True):
     @classmethod
     def of(cls, messages: Iterable[Any], **fields: Unpack[AddFields]) -> Self:
         """Build a request from what a caller gave. Who adds the messages reads them."""
-        return cls(messages=messages, **fields)  # type: ignore[arg-type]  # As in ``RememberRequest.of``.
+        return built(cls, messages=messages, **fields)
 
     def __post_init__(self) -> None:
         check_limits(self)
@@ -387,7 +388,7 @@ class RecallRequest(Value, frozen=True, kw_only=True, omit_defaults=True):
     @classmethod
     def of(cls, query: str, **fields: Unpack[RecallFields]) -> Self:
         """Build a request from what a caller gave."""
-        return cls(query=query, **fields)  # type: ignore[arg-type]  # It is checked and converted there.
+        return built(cls, query=query, **fields)
 
     def __post_init__(self) -> None:
         if not isinstance(self.query, str):
@@ -474,7 +475,7 @@ class ForgetRequest(Value, frozen=True, kw_only=True, omit_defaults=True):
         **fields: Unpack[ForgetFields],
     ) -> Self:
         """Build a request from what a caller gave."""
-        return cls(subject=subject, reason=reason, rehearse=rehearse, **fields)  # type: ignore[arg-type]  # As above.
+        return built(cls, subject=subject, reason=reason, rehearse=rehearse, **fields)
 
     def __post_init__(self) -> None:
         check_limits(self)
