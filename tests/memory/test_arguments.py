@@ -127,6 +127,25 @@ def test_a_reason_is_kept_as_one_printable_line(memory: Memory) -> None:
         memory.release(done.act_id, reason="\x7f\n")
 
 
+def test_a_store_is_opened_by_a_path_object_too(tmp_path: Path) -> None:
+    with Memory.open(tmp_path / "a.db") as memory:
+        memory.remember("Ada likes tea.")
+
+    assert (tmp_path / "a.db-files").is_dir(), "its side files lie next to it"
+    with Memory.open(str(tmp_path / "a.db"), create=False) as again:
+        assert list(again.verify()) == []
+        assert [one.text for one in again.records()] == ["Ada likes tea."]
+
+
+def test_what_is_given_instead_of_an_open_store_is_refused_with_the_call_to_make(tmp_path: Path) -> None:
+    for given in ("agent.db", Path("agent.db")):
+        with pytest.raises(
+            InvalidValue, match=r"store is invalid: it must be open; .* Memory.open\('agent.db'\)"
+        ):
+            Memory(given)  # type: ignore[arg-type]  # The mistake.
+    assert not list(tmp_path.iterdir())
+
+
 def test_an_unknown_argument_is_a_type_error(memory: Memory, tmp_path: Path) -> None:
     verbs: list[Callable[..., object]] = [Memory.open, memory.recall, memory.remember]
     for verb in verbs:

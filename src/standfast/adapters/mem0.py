@@ -20,6 +20,7 @@ from difflib import get_close_matches
 from functools import wraps
 from inspect import signature
 from itertools import islice
+from os import PathLike
 from types import TracebackType
 from typing import Any, Concatenate, Final, ParamSpec, Self, TypeVar
 
@@ -113,7 +114,7 @@ class Mem0Memory:
         self._told: set[str] = set()
         given = config.model_dump(exclude_unset=True) if hasattr(config, "model_dump") else config
         place = self._place(given) if given is None or isinstance(given, Mapping) else given
-        self.memory = standfast_memory.Memory.open(place) if isinstance(place, str) else place
+        self.memory = standfast_memory.Memory.open(place) if isinstance(place, str | PathLike) else place
         if not isinstance(self.memory, standfast_memory.Memory):
             problem = f"give a path, a URL, a standfast.Memory or mem0's configuration, not {config!r:.80}"
             raise InvalidValue(what="config", problem=problem)

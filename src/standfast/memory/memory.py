@@ -5,6 +5,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import ExitStack
 from functools import partial, wraps
+from os import PathLike
 from typing import Any, Concatenate, Final, Literal, ParamSpec, Self, TypeVar, Unpack, overload
 
 from standfast.clock import Clock, IdSource
@@ -52,7 +53,7 @@ from standfast.records.requests import (
 from standfast.records.rows import checked_namespace
 from standfast.records.scopes import SHARED
 from standfast.records.vocabulary import CommitPolicy, Remembered, VisibilityMode, member_of
-from standfast.store.opening import open_store
+from standfast.store.opening import checked_url, open_store, require_open
 from standfast.store.store import Store
 from standfast.traces.artifact import ModelConfig
 from standfast.traces.folder import TraceFolder
@@ -133,7 +134,7 @@ class Memory(IncidentVerbs):
         recall_log: RecallLog | None = None,
         extractor: FactExtractor | None = None,
     ) -> None:
-        self.store, self.namespace = store, checked_namespace(namespace)
+        self.store, self.namespace = require_open(store), checked_namespace(namespace)
         self._mode = member_of(VisibilityMode, mode, what="mode")
         self.ceiling = checked_ceiling(ceiling)
         self.band_budgets = budgets if isinstance(budgets, BandBudgets) else BandBudgets(budgets)
@@ -183,7 +184,7 @@ class Memory(IncidentVerbs):
     @classmethod
     def open(
         cls,
-        url: str,
+        url: str | PathLike[str],
         *,
         namespace: str = "default",
         create: bool = True,
@@ -215,7 +216,7 @@ class Memory(IncidentVerbs):
             traces: ``"auto"`` stores the traces of runs that ``run`` opens among the store's side files.
             recall_log: True keeps a recall log among the store's side files.
         """
-        namespace, ceiling = checked_namespace(namespace), checked_ceiling(ceiling)
+        url, namespace, ceiling = checked_url(url), checked_namespace(namespace), checked_ceiling(ceiling)
         mode = member_of(VisibilityMode, mode, what="mode")
         commit_policy = member_of(CommitPolicy, commit_policy, what="commit_policy")
         _ = origin_table(origins or {}), analyzer_of(language)

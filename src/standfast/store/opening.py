@@ -10,8 +10,24 @@ from standfast.store.protocol import Storage
 from standfast.store.store import Store
 
 
+def checked_url(url: str | os.PathLike[str]) -> str:
+    """The URL of a store, or the path of its file, as a text; ``InvalidValue`` for anything else."""
+    text = os.fspath(url) if isinstance(url, os.PathLike) else url
+    if not isinstance(text, str) or not text:
+        raise InvalidValue(what="url", problem=f"it must be a path, a URL or ':memory:', not {url!r:.80}")
+    return text
+
+
+def require_open(store: Store) -> Store:
+    """The store; ``InvalidValue`` for a path or URL, which is to be opened first."""
+    if isinstance(store, str | os.PathLike):
+        problem = f"it must be open; to open a path or a URL, call Memory.open({os.fspath(store)!r:.80})"
+        raise InvalidValue(what="store", problem=problem)
+    return store
+
+
 def open_store(
-    url: str,
+    url: str | os.PathLike[str],
     *,
     create: bool,
     clock: Clock | None = None,
@@ -31,8 +47,7 @@ def open_store(
         restored: Whether it may be behind what it has acknowledged, because an older copy was put there.
         notes_head: Whether a head file is kept for a store on a server. A copy that is being made has none.
     """
-    if not isinstance(url, str) or not url:
-        raise InvalidValue(what="url", problem=f"it must be a path, a URL or ':memory:', not {url!r:.80}")
+    url = checked_url(url)
     if "://" in url and not _is_postgres(url):
         raise CannotOpen(store=url, problem="give the path of a file, or a URL of PostgreSQL: postgresql://…")
     clock, ids = clock or SystemClock(), ids or RandomIds()
