@@ -1,6 +1,7 @@
 """Wrong arguments are refused before anything is opened, judged, recorded or written."""
 
 from collections.abc import Callable
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ from standfast.errors import InvalidValue, NoSuchSnapshot, StandfastError
 from standfast.memory import Memory
 from standfast.policies import BandBudget
 from standfast.records.requests import RememberRequest
+from standfast.records.timestamps import instant_text
 from standfast.records.vocabulary import Band
 from standfast.server.operations.schemas import HistoryQuery, RecordQuery, SessionQuery
 from tests.memory.conftest import HANDBOOK
@@ -125,6 +127,21 @@ def test_a_reason_is_kept_as_one_printable_line(memory: Memory) -> None:
     assert memory.quarantines()[0].reason == "incident 4, see mail"
     with pytest.raises(InvalidValue, match="say why"):
         memory.release(done.act_id, reason="\x7f\n")
+
+
+@pytest.mark.parametrize(
+    "time", ["2026-01-05T09:00:00", "2026-01-05 09:00", datetime.fromisoformat("2026-01-05")]
+)
+def test_a_time_without_a_zone_is_refused_for_that(memory: Memory, time: Any) -> None:
+    with pytest.raises(InvalidValue, match="time is invalid: it has no time zone"):
+        memory.remember("Ada likes tea.", time=time)
+    assert memory.remember("Ada likes tea.", time=datetime(2026, 1, 5, 9, tzinfo=UTC)).accepted
+
+
+@pytest.mark.parametrize("time", ["yesterday", "2026-13-05T09:00:00", 1767600000, None])
+def test_what_is_no_time_at_all_is_shown_the_forms_of_one(time: Any) -> None:
+    with pytest.raises(InvalidValue, match="a datetime with a time zone, or a date"):
+        instant_text(time, what="time")
 
 
 def test_a_store_is_opened_by_a_path_object_too(tmp_path: Path) -> None:

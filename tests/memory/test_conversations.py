@@ -327,6 +327,7 @@ def test_a_memory_that_may_not_write_adds_nothing(store: Store) -> None:
         ({"role": "assistant", "tool_calls": ["x"]}, "a tool call must be an object"),
         ({"role": "user", "content": "a", "position": -1}, "position must be a number from 0"),
         ({"role": "user", "content": "a", "time": "9:30"}, "time of message 0"),
+        ({"role": "user", "text": "I like tea."}, "message 0 is invalid: it has no content, only role, text"),
         ({"role": "user", "content": "a", "time": 10**30}, "its time is no time"),
         ({"role": "user", "content": "a", "metadata": "x"}, "metadata must be an object"),
         ({"role": "user", "content": "a" * (2 << 20)}, "it is longer than"),

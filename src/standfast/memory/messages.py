@@ -134,6 +134,8 @@ def _message(plain: Any, number: int, names: dict[str, str]) -> ReadMessage:
     if not isinstance(plain, Mapping):
         raise _UnreadableMessage(f"it must be an object with role and content, not {shown(plain)}")
     passages = _joined(_passages(plain, names))
+    if not passages and plain.get("role") is not None and "content" not in plain:
+        raise _UnreadableMessage(f"it has no content, only {', '.join(map(str, plain))}")
     if sum(len(one.text) for one in passages) > MAX_MESSAGE_CHARS:
         raise _UnreadableMessage(f"it is longer than {MAX_MESSAGE_CHARS:,} characters")
     metadata = plain.get("metadata") or {}

@@ -163,10 +163,27 @@ def instant_text(instant: object, *, what: str) -> str:
             return utc_text(_within_range(given))
     except (ValueError, StandfastError):
         pass
-    problem = (
-        f"it must be an ISO 8601 instant such as '2026-11-16T09:30:00Z', or a date, not {shown(instant)}"
-    )
+    if _lacks_zone(instant):
+        problem = (
+            "it has no time zone; give an ISO 8601 instant such as '2026-11-16T09:30:00Z', or a datetime such"
+            f" as datetime.now(timezone.utc), not {shown(instant)}"
+        )
+    else:
+        problem = (
+            "it must be an ISO 8601 instant such as '2026-11-16T09:30:00Z', a datetime with a time zone, or a"
+            f" date, not {shown(instant)}"
+        )
     raise InvalidValue(what=what, problem=problem)
+
+
+def _lacks_zone(instant: object) -> bool:
+    """Whether nothing but the time zone is missing."""
+    if isinstance(instant, datetime):
+        return instant.tzinfo is None
+    try:
+        return isinstance(instant, str) and _read_instant(f"{instant}Z") is not None
+    except ValueError:
+        return False
 
 
 def _read_instant(text: str) -> datetime | None:
