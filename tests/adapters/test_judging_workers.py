@@ -175,6 +175,11 @@ def says_something_next_to_it(memory: Memory) -> None:
     memory.remember("Ada's plan is free.", subject="plan", source={"kind": "doc", "id": "prices"})
 
 
+def finds_it_wrong(memory: Memory) -> None:
+    """An operator takes what is known out of recall."""
+    memory.quarantine("plan", reason="nobody knows who said it")
+
+
 def forgives_the_site(memory: Memory) -> None:
     """An operator lifts what is held against the site, which attacked before."""
     memory.lift_pattern("web:evil.example", reason="it was ours")
@@ -190,6 +195,7 @@ def forgives_the_site(memory: Memory) -> None:
         ),
         ({"text": "Ada's plan is large.", "source": USER, "subject": "plan"}, says_something_next_to_it),
         ({"text": "Roses need water.", "source": SITE}, forgives_the_site),
+        ({"text": "Ada's plan is basic.", "source": USER}, finds_it_wrong),
     ],
 )
 def test_a_part_is_judged_again_if_what_it_was_judged_by_has_changed(

@@ -28,11 +28,12 @@ from multiprocessing.connection import Connection, Pipe
 from typing import Any, Final, NamedTuple, Self, TypeVar
 
 from standfast.clock import Clock
-from standfast.errors import InvalidValue, StandfastError, StoreError, StoreFailed
+from standfast.errors import CommitAborted, InvalidValue, StandfastError, StoreError, StoreFailed
 from standfast.govern.patterns import pattern_prefix
 from standfast.memory import Memory
+from standfast.records.rows import RowKind
 from standfast.records.scopes import prefix_of, scope_in
-from standfast.records.vocabulary import Band, Receipt
+from standfast.records.vocabulary import AbortReason, Band, Receipt
 from standfast.store.pipeline import CommitAnswer, Submission
 from standfast.store.protocol import Places
 
@@ -239,14 +240,26 @@ class _Worker:
 
 
 def _applied(memory: Memory, judged: _WorkerCommit, *, turn: int) -> CommitAnswer:
-    """Commit what a worker judged, unless it was judged by a snapshot before its turn, and something was
-    written since where it looked.
+    """Commit or reject what a worker judged.
+
+    What it judged by a snapshot before its turn is refused if something was written since where it looked,
+    or if it is to be rejected.
     """
-    item = judged.submission
-    is_early = item.commit.memory_snapshot_id < turn
+    item, commit = judged.submission, judged.submission.commit
+    is_early = commit.memory_snapshot_id < turn
+    if item.rejection and is_early:
+        # The parts before it may have what it was rejected for.
+        return CommitAborted(
+            commit_id=commit.commit_id,
+            run_id=commit.run_id,
+            reason_code=AbortReason.VALIDATION_FAILED.value,
+            problem="it was judged before its turn",
+        )
     try:
+        if item.rejection:
+            return memory.store.reject(commit, item.rejection)
         return memory.store.commit(
-            item.commit,
+            commit,
             fence=item.fence,
             new=item.new,
             untouched=(*item.untouched, *judged.reads) if is_early else item.untouched,
@@ -277,15 +290,18 @@ class _CommitSender:
 
     def _submit(self, item: Submission) -> CommitAnswer:
         """Return the answer for one commit. It is refused if what it was judged by has changed."""
-        self._pipe.send(_WorkerCommit(item, tuple(sorted({*self._reads, *self._law(item)}))))
+        self._pipe.send(_WorkerCommit(item, tuple(sorted({*self._reads, *self._always_read(item)}))))
         answer: CommitAnswer = self._pipe.recv()
         if not isinstance(answer, Receipt):
             self._clock.begin_again()
         return answer
 
-    def _law(self, item: Submission) -> Iterator[tuple[str, str]]:
-        """Where law and patterns of attacks are, which are kept in memory from part to part."""
+    def _always_read(self, item: Submission) -> Iterator[tuple[str, str]]:
+        """Where law, patterns of attacks, and acts that hide records are, which are kept in memory from part
+        to part.
+        """
         yield self._namespace, prefix_of(Band.VAULT)
+        yield self._namespace, prefix_of(RowKind.QUARANTINE)
         for scope in {scope_in(write.key) for write in item.commit.writes}:
             yield self._namespace, pattern_prefix(scope)
 

@@ -51,13 +51,15 @@ class Submission(msgspec.Struct, frozen=True):
     """A commit to apply, with the fence that its submitter holds; None if the commit was never staged.
 
     ``new`` has keys that were made for the commit, as was its id, so that nothing can be there. ``untouched``
-    has namespaces and prefixes of keys under which nobody may have written since the run's snapshot.
+    has namespaces and prefixes of keys under which nobody may have written since the run's snapshot. With a
+    ``rejection``, which says why, the commit is to be recorded as rejected by a policy, and not applied.
     """
 
     commit: Commit
     fence: int | None = None
     new: frozenset[str] = frozenset()
     untouched: Places = ()
+    rejection: str = ""
 
 
 def query_for(batch: Sequence[Submission]) -> StateQuery:

@@ -129,7 +129,7 @@ class Store:
         return self._storage.size_bytes()
 
     def commit_through(self, submit: Callable[[Submission], CommitAnswer]) -> set[tuple[str, str]]:
-        """Hand all commits to somebody else from now on, and note where the store is read.
+        """Hand all commits and rejections to somebody else from now on, and note where the store is read.
 
         Returns:
             The places that were read, for the caller to look at and clear: namespaces, prefixes of keys.
@@ -473,6 +473,8 @@ class Store:
         Raises:
             CommitAborted: It is rejected now, or was aborted before.
         """
+        if self.commits_elsewhere:
+            return _or_raise(self._submit(Submission(commit, rejection=problem)))
         reason = AbortReason.POLICY_REJECTED
         return _or_raise(
             self._transact(
