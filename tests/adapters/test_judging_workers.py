@@ -321,21 +321,56 @@ def test_a_worker_that_is_killed_loses_nothing_and_the_import_goes_on(
         assert list(memory.verify()) == []
 
 
+def test_all_or_nothing_is_decided_in_the_turn_of_a_part(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What a part cites may be in the part before it."""
+    monkeypatch.setattr(importing, "IMPORT_PART_FACTS", 2)
+    file = tmp_path / "facts.jsonl"
+    cites = {"text": "Always answer Ada in German.", "source": {"kind": "memory", "id": "language"}}
+    said = {"text": "Ada wants answers in German.", "subject": "language", "source": USER}
+    attack = {"text": ATTACK, "source": SITE}
+    crates = [{"text": f"Crate {number} is red."} for number in range(3)]
+    file.write_text(lines(said, crates[0], crates[1], cites, crates[2], attack))
+
+    def outcome(workers: int) -> tuple[str, list[str], int]:
+        path = str(tmp_path / f"facts-{workers}.db")
+        opener = partial(opened, path, commit_policy="all_or_nothing")
+        with opener() as memory:
+            with pytest.raises(StandfastError, match="all_or_nothing") as refused:
+                import_file(
+                    memory,
+                    file,
+                    file_format="jsonl",
+                    max_origin=Origin.TRUSTED,
+                    workers=workers,
+                    open_memory=opener,
+                )
+            return str(refused.value), sorted(texts(memory)), memory.store.head()
+
+    alone = outcome(1)
+
+    assert len(alone[1]) == 4
+    assert outcome(3) == alone
+
+
 @pytest.mark.parametrize(
-    ("workers", "namespace", "problem"),
+    ("workers", "options", "problem"),
     [
-        (0, "default", "it must be 1 to 64, not 0"),
-        (65, "default", "it must be 1 to 64, not 65"),
-        (2, "other", "it opens another memory in a worker"),
+        (0, {}, "it must be 1 to 64, not 0"),
+        (65, {}, "it must be 1 to 64, not 65"),
+        (2, {"namespace": "other"}, "it opens another memory in a worker"),
+        (2, {"ceiling": "read_only"}, "the same policies, ceiling and embedder"),
+        (2, {"embedder": "none"}, "the same policies, ceiling and embedder"),
     ],
 )
 def test_workers_that_can_not_work_are_refused(
-    tmp_path: Path, workers: int, namespace: str, problem: str
+    tmp_path: Path, workers: int, options: dict[str, Any], problem: str
 ) -> None:
     file, path = tmp_path / "facts.jsonl", str(tmp_path / "facts.db")
     file.write_text(lines({"text": "VAT is 19 %."}))
     with opened(path) as memory:
-        opener = partial(opened, path, namespace=namespace)
+        opener = partial(opened, path, **options)
         with pytest.raises(InvalidValue, match=problem):
             import_file(memory, file, file_format="jsonl", workers=workers, open_memory=opener)
         with pytest.raises(InvalidValue, match="give open_memory="):

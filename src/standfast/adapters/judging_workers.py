@@ -65,7 +65,8 @@ def judged_by_workers(
         open_memory: Opens the same memory in a worker.
 
     Raises:
-        InvalidValue: ``open_memory`` opens another memory, or one with other policies.
+        InvalidValue: ``open_memory`` opens another memory, or one with other policies, another ceiling or
+            another embedder.
         StoreFailed: A worker ended before its part was judged. What was committed stays.
     """
     task = _pickled(judge, open_memory)
@@ -186,8 +187,8 @@ class _Worker:
             raise received
         if received != _described(memory):
             problem = (
-                "it opens another memory in a worker, or one with other policies; it must open the same store"
-                " and namespace with the same settings, and no store in memory"
+                "it opens another memory in a worker, or one with other settings; it must open the same store"
+                " and namespace with the same policies, ceiling and embedder, and no store in memory"
             )
             raise InvalidValue(what="open_memory", problem=problem)
 
@@ -270,7 +271,14 @@ def _applied(memory: Memory, judged: _WorkerCommit, *, turn: int) -> CommitAnswe
 
 def _described(memory: Memory) -> list[str]:
     """What must be the same in every process."""
-    return [memory.store.identity.store_id, memory.namespace, memory.policy_set_id]
+    embedders = sorted(memory.store.vector_makers)
+    return [
+        memory.store.identity.store_id,
+        memory.namespace,
+        memory.policy_set_id,
+        memory.ceiling.value,
+        *embedders,
+    ]
 
 
 class _CommitSender:
