@@ -125,14 +125,15 @@ def test_recall_takes_a_snapshot_a_budget_and_a_number_of_items() -> None:
 
 @pytest.mark.usefixtures("_two_versions")
 def test_recall_explains_ranks_and_trust() -> None:
-    table = _recall("refunds", "--explain").stdout
+    shown = _recall("refunds", "--explain").stdout
     answer = json.loads(_recall("refunds", "--explain", "--json").stdout)
 
-    words = ("rank", "trust", "policy/eu-refunds", "selected", "why", "words")
-    assert [word for word in words if word not in table] == []
     trust = answer["explanation"]["items"][0]["ceiling"]["confidence"]
+    excerpt = answer["package"]["items"][0]["excerpt"]
     assert 0 < trust <= 0.85
-    assert f" {trust} " in table
+    assert shown.startswith(
+        f"  1  selected, trust {trust}: policy/eu-refunds\n     {excerpt}\n     why: words"
+    )
 
 
 @pytest.mark.usefixtures("_two_versions")

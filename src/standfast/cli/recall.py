@@ -30,7 +30,7 @@ from standfast.records.requests import RecallRequest
 
 _SQLITE_MAGIC: Final = b"SQLite format 3\0"
 _EXPLAIN: Final = click.option(
-    "--explain", "explains", is_flag=True, help="Print how each candidate got its rank, as a table."
+    "--explain", "explains", is_flag=True, help="Print how each candidate got its rank."
 )
 
 
@@ -193,10 +193,15 @@ def _print_answer(answer: RecallAnswer, *, explains: bool, as_json: bool) -> Non
         package = answer.package.as_json()
         print_json({"package": package, "explanation": answer.explanation.as_json()} if explains else package)
         return
-    if explains:
-        _print_table(answer.explanation)
-    else:
+    if not explains:
         click.echo(answer.package.text, nl=False)
+    elif isinstance(answer.package, RecallPackage):
+        _print_ranks(answer.package, answer.explanation)
+    else:
+        _print_table(answer.explanation)
+    for fault in answer.explanation.faults if explains else ():
+        line = f"{'line ' if isinstance(fault.line.place, int) else ''}{fault.line.place}"
+        click.echo(f"skipped: {_printable(f'{fault.store_path}, {line}')}: {fault.line.fault.value}")
     if isinstance(answer.package, RecallPackage) and answer.package.advice:
         click.echo(answer.package.advice, err=True)
     click.echo(_summary(answer), err=True)
@@ -213,35 +218,40 @@ def _summary(answer: RecallAnswer) -> str:
     return f"{len(package.items)} selected, {spent}; dropped: {', '.join(dropped) or 'nothing'}"
 
 
+def _print_ranks(package: RecallPackage, explanation: Explanation) -> None:
+    """Each candidate with its excerpt, if it has one, and why it is there."""
+    excerpts = {(item.store_path, item.memory_id): item.excerpt for item in package.items}
+    for item in explanation.as_json()["items"]:
+        trust = f", trust {item['ceiling']['confidence']}" if "ceiling" in item else ""
+        click.echo(f"{item['rank']:>3}  {item['outcome']}{trust}: {_printable(item['memory_id'])}")
+        excerpt = excerpts.get((item["store_path"], item["memory_id"]))
+        if excerpt is not None:
+            click.echo(f"     {_printable(excerpt)}")
+        parts = {
+            "why": item["why"],
+            # An idf has 16 binary places.
+            "words": [f"{term} {weight / 65536:.1f}" for term, weight in item["matched"].items()],
+            "boosts": [f"{name} ×{factor}" for name, factor in item["boosts"].items()],
+        }
+        shown = "; ".join(f"{name}: {', '.join(values)}" for name, values in parts.items() if values)
+        if shown:
+            click.echo(f"     {_printable(shown)}")
+
+
 def _print_table(explanation: Explanation) -> None:
+    """What the contract's controller says about each candidate."""
     items = explanation.as_json()["items"]
     shows_trust = any("ceiling" in item for item in items)
-    is_contract = any("matched_terms" in item for item in items)
-    reasons = ("terms", "tag bonus", "recency") if is_contract else ("why", "terms and weights", "boosts")
-    table = Table("rank", "id", "score", *reasons, "outcome")
+    table = Table("rank", "id", "score", "terms", "tag bonus", "recency", "outcome")
     if shows_trust:
         table.add_column("trust")
     for item in items:
-        cells = [item["rank"], item["memory_id"], item["score"]]
-        if is_contract:
-            cells += [", ".join(item["matched_terms"]), item["tag_bonus"], item["recency_bonus"]]
-        else:
-            cells.append(", ".join(item["why"]))
-            # An idf has 16 binary places.
-            cells.append(
-                ", ".join(f"{term} {weight / 65536:.1f}" for term, weight in item["matched"].items())
-            )
-            cells.append(", ".join(f"{name} ×{factor}" for name, factor in item["boosts"].items()))
-        cells.append(item["outcome"])
+        cells = [item["rank"], item["memory_id"], item["score"], ", ".join(item["matched_terms"])]
+        cells += [item["tag_bonus"], item["recency_bonus"], item["outcome"]]
         if shows_trust:
             cells.append(item["ceiling"]["confidence"] if "ceiling" in item else "")
         table.add_row(*(_printable(cell) for cell in cells))
-    console = Console()
-    console.print(table)
-    for fault in explanation.faults:
-        line = f"{'line ' if isinstance(fault.line.place, int) else ''}{fault.line.place}"
-        place = _printable(f"{fault.store_path}, {line}")
-        console.print(Text.assemble("skipped: ", place, ": ", fault.line.fault.value))
+    Console().print(table)
 
 
 def _printable(cell: object) -> Text:
