@@ -49,6 +49,7 @@ from standfast.memory.retries import RetryLines
 from standfast.memory.run_dependencies import RunServices
 from standfast.records.canon import canonical_bytes, fingerprint, normal_string, utc_text
 from standfast.records.origins import Origin, checked_origin, lowest, origin_of
+from standfast.records.outcomes import sentence_of
 from standfast.records.requests import AddRequest
 from standfast.records.rows import RowKind
 from standfast.records.scopes import refused_key, scoped_key
@@ -108,6 +109,16 @@ class AddedMessages(Value, frozen=True, kw_only=True):
     def added(self) -> int:
         """How many messages were new and accepted."""
         return sum(not one.known and one.verdict in ACCEPTED_VERDICTS for one in self.messages)
+
+    def __repr__(self) -> str:
+        known = sum(one.known for one in self.messages)
+        reasons = "".join(
+            f"; {one.position}: {' '.join(map(sentence_of, one.reasons))}"
+            for one in self.messages
+            if one.reasons and not one.known
+        )
+        where = f"session {self.session} in {self.scope}"
+        return f"<added {self.added} of {len(self.messages)} messages, {known} known, to {where}{reasons}>"
 
 
 Placed: TypeAlias = list[tuple[int, ReadMessage]]

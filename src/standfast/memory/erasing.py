@@ -82,6 +82,12 @@ class Forgotten(Receipt, frozen=True, kw_only=True):
     commits: int = 1
     law: tuple[str, ...] = ()
 
+    def __repr__(self) -> str:
+        law = f"; law that stays: {', '.join(self.law)}" if self.law else ""
+        if not self.rows:
+            return f"<forgot nothing: nothing was there, in that scope and by that name{law}>"
+        return f"<forgot {self.records} records, {self.rows} rows{law}>"
+
     @property
     def receipt(self) -> Receipt:
         """The receipt alone."""
