@@ -144,6 +144,21 @@ def test_what_is_no_time_at_all_is_shown_the_forms_of_one(time: Any) -> None:
         instant_text(time, what="time")
 
 
+@pytest.mark.parametrize(
+    ("asked", "advice"),
+    [
+        ({"scope": ["user/ada", "shared"]}, r"give scopes=\['user/ada', 'shared'\]"),
+        ({"scope": "*"}, "such as 'user'"),
+        ({"scopes": ["*"]}, "such as 'user'"),
+    ],
+)
+def test_a_recall_of_several_scopes_or_of_all_says_how(
+    memory: Memory, asked: dict[str, Any], advice: str
+) -> None:
+    with pytest.raises(InvalidValue, match=f"scope is invalid: .*{advice}"):
+        memory.recall("tea", **asked)
+
+
 def test_a_store_is_opened_by_a_path_object_too(tmp_path: Path) -> None:
     with Memory.open(tmp_path / "a.db") as memory:
         memory.remember("Ada likes tea.")

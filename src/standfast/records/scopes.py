@@ -121,6 +121,13 @@ def recalled_scopes(scope: object, scopes: object, *, default: str = SHARED) -> 
     """The scopes that a recall names by ``scope=`` or ``scopes=``, each once and sorted."""
     if scope is not None and scopes is not None:
         raise InvalidValue(what="scopes", problem="give either scope= or scopes=, not both")
+    if isinstance(scope, list | tuple | set):
+        raise InvalidValue(what="scope", problem=f"it is one scope; for several, give scopes={scope!r:.80}")
+    if scope == ALL_SCOPES or scopes == [ALL_SCOPES]:
+        problem = (
+            "a recall reads scopes that it names, each with all below it, such as 'user'; '*' is for listings"
+        )
+        raise InvalidValue(what="scope", problem=problem)
     if scopes is None:
         return (checked_scope(default if scope is None else scope),)
     if isinstance(scopes, str) or not isinstance(scopes, Iterable):
