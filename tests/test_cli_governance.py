@@ -93,6 +93,7 @@ def test_waiting_proposals_are_listed_and_shown() -> None:
     listed, shown = call("approvals", "list"), call("approvals", "show", proposal_id[:8])
 
     assert proposal_id[:12] in listed.output
+    assert "…" not in listed.output, "nothing is cut off at 80 columns"
     for part in (LAW, "vault_write", "accepted (SEAL)", "✓ F1_Amanah", f"reject {proposal_id[:12]}"):
         assert part in shown.output
     assert [one["proposal_id"] for one in answer_of("approvals", "list")["proposals"]] == [proposal_id]

@@ -74,7 +74,9 @@ def list_proposals(everything: bool, target: MemoryTarget) -> None:
     elif not proposals:
         click.echo("No proposal is waiting.")
     else:
-        table = Table(Column("id", no_wrap=True), "state", "text", "key", "verdict", "author", "since")
+        # Nothing is cut off in a narrow terminal: the key is what law is named by.
+        folded = (Column(name, overflow="fold") for name in ("state", "text", "key", "verdict", "author"))
+        table = Table(Column("id", no_wrap=True), *folded, Column("since", no_wrap=True))
         for proposal in proposals:
             table.add_row(
                 proposal.proposal_id[:_ID_CHARS],
@@ -83,7 +85,7 @@ def list_proposals(everything: bool, target: MemoryTarget) -> None:
                 proposal.key,
                 Verdict(proposal.verdict).label,
                 proposal.author,
-                proposal.proposed_at[:19],
+                proposal.proposed_at[:10],
             )
         Console().print(table)
 
