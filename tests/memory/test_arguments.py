@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from standfast.clock import CountedIds, ManualClock
-from standfast.errors import InvalidValue, NoSuchSnapshot, StandfastError
+from standfast.errors import InvalidValue, NoSuchSnapshot, StandfastError, StoreFailed
 from standfast.memory import Memory
 from standfast.policies import BandBudget
 from standfast.records.requests import RememberRequest
@@ -167,6 +167,14 @@ def test_a_store_is_opened_by_a_path_object_too(tmp_path: Path) -> None:
     with Memory.open(str(tmp_path / "a.db"), create=False) as again:
         assert list(again.verify()) == []
         assert [one.text for one in again.records()] == ["Ada likes tea."]
+
+
+def test_a_memory_that_was_closed_says_so(tmp_path: Path) -> None:
+    memory = Memory.open(tmp_path / "a.db")
+    memory.close()
+
+    with pytest.raises(StoreFailed, match="nothing was changed: it was closed; open the memory again"):
+        memory.remember("Ada likes tea.")
 
 
 def test_what_is_given_instead_of_an_open_store_is_refused_with_the_call_to_make(tmp_path: Path) -> None:

@@ -407,6 +407,8 @@ def translate(error: BaseException, path: str) -> BaseException:
     """The error to raise for one of SQLite's; other errors stay as they are."""
     if isinstance(error, apsw.BusyError):
         return StoreBusy(waited_seconds=MAX_BUSY_SECONDS)
+    if isinstance(error, apsw.ConnectionClosedError):
+        return StoreFailed(problem="it was closed; open the memory again")
     if isinstance(error, apsw.CorruptError | apsw.NotADBError):
         return Corruption(what=path, problem=str(error))
     if isinstance(error, UnicodeDecodeError):
