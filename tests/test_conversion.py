@@ -8,7 +8,9 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from standfast.errors import InvalidValue
 from standfast.records.conversion import converted, decoded
+from standfast.records.vocabulary import Value
 
 SOURCE = Path(__file__).parents[1] / "src" / "standfast"
 MANY_TYPES = """
@@ -42,11 +44,29 @@ class Point(msgspec.Struct):
     x: int
 
 
+class Asked(Value, frozen=True, kw_only=True):
+    """A request."""
+
+    query: str
+    tokens: int = 0
+    where: Point | None = None
+
+
 def test_values_are_converted_and_wrong_ones_refused() -> None:
     assert converted({"x": 1}, Point) == decoded(b'{"x": 1}', Point) == Point(1)
     assert converted({"x": "1"}, Point, strict=False) == Point(1)
     with pytest.raises(msgspec.ValidationError):
         converted({"x": "1"}, Point)
+
+
+def test_a_field_that_there_is_not_is_refused_with_those_that_there_are() -> None:
+    for plain, problem in (
+        ({"quary": "a"}, "Asked is invalid: there is no field quary; did you mean query?"),
+        ({"text": "a"}, "Asked is invalid: there is no field text; there are query, tokens, where"),
+    ):
+        with pytest.raises(InvalidValue) as refused:
+            Asked.from_json(plain)
+        assert str(refused.value) == problem
 
 
 def test_threads_that_convert_to_a_new_type_at_once_do_not_crash() -> None:

@@ -71,6 +71,12 @@ def test_what_is_no_scope_is_refused(scope: object) -> None:
         checked_scope(scope)
 
 
+@pytest.mark.parametrize("scope", ["/user/bob", "user/bob/", "user//bob", "user/bob\n"])
+def test_a_path_with_too_many_slashes_names_the_scope_that_is_meant(scope: str) -> None:
+    with pytest.raises(InvalidValue, match="did you mean 'user/bob'"):
+        checked_scope(scope)
+
+
 @pytest.mark.parametrize(
     "scope", ["a", "user/ada", "a b", "é" * (MAX_SCOPE_BYTES // 2), "/".join("a" * MAX_SCOPE_SEGMENTS)]
 )

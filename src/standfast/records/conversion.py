@@ -79,12 +79,13 @@ def built(kind: type[_S], **fields: Any) -> _S:
         raise TypeError(f"there is no argument {unknown[0]}=; {hint}") from None
 
 
-def invalid_argument(error: msgspec.ValidationError, *, what: str) -> InvalidValue:
+def invalid_argument(error: msgspec.ValidationError, *, kind: type[msgspec.Struct]) -> InvalidValue:
     """What msgspec found wrong with a request, in words for whoever sent it: the argument, then the problem.
 
     Args:
-        what: What is wrong if no argument is named.
+        kind: The type of the request, which is named if no argument is.
     """
+    what = kind.__name__
     problem, _, place = str(error).partition(" - at `$")
     missing = _MISSING.fullmatch(problem)
     unknown = _UNKNOWN.fullmatch(problem)
@@ -92,7 +93,12 @@ def invalid_argument(error: msgspec.ValidationError, *, what: str) -> InvalidVal
     if missing:
         return InvalidValue(what=f"{inside}.{missing[1]}".lstrip("."), problem="it is missing")
     if unknown:
-        return InvalidValue(what=inside or what, problem=f"there is no field {unknown[1]}")
+        # Of a value inside of the request, the type is not known here.
+        known = [] if inside else [field.encode_name for field in msgspec.structs.fields(kind)]
+        near = get_close_matches(unknown[1], known, n=1)
+        fields = ", ".join(known)
+        hint = f"; did you mean {near[0]}?" if near else f"; there are {fields}" if known else ""
+        return InvalidValue(what=inside or what, problem=f"there is no field {unknown[1]}{hint}")
     plain = problem.replace("Expected `str` of length >= 1", "it must not be empty")
     plain = plain.replace("Expected ", "it must be ").replace(", got ", ", not ")
     return InvalidValue(what=inside or what, problem=plain)

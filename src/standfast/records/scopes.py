@@ -92,6 +92,10 @@ def checked_scope(scope: object, *, what: str = "scope") -> str:
     """The scope, if it is one; ``InvalidValue`` otherwise."""
     if isinstance(scope, str) and _is_scope(scope):
         return scope
+    parts = [one.strip() for one in scope.split("/")] if isinstance(scope, str) else []
+    if _is_scope(meant := "/".join(filter(None, parts))):
+        problem = f"it must be a path such as 'user/ada'; did you mean {meant!r:.80}, not {scope!r:.80}?"
+        raise InvalidValue(what=what, problem=problem)
     problem = (
         f"it must be a path such as 'user/ada', of 1 to {MAX_SCOPE_SEGMENTS} segments and at most"
         f" {MAX_SCOPE_BYTES} bytes; a segment has printable characters in NFC and is not '.', '..' or '*';"

@@ -58,7 +58,7 @@ class Value(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
         try:
             return converted(plain, cls)
         except msgspec.ValidationError as error:
-            raise invalid_argument(error, what=cls.__name__) from None
+            raise invalid_argument(error, kind=cls) from None
 
     def with_fields(self, **fields: object) -> Self:
         """The value with other fields. Nothing is checked: ``replace`` is for what somebody else gave."""
