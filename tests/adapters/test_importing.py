@@ -391,6 +391,36 @@ def test_what_waits_for_a_person_is_not_exported(tmp_path: Path, file_format: st
         assert [place for place in PLACES if place in "".join(texts(second))] == ["Cork"]
 
 
+def test_what_a_user_is_said_to_have_said_is_trusted_no_more_than_it_was(tmp_path: Path) -> None:
+    """A key that is trusted less may name a user as the source."""
+    user = {"kind": "user", "id": "ada"}
+    with Memory.open(":memory:") as memory, Memory.open(":memory:") as second:
+        memory.remember("Ada's plan is basic.", subject="plan", source=user)
+        memory.remember("Ada lives in Cork.", source=user, max_origin="ordinary")
+        memory.remember("Ada may pay late.", refs=[{"kind": "memory", "id": "plan"}])
+        content = exported(memory, "jsonl") + lines({"text": "Ada has a dog.", "source": user})
+        report = taken(second, tmp_path / "out.jsonl", content, max_origin="trusted")
+
+        assert counts(report) == (4, 0, 0, 0)
+        assert {one.text: one.origin.value for one in second.records()} == {
+            "Ada's plan is basic.": "trusted",
+            "Ada lives in Cork.": "ordinary",
+            "Ada may pay late.": "ordinary",
+            "Ada has a dog.": "trusted",
+        }
+
+
+def test_a_file_is_judged_again_if_it_may_be_trusted_further_than_before(
+    memory: Memory, tmp_path: Path
+) -> None:
+    row = lines({"text": "Ada lives in Cork.", "subject": "home", "source": {"kind": "user", "id": "ada"}})
+    for most in ("untrusted", "ordinary", "trusted"):
+        report = taken(memory, tmp_path / "facts.jsonl", row, max_origin=most)
+
+        assert (counts(report), report.resumed) == ((1, 0, 0, 0), 0)
+        assert most in {one.origin for one in memory.records()}
+
+
 def test_a_line_that_waits_for_a_person_elsewhere_is_not_accepted_here(tmp_path: Path) -> None:
     waits, judged = {"text": "The desk is in Lyon.", "verdict": "888_HOLD"}, {"verdict": "good"}
     content = lines(waits, {"text": "The desk is in Rome.", **judged})

@@ -51,8 +51,8 @@ class ImportedFact:
 
     where: str
     request: RememberRequest
-    is_untrusted: bool = False
-    """Whether it was untrusted where it was exported, whatever its source is called."""
+    highest: Origin = Origin.TRUSTED
+    """How far it was trusted where it was exported, whatever its source is called."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -131,7 +131,15 @@ def _own_fact(where: str, line: bytes, scope: str, number: int, citations: Citat
         valid_from=plain.get("valid_from"),
         valid_until=plain.get("valid_until"),
     )
-    return ImportedFact(where=where, request=request, is_untrusted=plain.get("origin") == Origin.UNTRUSTED)
+    return ImportedFact(where=where, request=request, highest=_highest_of(plain))
+
+
+def _highest_of(plain: Mapping[str, Any]) -> Origin:
+    """How far the record of a line was trusted. One with evidence was judged, and is ordinary by default."""
+    origin, was_judged = plain.get("origin"), plain.get("evidence") is not None
+    if origin == Origin.UNTRUSTED:
+        return Origin.UNTRUSTED
+    return Origin.ORDINARY if was_judged and origin != Origin.TRUSTED else Origin.TRUSTED
 
 
 def _subject_of(plain: Mapping[str, Any]) -> Any:
@@ -182,7 +190,11 @@ def _mem0_fact(where: str, one: Any, scope: str) -> ImportedFact:
         metadata={**metadata, **stored_metadata({}, {} if entity is None else entity.given, **expires)},
         speaker=name_of(speaker),
     )
-    return ImportedFact(where=where, request=request, is_untrusted=one.get("trust") == Origin.UNTRUSTED)
+    return ImportedFact(where=where, request=request, highest=_trust_of(one))
+
+
+def _trust_of(exported: Mapping[str, Any]) -> Origin:
+    return Origin.UNTRUSTED if exported.get("trust") == Origin.UNTRUSTED else Origin.TRUSTED
 
 
 def _place_of(exported: Mapping[str, Any]) -> MemoryPlace | None:
@@ -218,7 +230,7 @@ def _langgraph_fact(where: str, row: Any) -> ImportedFact:
         source={"kind": "doc", "id": f"{KIND}:{subject}"[:MAX_NAME_CHARS]},
         refs=[ref_of(namespace, row["key"], row["value"], created_at=created)],
     )
-    return ImportedFact(where=where, request=request, is_untrusted=row.get("trust") == Origin.UNTRUSTED)
+    return ImportedFact(where=where, request=request, highest=_trust_of(row))
 
 
 # Notes.

@@ -49,7 +49,7 @@ from standfast.limits import (
 from standfast.memory import Memory
 from standfast.recall.filters import UNREVIEWED_VERDICTS
 from standfast.records.canon import canonical_bytes, fingerprint, fingerprint_of_bytes
-from standfast.records.origins import Origin, checked_origin
+from standfast.records.origins import Origin, checked_origin, lowest
 from standfast.records.scopes import ALL_SCOPES, SHARED, checked_scope
 from standfast.records.vocabulary import Band, Record, Remembered, Value, Verdict, VisibilityMode
 
@@ -67,7 +67,7 @@ READERS: Final[Mapping[str, Reader]] = {
 Progress = Callable[[int, int], None]
 """Takes how many items are done, and how many there are."""
 # The version of what the readers make of a file; a change of it makes an interrupted import start anew.
-_VERSION: Final = "import/v3"
+_VERSION: Final = "import/v4"
 _ACCEPTED: Final = (Verdict.SEAL, Verdict.SABAR)
 _COUNTS: Final = ("accepted", "known", "needs_review", "rejected", "resumed")
 
@@ -160,11 +160,9 @@ def import_file(
     if file_format != "jsonl":
         items = list(items)
         total = sum(_size(one) for one in items)
-    importer = _Importer(
-        run_prefix=f"import-{fingerprint([_VERSION, digest, file_format, scope])[:32]}",
-        dry_run=dry_run,
-        max_origin=checked_origin(max_origin, what="max_origin"),
-    )
+    highest = checked_origin(max_origin, what="max_origin")
+    asked = fingerprint([_VERSION, digest, file_format, scope, highest.value])
+    importer = _Importer(run_prefix=f"import-{asked[:32]}", dry_run=dry_run, max_origin=highest)
     found = _Counted()
     if workers > 1 and open_memory is not None:
         judged = judged_by_workers(memory, importer.take, _parts(items), workers, open_memory)
@@ -239,30 +237,30 @@ class _Importer:
     max_origin: Origin
 
     def take(self, memory: Memory, part: _ImportPart) -> _Counted:
-        """Judge and store a conversation, or facts in one commit, and in a second one what is untrusted."""
+        """Judge and store a conversation, or facts: in one commit each what may be trusted as far as anything
+        in the file, what is ordinary, and what is untrusted.
+        """
         found = _Counted()
         if isinstance(part.content, ImportedConversation):
             self._add(memory, part.content, found)
             return found
         facts = [one for one in part.content if isinstance(one, ImportedFact)]
-        run_id = f"{self.run_prefix}-{part.number}"
-        answered: dict[bool, Iterator[Remembered]] = {}
-        for is_untrusted, key, origin in (
-            (False, run_id, self.max_origin),
-            (True, f"{run_id}-untrusted", Origin.UNTRUSTED),
-        ):
-            chosen = [one for one in facts if one.is_untrusted is is_untrusted]
+        answered: dict[Origin, Iterator[Remembered]] = {}
+        # What an export holds is trusted no more than what it cites, which comes before it in this order too.
+        for origin in (Origin.TRUSTED, Origin.ORDINARY, Origin.UNTRUSTED):
+            chosen = [one for one in facts if self._highest(one) is origin]
             if chosen:
+                key = f"{self.run_prefix}-{part.number}-{origin.value}"
                 answers, replayed = memory.retry(
                     partial(self._remember, memory, chosen, key, origin), key=key
                 )
                 found.counts["resumed"] += len(chosen) if replayed else 0
-                answered[is_untrusted] = iter(answers)
+                answered[origin] = iter(answers)
         for one in part.content:
             if isinstance(one, Unreadable):
                 found.count(one.where, None, (one.problem,))
             else:
-                answer = next(answered[one.is_untrusted])
+                answer = next(answered[self._highest(one)])
                 found.count(
                     one.where,
                     answer.verdict,
@@ -271,6 +269,9 @@ class _Importer:
                     waits=answer.proposal_id is not None,
                 )
         return found
+
+    def _highest(self, fact: ImportedFact) -> Origin:
+        return lowest([self.max_origin, fact.highest])
 
     def _remember(
         self, memory: Memory, facts: list[ImportedFact], run_id: str, max_origin: Origin
