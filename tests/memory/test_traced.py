@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from standfast.clock import CountedIds, ManualClock, RandomIds
+from standfast.errors import CommitAborted
 from standfast.memory import AgentRun, Memory, Run
 from standfast.traces.artifact import ModelConfig
 from standfast.traces.equivalence import ClaimVerdict, compare
@@ -130,6 +131,23 @@ def test_the_trace_of_a_failed_attempt_gives_way_to_that_of_the_one_that_is_comm
 
         assert folder.get("again") == runs[1].trace
         assert [run.trace_problem is None for run in runs] == [True, True, False]
+
+
+def test_an_attempt_that_fails_again_is_no_other_run_of_its_id(tmp_path: Path) -> None:
+    folder = TraceFolder(tmp_path / "traces", ids=RandomIds())
+    with Memory.open(":memory:", traces=folder) as memory:
+        runs = []
+        for days in (10, 12):
+            run = memory.run(workflow="w", mode="buffered_write", run_id="again")
+            memory.remember(f"EU refunds take {days} days.", subject="eu", source=HANDBOOK)
+            run.remember("EU refunds take 14 days.", subject="eu", source=HANDBOOK)
+            with pytest.raises(CommitAborted):
+                run.commit()
+            runs.append(run)
+
+        assert [run.trace_problem for run in runs] == [None, None]
+        assert folder.get("again") == runs[1].trace
+        assert memory.warnings == []
 
 
 @pytest.mark.parametrize(("workflow", "mode"), [("other", "buffered_write"), ("w", "read_only")])

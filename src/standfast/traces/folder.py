@@ -458,23 +458,30 @@ def _check_retention(days: float) -> None:
         raise TraceError("retention_too_short", least_days=MIN_TRACE_RETENTION_DAYS, asked_days=days)
 
 
-def _replaces(trace: Trace, known: bytes) -> bool:
-    """Whether a trace is of an attempt that got further than the known one: killed, failed, or neither.
+# How far a run got.
+_KILLED, _FAILED, _ENDED = range(3)
 
-    A failed one gives way to an attempt of the same run only: of the same workflow, in the same mode.
+
+def _replaces(trace: Trace, known: bytes) -> bool:
+    """Whether a trace is of an attempt after the known one, which was killed or failed.
+
+    A failed one gives way to an attempt of the same run only: of the same workflow, in the same mode. That
+    attempt may fail too.
     """
     try:
         before = Trace.read(known)
     except TraceError:
         return False
+    if _progress(before) == _KILLED:
+        return _progress(trace) > _KILLED
     is_same = (trace.workflow_id, trace.visibility_mode) == (before.workflow_id, before.visibility_mode)
-    return _progress(before) < _progress(trace) and (is_same or _progress(before) == 0)
+    return is_same and _progress(before) == _FAILED and _progress(trace) >= _FAILED
 
 
 def _progress(trace: Trace) -> int:
-    """How far a run got: 0 if its process was killed, 1 if it failed, otherwise 2."""
+    """How far the run of a trace got."""
     gaps = {gap.code for gap in trace.metadata.gaps}
-    return 0 if KILLED in gaps else 1 if RUN_FAILED in gaps else 2
+    return _KILLED if KILLED in gaps else _FAILED if RUN_FAILED in gaps else _ENDED
 
 
 def _compressed(text: bytes) -> bytes:
