@@ -1,6 +1,7 @@
 """Imports: everything is judged, nothing is stored twice, and the report says what became of what."""
 
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -389,6 +390,14 @@ def test_what_waits_for_a_person_is_not_exported(tmp_path: Path, file_format: st
         taken(second, tmp_path / "out", exported(memory, file_format), file_format=file_format)
 
         assert [place for place in PLACES if place in "".join(texts(second))] == ["Cork"]
+
+
+def test_a_pipe_is_refused_because_it_can_be_read_only_once(memory: Memory, tmp_path: Path) -> None:
+    """It was read for its digest, and then there was nothing left to import."""
+    os.mkfifo(tmp_path / "pipe")
+
+    with pytest.raises(InvalidValue, match="save it as a file first"):
+        import_file(memory, tmp_path / "pipe", file_format="jsonl")
 
 
 def test_what_a_user_is_said_to_have_said_is_trusted_no_more_than_it_was(tmp_path: Path) -> None:

@@ -152,8 +152,7 @@ def import_file(
         problem = 'several open the memory too; give open_memory=partial(Memory.open, "agent.db")'
         raise InvalidValue(what="workers", problem=problem)
     file = Path(path)
-    if file.is_dir() and file_format != "markdown":
-        raise InvalidValue(what=str(path), problem="only markdown notes are imported from a folder")
+    _require_file(file, file_format)
     digest, lines = _digest(file)
     items: Iterable[ImportedItem] = READERS[file_format](file, scope)
     total = lines
@@ -323,6 +322,14 @@ def _parts(items: Iterable[ImportedItem]) -> Iterator[_ImportPart]:
             number, facts = number + 1, []
     if facts:
         yield _ImportPart(number, facts)
+
+
+def _require_file(file: Path, file_format: str) -> None:
+    if file.is_dir() and file_format != "markdown":
+        raise InvalidValue(what=str(file), problem="only markdown notes are imported from a folder")
+    if file.exists() and not (file.is_file() or file.is_dir()):
+        problem = "it is read more than once, which a pipe or a device can't be; save it as a file first"
+        raise InvalidValue(what=str(file), problem=problem)
 
 
 def _size(item: ImportedItem) -> int:
