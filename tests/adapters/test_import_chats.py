@@ -4,10 +4,15 @@ write.
 
 import json
 import zipfile
+from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from standfast.adapters.importing import import_file
+from standfast.errors import InvalidValue
 from standfast.memory import Memory
 from tests.adapters.test_importing import ATTACK, counts, taken, texts
 
@@ -211,3 +216,30 @@ def test_a_rehearsal_judges_conversations_as_the_import_does(tmp_path: Path) -> 
 
     assert head == 0, "a rehearsal stores nothing"
     assert (rehearsed.accepted, rehearsed.rejected) == (imported.accepted, imported.rejected) == (3, 0)
+
+
+def with_one_value_changed(value: Any, other: Any) -> Iterator[Any]:
+    """Copies of a JSON value, each with another value in one place."""
+    yield other
+    places: Any = value if isinstance(value, dict) else range(len(value)) if isinstance(value, list) else ()
+    for place in places:
+        for changed in with_one_value_changed(value[place], other):
+            copied = value.copy()
+            copied[place] = changed
+            yield copied
+
+
+@pytest.mark.parametrize("other", [5, ["x"], {"x": 1}, None, "x"])
+def test_a_value_that_is_not_what_it_should_be_ends_no_import(tmp_path: Path, other: Any) -> None:
+    said: Any = {"role": "user", "content": [{"type": "text", "text": "Hi."}], "tool_calls": []}
+    letta = {
+        "agents": [{"id": "a", "messages": [said]}],
+        "blocks": [{"label": "x", "value": "Bob keeps bees."}],
+    }
+    files = {"chatgpt": chatgpt()[0], "claude": CLAUDE[0], "letta": letta}
+    with Memory.open(":memory:", embedder="none") as memory:
+        for file_format, whole in files.items():
+            for changed in with_one_value_changed(whole, other):
+                content = changed if file_format == "letta" else [changed]
+                with suppress(InvalidValue):
+                    taken(memory, tmp_path / "chats.json", content, file_format, dry_run=True)

@@ -14,7 +14,7 @@ raises ``InvalidValue``.
 import json
 import re
 import zipfile
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -323,10 +323,10 @@ def _branch(conversation: Mapping[str, Any]) -> list[Any]:
     """The messages from the root of the tree to the current node."""
     nodes = conversation["mapping"]
     leaf = conversation.get("current_node")
-    if leaf not in nodes:
+    if not isinstance(leaf, str) or leaf not in nodes:
         leaf = next((name for name in reversed(nodes) if not mapping_of(nodes[name]).get("children")), None)
     found, seen = [], set()
-    while leaf in nodes and leaf not in seen:
+    while isinstance(leaf, str) and leaf in nodes and leaf not in seen:
         seen.add(leaf)
         node = mapping_of(nodes[leaf])
         found.append(node.get("message"))
@@ -341,7 +341,7 @@ def _chatgpt_message(message: Any) -> dict[str, Any] | None:
     content = mapping_of(plain.get("content"))
     if role not in ("user", "assistant", "tool") or hidden or content.get("content_type") in _THOUGHTS:
         return None
-    parts = content.get("parts") or [content.get("text")]
+    parts = items_of(content.get("parts")) or [content.get("text")]
     texts = [one if isinstance(one, str) else mapping_of(one).get("text") for one in parts]
     text = "\n".join(one for one in texts if isinstance(one, str) and one.strip())
     shape = {"role": role, "content": text}
@@ -365,9 +365,9 @@ def read_claude(path: Path, scope: str) -> Iterator[ImportedItem]:
 def _claude_message(message: Any) -> dict[str, Any] | None:
     plain = mapping_of(message)
     role = {"human": "user", "assistant": "assistant"}.get(str(plain.get("sender")))
-    blocks = [block for block in plain.get("content") or () if isinstance(block, dict) and "type" in block]
+    blocks = [one for one in items_of(plain.get("content")) if isinstance(one, dict) and "type" in one]
     content: list[Any] = blocks or ([plain["text"]] if isinstance(plain.get("text"), str) else [])
-    for attachment in plain.get("attachments") or ():
+    for attachment in items_of(plain.get("attachments")):
         extracted = mapping_of(attachment).get("extracted_content")
         if isinstance(extracted, str) and extracted.strip():
             content = [*content, {"type": "text", "text": extracted}]
@@ -397,9 +397,9 @@ def read_letta(path: Path, scope: str) -> Iterator[ImportedItem]:
     whole = json_file(path)
     if not isinstance(whole, dict) or not ("agents" in whole or "core_memory" in whole):
         raise InvalidValue(what=str(path), problem="it must be an agent file (.af) of Letta")
-    agents = whole.get("agents") or [whole]
+    agents = [mapping_of(one) for one in items_of(whole.get("agents"))] or [whole]
     name = str(agents[0].get("name") or "agent")
-    for block in whole.get("blocks") or whole.get("core_memory") or ():
+    for block in items_of(whole.get("blocks")) or items_of(whole.get("core_memory")):
         label = str(mapping_of(block).get("label") or "block")
         for part, text in enumerate(pieces_of(mapping_of(block).get("value"))):
             subject = f"letta/{name}/{label}" + (f"/{part}" if part else "")
@@ -407,7 +407,7 @@ def read_letta(path: Path, scope: str) -> Iterator[ImportedItem]:
                 f"block {label}", _letta_block, text, subject=subject, agent=name, label=label, scope=scope
             )
     for number, agent in enumerate(agents):
-        messages = [one for message in agent.get("messages") or () for one in _letta_message(message)]
+        messages = [one for message in items_of(agent.get("messages")) for one in _letta_message(message)]
         if messages:
             session = f"letta/{agent.get('name') or number}/{agent.get('id', number)}"
             yield ImportedConversation(
@@ -433,11 +433,11 @@ def _letta_message(message: Any) -> Iterator[dict[str, Any]]:
     plain = mapping_of(message)
     role, texts = plain.get("role"), []
     content = plain.get("content") or plain.get("text") or ()
-    for part in [content] if isinstance(content, str) else content:
+    for part in [content] if isinstance(content, str) else items_of(content):
         text = part if isinstance(part, str) else mapping_of(part).get("text")
         if isinstance(text, str) and text.strip():
             texts.append(_unpacked(text) if role == "user" else text)
-    for call in plain.get("tool_calls") or ():
+    for call in items_of(plain.get("tool_calls")):
         function = mapping_of(mapping_of(call).get("function"))
         if function.get("name") == "send_message":
             said = mapping_of(loaded_json(function.get("arguments"))).get("message")
@@ -510,6 +510,11 @@ def _instant(value: object) -> datetime | None:
     except ValueError:
         return None
     return moment.replace(tzinfo=UTC) if moment is not None and moment.tzinfo is None else moment
+
+
+def items_of(value: object) -> Sequence[Any]:
+    """The value, if it is a list; otherwise nothing."""
+    return value if isinstance(value, list) else ()
 
 
 def list_in(value: object, path: Path, wanted: str) -> Iterable[Any]:
