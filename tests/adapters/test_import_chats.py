@@ -218,6 +218,23 @@ def test_a_rehearsal_judges_conversations_as_the_import_does(tmp_path: Path) -> 
     assert (rehearsed.accepted, rehearsed.rejected) == (imported.accepted, imported.rejected) == (3, 0)
 
 
+def test_a_conversation_of_any_length_is_imported_and_goes_on_later(tmp_path: Path) -> None:
+    said = [{"sender": "human", "text": f"Crate {number} is red."} for number in range(2300)]
+    claude: Any = CLAUDE[0]
+    called = claude["chat_messages"][1]
+    with Memory.open(":memory:", embedder="none") as memory:
+        for length in (1, 1500, 2300):
+            chat = [{"uuid": "long", "chat_messages": [called, *said[:length]]}]
+            rehearsed = taken(memory, tmp_path / "chats.json", chat, "claude", dry_run=True)
+            report = taken(memory, tmp_path / "chats.json", chat, "claude")
+            messages = memory.session("long")
+
+            assert counts(report) == counts(rehearsed)
+            assert (report.rejected, report.read) == (0, length + 1)
+            assert messages[-1].text == f"Crate {length - 1} is red."
+            assert messages[-1].position == length
+
+
 def with_one_value_changed(value: Any, other: Any) -> Iterator[Any]:
     """Copies of a JSON value, each with another value in one place."""
     yield other

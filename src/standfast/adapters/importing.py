@@ -44,6 +44,7 @@ from standfast.limits import (
     IMPORT_PART_FACTS,
     MAX_IMPORT_PROBLEMS,
     MAX_JUDGING_WORKERS,
+    MAX_RUN_ITEMS,
     READ_CHUNK_BYTES,
 )
 from standfast.memory import Memory
@@ -290,23 +291,31 @@ class _Importer:
         return answers, False
 
     def _add(self, memory: Memory, conversation: ImportedConversation, found: _Counted) -> None:
-        try:
-            added = memory.add(
-                conversation.messages,
-                scope=conversation.scope,
-                session=conversation.session,
-                position=0,
-                metadata=conversation.metadata,
-                workflow=WORKFLOW,
-                max_origin=self.max_origin,
-                rehearse=self.dry_run,
-            )
-        except (InvalidValue, MessageConflict) as error:
-            found.count(conversation.where, None, (str(error),), times=len(conversation.messages))
-            return
-        for one in added.messages:
-            where = f"{conversation.where}, message {one.position + 1}"
-            found.count(where, one.verdict, one.reasons, known=one.known, says_nothing=one.verdict is None)
+        """Add a conversation, in as many calls as it takes."""
+        position = 0
+        for first in range(0, len(conversation.messages), MAX_RUN_ITEMS):
+            try:
+                added = memory.add(
+                    conversation.messages[first : first + MAX_RUN_ITEMS],
+                    scope=conversation.scope,
+                    session=conversation.session,
+                    position=position,
+                    metadata=conversation.metadata,
+                    workflow=WORKFLOW,
+                    max_origin=self.max_origin,
+                    rehearse=self.dry_run,
+                )
+            except (InvalidValue, MessageConflict) as error:
+                # How many places its messages take is not known, so those after them have none.
+                times = len(conversation.messages) - first
+                found.count(conversation.where, None, (str(error),), times=times)
+                return
+            for one in added.messages:
+                where = f"{conversation.where}, message {one.position + 1}"
+                found.count(
+                    where, one.verdict, one.reasons, known=one.known, says_nothing=one.verdict is None
+                )
+            position = added.messages[-1].position + 1
 
 
 def _parts(items: Iterable[ImportedItem]) -> Iterator[_ImportPart]:
