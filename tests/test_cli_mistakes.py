@@ -232,3 +232,14 @@ def test_every_command_has_json() -> None:
     without = [name for name, one in LEAVES.items() if not any("--json" in part.opts for part in one.params)]
 
     assert without == ["standfast hook"]
+
+
+@pytest.mark.parametrize(
+    ("command", "example"),
+    [("remember", "doc:handbook#4"), ("forget", "doc:handbook"), ("quarantine", "doc:handbook")],
+)
+def test_the_help_shows_a_source_in_the_form_that_the_option_takes(command: str, example: str) -> None:
+    shown = " ".join(call(f"standfast {command}", "--help").output.split())
+
+    assert f"such as {example}" in shown
+    assert '"kind"' not in shown

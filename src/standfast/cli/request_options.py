@@ -1,6 +1,7 @@
 """The options of commands that ask something of memory, made from the fields of the request."""
 
 import functools
+import re
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
@@ -20,6 +21,7 @@ OPTION_OF_FIELD: Final = {
     "rehearse": "--dry-run",
 }
 """The options whose name is not that of the field: most of them are given once for each item of a list."""
+_SOURCE: Final = re.compile(r'\{"kind": "([^"]+)", "id": "([^"]+)"\}')
 
 
 def request_options(
@@ -76,7 +78,9 @@ def _options_of(
             name += f"/--no-{name.removeprefix('--')}"
         if isinstance(default, str | int) and default != "" and not isinstance(default, bool):
             how |= {"default": default, "show_default": True}
-        text = descriptions[field.name] + (" Repeatable." if how.get("multiple") else "")
+        # The examples are those of a program; here a source is given as KIND:ID.
+        text = _SOURCE.sub(r"\1:\2", descriptions[field.name])
+        text += " Repeatable." if how.get("multiple") else ""
         found[own] = click.option(name, "_".join(own), help=text, **how), read
     return found
 
