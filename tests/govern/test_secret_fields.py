@@ -125,6 +125,7 @@ def test_keys_are_found_under_any_name_and_on_command_lines(text: str) -> None:
         "SHOP_MAIL_PASSWORD=secret_of_the_mail_server",
         "The page key is 4924be8f51f3e738c97db2c4ace51db7e938f28b.",
         "login with --password my_password",
+        "export --token 20261119",
         "The request id is req_01HZX9N6T2M4Q8V7C5B3A1K0JF.",
     ],
 )

@@ -18,10 +18,12 @@ import pytest
 
 from standfast.clock import CountedIds, ManualClock, seeded
 from standfast.errors import BrokenChain, StandfastError
-from standfast.ledger.chain import Entry, Tip, check
+from standfast.ledger.chain import Entry, Tip, check, extend
 from standfast.memory import Memory
+from standfast.store.audit import erasures_in
+from standfast.store.commit import ERASURE_KIND
 from standfast.store.compression import packed
-from standfast.store.protocol import Storage
+from standfast.store.protocol import Erasure, Storage
 from standfast.store.sqlite import SQLiteStorage
 from standfast.store.store import Store
 from tests.figures import Figures
@@ -308,3 +310,20 @@ def test_two_records_that_changed_places_are_told(
 
     tamper(path, swap)
     assert _told(path, 1)
+
+
+def test_a_fact_that_looks_like_an_erasure_is_none() -> None:
+    body: dict[str, Any] = {
+        "namespace": "default",
+        "key": "LEDGER/shared//m-1",
+        "memory_snapshot_id": 2,
+        "until": 1,
+    }
+    entries = [
+        extend(
+            Tip(), kind=kind, at="2026-01-01T00:00:00.000000Z", body={**body, "cites": {"kind": "erasure"}}
+        )
+        for kind in ("note", ERASURE_KIND)
+    ]
+
+    assert list(erasures_in(entries)) == [Erasure(**body)]

@@ -233,6 +233,18 @@ def test_the_answer_names_what_it_may_replace_and_what_is_like_it(memory: Memory
     assert replaced.earlier == (moved.memory_id,), "what it replaces is named already"
 
 
+def test_one_of_two_statements_is_enough_for_what_may_be_replaced(memory: Memory) -> None:
+    (home,) = told(memory, "I live in Munich. My favourite band is Low.")
+    moved = memory.remember(
+        "I live in Lisbon. My favourite band is Low.",
+        scope=ADA,
+        source={"kind": "user", "id": "ada"},
+        time="2026-02-03T10:00:00Z",
+    )
+
+    assert moved.earlier == (home,)
+
+
 def test_a_message_that_is_added_names_what_it_may_replace(memory: Memory) -> None:
     (home,) = told(memory, "I live in Munich.")
     message = {"role": "user", "content": "I moved to Lisbon!", "time": "2026-02-03T10:00:00Z"}

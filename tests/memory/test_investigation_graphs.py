@@ -11,6 +11,8 @@ from standfast.errors import NotFound
 from standfast.memory import Investigation, Memory
 from standfast.memory import investigating as investigating_module
 from standfast.records.incident_requests import InvestigateRequest
+from standfast.records.vocabulary import ActionType
+from standfast.store.commit import Commit, Write
 
 HANDBOOK = {"kind": "doc", "id": "handbook"}
 CRM = {"kind": "doc", "id": "crm"}
@@ -290,6 +292,18 @@ def test_a_package_of_working_memory_shows_the_record_that_it_repeats(story: Sto
     found = story.graph(story.memory.investigate(package_hash=package.package_hash))
     assert "cause 1 certain: record:office//garden@6 (current)" in found
     assert "reach 1 possible: record:office//closed@8 (current)" in found
+
+
+def test_a_package_of_working_memory_shows_nothing_that_long_term_memory_no_longer_had(story: Story) -> None:
+    store = story.memory.store
+    ends = [Write.of("default", "LEDGER/office//garden", ActionType.EXPIRE)]
+    store.commit(Commit.of(run_id="i", memory_snapshot_id=store.head(), policy_set_id="p", writes=ends))
+    with story.memory.run(workflow="w", mode="buffered_write", run_id="j", scope="office") as run:
+        package = run.recall("garden", tokens=400, bands=["ACTIVE"])
+        run.remember("The garden is closed.", subject="closed")
+
+    assert [item.memory_id for item in package.items] == ["garden"]
+    assert "garden@" not in story.graph(story.memory.investigate(package_hash=package.package_hash))
 
 
 def test_a_history_says_of_each_version_when_by_which_commit_and_what(story: Story) -> None:

@@ -159,6 +159,24 @@ def test_law_that_another_process_sealed_right_after_the_cached_snapshot_is_seen
     assert len(cache.at(5).vault) == 4
 
 
+def test_a_commit_of_its_own_hides_no_law_that_another_process_sealed_right_before_it() -> None:
+    mine = memory_store()
+    theirs = Store(mine._storage, clock=mine.clock, ids=CountedIds())
+    _committed(mine, "default", Band.VAULT, 1, ends=False)
+    cache = JudgingCache(mine, "default")
+    cache.at(1)
+    _committed(theirs, "default", Band.VAULT, 2, ends=False)
+    own = Commit.of(
+        run_id="own",
+        memory_snapshot_id=1,
+        policy_set_id="p",
+        writes=[Write.of("default", "LEDGER/shared//m-1", ActionType.WRITE, {"text": "It rains."})],
+    )
+    cache.saw(own, mine.commit(own))
+
+    assert [law.memory_id for law in cache.at(3).vault] == ["scar/1", "scar/2"]
+
+
 def test_a_subject_s_own_record_is_known_though_many_others_say_the_same() -> None:
     memory = Memory(memory_store())
     for number in range(9):

@@ -5,6 +5,7 @@ import pytest
 from standfast.errors import NoSuchSnapshot
 from standfast.memory import Memory
 from standfast.memory.snapshot_view import SnapshotReader, SnapshotView
+from standfast.recall.candidates import Candidate
 from standfast.records.vocabulary import Band
 
 SOURCE = {"kind": "doc", "id": "handbook#4"}
@@ -47,6 +48,15 @@ def test_records_are_those_of_the_snapshot_and_band() -> None:
     assert memory.at(1).record_at("standfast:default/LEDGER", "policy/eu-refunds") == then
     assert memory.at(1).record_at("standfast:default/LEDGER", "unknown") is None
     assert list(memory.at(0).records()) == []
+
+
+@pytest.mark.parametrize(("at", "text"), [(1, "EU refunds take 14 days."), (None, "EU refunds take 7 days.")])
+def test_sources_show_a_snapshot_by_default_the_newest(at: int | None, text: str) -> None:
+    (source,) = _memory().reader.sources([Band.LEDGER], at=at)
+    (found,) = (one for batch in source.batches() for one in batch)
+
+    assert isinstance(found, Candidate)
+    assert found.text == text
 
 
 def test_a_reader_needs_no_memory_and_hides_what_law_replaces() -> None:

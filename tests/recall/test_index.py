@@ -106,6 +106,23 @@ def test_commits_become_segments_and_these_are_merged() -> None:
     assert ledger.size_bytes > 0
 
 
+def test_only_neighbours_are_merged() -> None:
+    memory = Memory.open(":memory:")
+    plain = {"scope": "shared", "band": "LEDGER", "words": ["refunds"], "position": None, "tag": "eu"}
+    for number, facts in enumerate([1, 1, 1, 3, 3, 3, 1, 1, 1, 1, 1, 1]):
+        names = [f"n{number}-{place}" for place in range(facts)]
+        apply_writes(
+            memory.store, number, [{**plain, "name": one, "plan": 1, "act": "write"} for one in names]
+        )
+        memory.reader.after_commit(memory.store.head())
+    heads = [one for one in memory.store.segments.heads() if one.band == "LEDGER"]
+    shown = sorted((one.first, one.last, one.rows) for one in heads)
+
+    assert shown == [(1, 3, 3), (4, 5, 6), (6, 9, 6), (10, 12, 3)], (
+        "what is too large lies between two of them"
+    )
+
+
 @pytest.mark.parametrize(
     "harm",
     [

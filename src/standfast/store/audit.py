@@ -307,7 +307,6 @@ class _ErasureReader:
         if self._disagreement_with(row) is None:
             return None
         # It may have been erased since the ledger was read, or since the row was.
-        self._read_on()
         again = self._storage.versions(VersionQuery(namespace=row.namespace, keys=[row.key]))
         row = next((one for one in again if one.memory_snapshot_id == row.memory_snapshot_id), row)
         if row.erased_by is not None:

@@ -182,8 +182,9 @@ def _is_current(view: StateView, vector: RecordVector) -> bool:
     One that was changed or erased meanwhile gets none.
     """
     latest = view.latest.get((vector.namespace, vector.key))
-    is_newest = latest is not None and vector.of_snapshot in (None, latest.memory_snapshot_id)
-    return is_newest and latest is not None and latest.action is not ActionType.EXPIRE
+    if latest is None or latest.action is ActionType.EXPIRE:
+        return False
+    return vector.of_snapshot in (None, latest.memory_snapshot_id)
 
 
 def _ledger_entries(view: StateView, commit: Commit, snapshot: int, at: str) -> list[Entry]:
