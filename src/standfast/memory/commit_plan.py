@@ -13,7 +13,7 @@ from typing import Any, TypeAlias
 import msgspec
 from msgspec.structs import replace
 
-from standfast.errors import CommitAborted, InvalidValue, NotGoverned
+from standfast.errors import CommitAborted, InvalidValue, NotGoverned, PayloadMismatch
 from standfast.govern.admission import JudgedRecord
 from standfast.govern.approvals.queue import waiting_key
 from standfast.govern.authority import Role, require_write
@@ -34,13 +34,14 @@ from standfast.records.scopes import prefix_of, said_key, scoped_key
 from standfast.records.vocabulary import (
     ActionType,
     Band,
+    BufferState,
     CommitPolicy,
     Receipt,
     Record,
     RunIdentity,
 )
 from standfast.store.commit import Commit, Fact, Write
-from standfast.store.protocol import Version, verified
+from standfast.store.protocol import Buffer, Version, verified
 from standfast.store.store import Store
 
 _Rows: TypeAlias = dict[str, dict[str, Any] | bytes]
@@ -391,8 +392,9 @@ class JudgedCommit:
     def submit(self) -> Receipt | None:
         """Plan and commit. Returns None if nothing changes. The caller holds ``budgets_lock``.
 
-        It is planned again if others only spent the same budgets meanwhile. After an error, calling it again
-        submits the very same commit, so that it is applied at most once.
+        It is planned again if others only spent the same budgets meanwhile, or if another attempt of the run
+        was refused at this snapshot. After an error, calling it again submits the very same commit, so that
+        it is applied at most once.
 
         Raises:
             CommitAborted: A record changed since the snapshot, or the commit policy rejects the run. Nothing
@@ -420,6 +422,12 @@ class JudgedCommit:
                 # turn.
                 store.clock.sleep(0.001 * attempt)
                 run = replace(run, run_id=f"{self._run.run_id}~{attempt}", memory_snapshot_id=store.head())
+            except PayloadMismatch:
+                budgets.discarded()
+                if attempt == MAX_REBASES or not self._was_refused(commit):
+                    raise
+                # Another attempt of the run from the same snapshot, which left nothing, had this commit's id.
+                run = replace(run, run_id=f"{self._run.run_id}~{attempt}")
             except BaseException:
                 budgets.discarded()
                 raise
@@ -430,6 +438,11 @@ class JudgedCommit:
                     budgets.committed(receipt.memory_snapshot_id)
                 return receipt
         raise AssertionError("the last attempt returns or raises")
+
+    def _was_refused(self, commit: Commit) -> bool:
+        """Whether a commit with this one's id was aborted."""
+        known = self._services.store.status(commit.commit_id)
+        return isinstance(known, Buffer) and known.state is BufferState.ABORTED
 
     def _plan(self, run: RunIdentity) -> Commit | None:
         return plan_commit(
