@@ -21,14 +21,12 @@ from standfast.memory.erasure_targets import ErasureTarget
 from standfast.records.canon import parse
 from standfast.records.filters import Filter
 from standfast.records.outcomes import sentence_of
-from standfast.records.requests import AddRequest, ForgetRequest, RememberRequest
+from standfast.records.requests import RECORD_BANDS, AddRequest, ForgetRequest, RememberRequest
 from standfast.records.scopes import SHARED, name_in, prefix_in, scope_in
 from standfast.records.vocabulary import Band, Receipt, Record, Remembered, Verdict
 from standfast.store.stored_records import HistoryEntry
 
 _ID_CHARS = 12
-# Proposals are listed by `standfast approvals`.
-_LISTED_BANDS = [band for band in Band if band is not Band.PHOENIX]
 
 
 @click.command("remember")
@@ -236,8 +234,8 @@ def diff_command(old: int, new: int | None, *, scope: str, target: MemoryTarget)
 @request_options(Filter)
 @click.option(
     "--band",
-    type=click.Choice([band.value for band in _LISTED_BANDS]),
-    help=f"List one band only: {', '.join(f'{band.value} ({band.label})' for band in _LISTED_BANDS)}.",
+    type=click.Choice([band.value for band in RECORD_BANDS]),
+    help=f"List one band only: {', '.join(f'{band.value} ({band.label})' for band in RECORD_BANDS)}.",
 )
 @listed_scope_option
 @memory_options

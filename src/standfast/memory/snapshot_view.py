@@ -39,6 +39,7 @@ from standfast.records.canon import fingerprint
 from standfast.records.filters import NO_FILTER, Filter, Where
 from standfast.records.requests import (
     RECALLED_BANDS,
+    RECORD_BANDS,
     RecallFields,
     RecallRequest,
     RememberRequest,
@@ -483,7 +484,7 @@ class SnapshotView:
         """
         self._reader.require_readable("list records")
         chosen, listed = Filter.of(where), listed_scope(scope)
-        bands = tuple(one for one in Band if one is not Band.PHOENIX) if band is None else named_bands([band])
+        bands = RECORD_BANDS if band is None else named_bands([band])
         require_no_proposals(bands)
         rows = listed_rows(
             self._reader.store, self._reader.namespace, bands, [listed], at=self.memory_snapshot_id

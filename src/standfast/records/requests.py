@@ -60,6 +60,9 @@ DEFAULT_CONTROLLER: Final = "hybrid-v1"
 RECALLED_BANDS: Final = (Band.VAULT, Band.LEDGER)
 """What recall reads unless told otherwise: law, and accepted memory. ACTIVE repeats LEDGER for a while,
 PHOENIX is undecided, WITNESS is for the judge, and VOID is never recalled."""
+RECORD_BANDS: Final = tuple(band for band in Band if band is not Band.PHOENIX)
+"""The bands of records. PHOENIX holds proposals, which have operations of their own."""
+RecordBand = Annotated[Band, Meta(extra_json_schema={"not": {"const": Band.PHOENIX.value}})]
 
 Name = Annotated[str, Meta(min_length=1, max_length=MAX_NAME_CHARS)]
 MemoryId = Annotated[str, Meta(min_length=1, max_length=MAX_ID_CHARS)]
@@ -381,7 +384,7 @@ class RecallRequest(Value, frozen=True, kw_only=True, omit_defaults=True):
     where: Filter = NO_FILTER
     least_origin: Origin | None = None
     include_unreviewed: bool = False
-    bands: Annotated[tuple[Band, ...], Meta(min_length=1)] = RECALLED_BANDS
+    bands: Annotated[tuple[RecordBand, ...], Meta(min_length=1)] = RECALLED_BANDS
     now_utc: Name | None = None
     controller: Name = DEFAULT_CONTROLLER
 

@@ -16,6 +16,7 @@ from standfast.memory import Memory
 from standfast.memory.watch import commit_pages, committed_rows, named_source
 from standfast.records.canon import utc_text
 from standfast.records.conversion import decoded
+from standfast.records.requests import RECORD_BANDS
 from standfast.records.scopes import (
     ALL_SCOPES,
     is_within,
@@ -36,7 +37,6 @@ HELD_BANDS: Final = (Band.VAULT, Band.LEDGER)
 """The bands of what was accepted. Working memory repeats it for a while."""
 UNDECIDED: Final = (Verdict.PARTIAL, Verdict.HOLD)
 """The verdicts of what waits for a person, though it is kept in long-term memory."""
-_COUNTED: Final = tuple(band for band in Band if band is not Band.PHOENIX)
 _MOST_PLACES: Final = 8
 _MOST_RECENT: Final = 4 * MAX_CONSOLE_RECENT_COMMITS
 
@@ -119,7 +119,7 @@ class _RunningCount:
     at: int = 0
     sizes: dict[str, int] = field(default_factory=dict)
     held: dict[tuple[str, str], set[Band]] = field(default_factory=dict)
-    bands: dict[Band, BandStats] = field(default_factory=lambda: {band: BandStats() for band in _COUNTED})
+    bands: dict[Band, BandStats] = field(default_factory=lambda: {band: BandStats() for band in RECORD_BANDS})
     recent: list[Happening] = field(default_factory=list)
 
     def begin(self, memory: Memory, head: int, now: datetime) -> None:

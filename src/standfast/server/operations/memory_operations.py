@@ -42,6 +42,7 @@ from standfast.records.canon import parse
 from standfast.records.filters import NO_FILTER, Filter
 from standfast.records.requests import (
     RECALLED_BANDS,
+    RECORD_BANDS,
     AddRequest,
     ForgetFields,
     ForgetRequest,
@@ -91,14 +92,12 @@ from standfast.server.operations.telemetry import VERSION
 from standfast.store.stored_records import HistoryEntry, record_of
 
 DEFAULT_WORKFLOW: Final = "server"
-# Proposals have their own operations.
-_LISTED_BANDS: Final = tuple(band for band in Band if band is not Band.PHOENIX)
 
 
 def readable_bands(caller: Caller) -> tuple[Band, ...]:
     """The bands whose records the caller may read. Rejected content is for people, not for agents."""
     readers = {Reader.EVERYBODY} if caller.role is KeyRole.AGENT else {Reader.EVERYBODY, Reader.PEOPLE}
-    return tuple(band for band in _LISTED_BANDS if RULES[RowKind(band)].seen_by in readers)
+    return tuple(band for band in RECORD_BANDS if RULES[RowKind(band)].seen_by in readers)
 
 
 def may_read(caller: Caller, key: str) -> bool:
@@ -192,7 +191,7 @@ def list_records(gateway: Gateway, caller: Caller, namespace: str, query: Record
     at, after = existing_snapshot(memory, query.at), ""
     if query.cursor is not None:
         at, after = decode_place(query.cursor)
-        if prefix_in(after) not in _LISTED_BANDS or not 0 <= at <= memory.store.head():
+        if prefix_in(after) not in RECORD_BANDS or not 0 <= at <= memory.store.head():
             raise wrong_cursor()
     bands = [band for band in readable_bands(caller) if query.band in (None, band)]
     scopes = listed_scopes(caller, Permission.LIST_RECORDS, query.scope)
@@ -257,7 +256,7 @@ def get_record(gateway: Gateway, caller: Caller, namespace: str, query: RecordQu
 
 def records_of(memory: Memory, memory_id: str, at: int | None = None, *, scope: str = SHARED) -> list[Record]:
     """The records of a scope with one id in a snapshot, by band."""
-    keys = [scoped_key(band, scope, memory_id) for band in _LISTED_BANDS]
+    keys = [scoped_key(band, scope, memory_id) for band in RECORD_BANDS]
     found = memory.store.read(memory.namespace, keys, at=at)
     return [record_of(found[key]) for key in keys if key in found]
 

@@ -35,13 +35,13 @@ from standfast.records.requests import (
     MemoryId,
     Name,
     RecallRequest,
+    RecordBand,
     RememberRequest,
     Scope,
     descriptions_of,
     local_fields,
 )
 from standfast.records.vocabulary import (
-    Band,
     Receipt,
     Record,
     Remembered,
@@ -175,7 +175,7 @@ class RecordsQuery(Value, frozen=True, kw_only=True):
         band: Only those of one band.
     """
 
-    band: Band | None = None
+    band: RecordBand | None = None
     at: SnapshotId | None = None
     scope: ListedScope | None = None
     where: WhereText | None = None
