@@ -84,6 +84,16 @@ def test_whatever_is_told_in_whatever_order_the_last_telling_holds() -> None:
             assert marked == set(texts) - {texts[-1]}
 
 
+@pytest.mark.parametrize("tokens", range(30, 110, 6))
+def test_what_holds_no_more_stands_unmarked_under_no_budget(memory: Memory, tokens: int) -> None:
+    """The later text may be too long for what is left, and the earlier one not."""
+    home = "I live in Rome now, near the river, near the market, near the old bridge, near the park."
+    told(memory, "I live in Oslo.", home)
+    items = asked(memory, "Where do I live?", tokens=tokens).items
+
+    assert [item.excerpt for item in items if not item.said_later] in ([], [home])
+
+
 def test_values_of_a_subject_that_holds_several_do_not_disagree(memory: Memory) -> None:
     source = {"kind": "user", "id": "ada"}
     answers = [

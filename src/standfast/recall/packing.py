@@ -176,6 +176,7 @@ class Packing:
         self._candidates_read: list[PackedCandidate] = []
         self._too_large: list[tuple[RankedRow, int]] = []
         """What was passed over without being read, because it could not fit, with its rank."""
+        self._noted = 0
         self._taken: list[PackedCandidate] = []
         self._said_last = SaidLast()
         self._pins_waiting: dict[int, int] = {}
@@ -225,6 +226,8 @@ class Packing:
             if not self._is_wanted(candidate.record):
                 continue
             self._candidates_read.append(candidate)
+            if candidate.record.statements:
+                self._note_passed_over()
             if not self._validity(candidate.record):
                 self._said_last.note(candidate.record, candidate.snapshot)
             if not self._offer(candidate) and candidate.is_untrusted:
@@ -233,6 +236,19 @@ class Packing:
         for candidate in waiting:
             if len(self._taken) < self._request.max_items:
                 self._offer(candidate)
+
+    def _note_passed_over(self) -> None:
+        """Note what was said by records that could not fit: what they replace must not stand unmarked."""
+        for candidate in self._unread(self._too_large[self._noted :]):
+            if not self._validity(candidate.record):
+                self._said_last.note(candidate.record, candidate.snapshot)
+        self._noted = len(self._too_large)
+
+    def _unread(self, passed_over: Sequence[tuple[RankedRow, int]]) -> list[PackedCandidate]:
+        """The candidates that were passed over without being read."""
+        records = self._read([ranked.row for ranked, _ in passed_over])
+        found = zip(passed_over, records, strict=True)
+        return [PackedCandidate(*ranked, *record) for ranked, record in found if record is not None]
 
     def _is_wanted(self, record: IndexedRecord) -> bool:
         """Whether a record matches the filter, and holds at the time that is asked about."""
@@ -473,9 +489,9 @@ class Packing:
             ranked_count: How many candidates there were.
             left_out: How many records matched and could not be chosen, by reason.
         """
-        unread = zip(self._too_large, self._read([ranked.row for ranked, _ in self._too_large]), strict=True)
-        too_large = [PackedCandidate(*ranked, *record) for ranked, record in unread if record is not None]
-        candidates = sorted([*self._candidates_read, *too_large], key=lambda one: one.rank)
+        candidates = sorted(
+            [*self._candidates_read, *self._unread(self._too_large)], key=lambda one: one.rank
+        )
         exhausted = sum(one.outcome == "budget_exhausted" for one in candidates)
         counts = {
             "budget_exhausted": exhausted,
