@@ -5,7 +5,7 @@ import os
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from functools import partial
 from itertools import count
 from multiprocessing.connection import Pipe
@@ -25,9 +25,11 @@ from standfast.memory import Memory
 from standfast.policies import BandBudget
 from standfast.records.origins import Origin
 from standfast.records.rows import SYSTEM_NAMESPACE
-from standfast.records.vocabulary import Band
-from standfast.store.commit import Commit
+from standfast.records.vocabulary import ActionType, Band
+from standfast.store.commit import Commit, Write
+from standfast.store.pipeline import Submission
 from tests.adapters.test_importing import ATTACK, lines, texts
+from tests.memory.test_audit import OLD, propose, seal
 
 START = datetime(2026, 11, 16, tzinfo=UTC)
 
@@ -180,6 +182,11 @@ def finds_it_wrong(memory: Memory) -> None:
     memory.quarantine("plan", reason="nobody knows who said it")
 
 
+def makes_it_law(memory: Memory) -> None:
+    """A person signs what the file says otherwise."""
+    seal(memory, propose(memory, OLD, "law/1"), "1" * 32)
+
+
 def forgives_the_site(memory: Memory) -> None:
     """An operator lifts what is held against the site, which attacked before."""
     memory.lift_pattern("web:evil.example", reason="it was ours")
@@ -196,6 +203,7 @@ def forgives_the_site(memory: Memory) -> None:
         ({"text": "Ada's plan is large.", "source": USER, "subject": "plan"}, says_something_next_to_it),
         ({"text": "Roses need water.", "source": SITE}, forgives_the_site),
         ({"text": "Ada's plan is basic.", "source": USER}, finds_it_wrong),
+        ({"text": OLD}, makes_it_law),
     ],
 )
 def test_a_part_is_judged_again_if_what_it_was_judged_by_has_changed(
@@ -267,6 +275,32 @@ def test_conversations_are_judged_by_workers_too(tmp_path: Path) -> None:
 
         assert report.accepted == 42
         assert len(texts(memory)) == 42
+
+
+def test_the_instants_of_a_part_lie_within_it_also_if_it_is_judged_again(tmp_path: Path) -> None:
+    clock, (ours, theirs) = ManualClock(START), Pipe()
+    writes = [Write.of("default", "LEDGER/shared//a", ActionType.WRITE, {"text": "VAT is 19 %."})]
+    refused = Submission(Commit.of(run_id="r", memory_snapshot_id=0, policy_set_id="p", writes=writes))
+
+    def instants(memory: Memory, number: int) -> set[datetime]:
+        found = set()
+        for _ in range(number):
+            clock.advance(seconds=1)
+            found.add(memory.store.clock.now())
+        return found
+
+    with Memory.open(str(tmp_path / "facts.db"), clock=clock, notary=None) as memory:
+        sender = _CommitSender(theirs, memory)
+        sender.begin(START)
+        first = instants(memory, 700)
+        ours.send(StoreFailed("worker_ended", exit_code=1))
+        sender._submit(refused)
+        again = instants(memory, 2000)
+
+    assert first < again
+    assert len(again) == 999
+    assert min(again) > START
+    assert max(again) < START + timedelta(milliseconds=1)
 
 
 class FatalFloor:
