@@ -139,6 +139,23 @@ def test_what_stands_later_in_a_file_is_said_later(tmp_path: Path, monkeypatch: 
         assert "Ada lives in Oslo. (said later" in recalled
 
 
+def test_a_value_that_returns_in_a_file_is_said_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What it differs from is in a part that is judged at the same time."""
+    monkeypatch.setattr(importing, "IMPORT_PART_FACTS", 30)
+    file, path = tmp_path / "facts.jsonl", str(tmp_path / "facts.db")
+    crates = [f"Crate {number} is red." for number in range(29)]
+    file.write_text(
+        lines(*({"text": text} for text in (*crates, "Ada lives in Bergen.", "Ada lives in Oslo.")))
+    )
+    opener = partial(Memory.open, path, notary=None)
+    with opener() as memory:
+        memory.remember("Ada lives in Oslo.")
+        report = import_file(memory, file, file_format="jsonl", workers=2, open_memory=opener)
+
+        assert (report.accepted, report.known) == (31, 0)
+        assert "Ada lives in Bergen. (said later" in memory.recall("Where does Ada live?").text
+
+
 def test_who_writes_all_the_time_does_not_keep_an_import_from_its_commits(tmp_path: Path) -> None:
     file, path = tmp_path / "facts.jsonl", str(tmp_path / "facts.db")
     file.write_text(lines({"text": "Ada's plan is large.", "subject": "plan"}))
