@@ -94,6 +94,26 @@ def test_what_holds_no_more_stands_unmarked_under_no_budget(memory: Memory, toke
     assert [item.excerpt for item in items if not item.said_later] in ([], [home])
 
 
+def test_what_holds_no_more_is_marked_however_far_behind_the_later_text_ranks(memory: Memory) -> None:
+    """A question brings in facts that it did not ask for, and the budget ends before what was said later."""
+    notes = [f"I went to place {n} with a friend, and we talk about the band at work." for n in range(60)]
+    before = ("I work at Acme.", "My phone number is 555 0100.", "My car is a Volvo.", "I live in Oslo.")
+    after = ("I work at Initech now, in the office near the harbour.", "My phone number is 555 0199.")
+    after += ("My car is a Tesla, a red one that I bought from a neighbour.", "I live in Rome now.")
+    for text in (*before, *notes, *after):
+        memory.remember(text, scope=ADA, source={"kind": "user", "id": "ada"})
+    shown = [
+        item
+        for query in ("Where do I live?", "Which band do I like?", "car place work", "Tell me about my car")
+        for tokens in (60, 120, 200, 400, 800)
+        for item in asked(memory, query, tokens=tokens).items
+        if item.excerpt in before
+    ]
+
+    assert len(shown) > 10
+    assert [item.excerpt for item in shown if not item.said_later] == []
+
+
 def test_values_of_a_subject_that_holds_several_do_not_disagree(memory: Memory) -> None:
     source = {"kind": "user", "id": "ada"}
     answers = [

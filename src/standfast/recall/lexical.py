@@ -194,7 +194,7 @@ class LexicalController:
         if (said := reranking_of(request)) is not None:
             rows = reranked_rows(rows, said, index)
         packing.take(newest_first.ordered(rows, frozenset(packing.taken_first)), newest_first.read)
-        package = packing.package(self.version, ranking.matched)
+        package = packing.package(self.version, ranking.matched, newest_first.said_last)
         return RecallAnswer(package, lambda: packing.explanation(query.terms, *ranking.counts()))
 
     def _ranked(self, request: RecallRequest, view: RecordView) -> _RankedView:

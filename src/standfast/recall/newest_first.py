@@ -6,11 +6,12 @@ them apart (dates, names, roles, trust), they share the best points of them all 
 statement and no word of the question), so that how new each is
 decides, which stands in the lowest digits of a score: the order is still by score, then the newest. Of a
 statement's matter, what was said later is brought in even if the query does not find it. Only the best rows
-are looked at. ``SaidLast`` tells what was said later about a matter of a record that is shown.
+are looked at, and of the matters of all that is shown the last statements. ``SaidLast`` tells what was said
+later about a matter of a record that is shown.
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import combinations, islice
 from typing import Final, NamedTuple
 
@@ -18,7 +19,7 @@ import numpy as np
 
 from standfast.recall.analysis import Analyzer, IndexedRecord, matter_term, words_of
 from standfast.recall.arrays import Numbers
-from standfast.recall.filters import UNREVIEWED_VERDICTS
+from standfast.recall.filters import UNREVIEWED_VERDICTS, is_unreviewed, is_untrusted
 from standfast.recall.index.view import IndexView
 from standfast.recall.ranking import SNAPSHOT_BITS, RankedRow, Reader
 from standfast.records.filters import trust_of
@@ -31,6 +32,8 @@ WINDOW: Final = 32
 """So many of the best rows are compared with each other."""
 MAX_COMPARED_WORDS: Final = 24
 """Longer texts are not compared: they say more than one thing."""
+NEWEST_OF_MATTER: Final = 16
+"""So many of the last statements on a matter are read, because they may hold no more or be filtered out."""
 LATER_CHARS: Final = 80
 """So much is shown of a text that was said later."""
 _NEWNESS: Final = (1 << SNAPSHOT_BITS) - 1
@@ -48,7 +51,7 @@ class NewestFirst:
     def __init__(
         self,
         view: IndexView,
-        rows_at: Callable[[Numbers], Sequence[RankedRow]],
+        rows_at: Callable[[Numbers], list[RankedRow]],
         read: Reader,
         analyzer: Analyzer,
         asked: Sequence[str],
@@ -81,6 +84,22 @@ class NewestFirst:
         for ranked in rows:
             if ranked.row not in seen:
                 yield ranked
+
+    def said_last(self, records: Iterable[IndexedRecord]) -> list[RankedRow]:
+        """The rows of the last statements on the matters of some records, whatever their place."""
+        slots = set[int]()
+        for term in {matter_term(one) for record in records for one in record.statements}:
+            slots.update(self._newest_of(self._view.slots_with(term)).tolist())
+        return self._rows_at(np.array(sorted(slots), dtype=np.intp)) if slots else []
+
+    def _newest_of(self, slots: Numbers) -> Numbers:
+        """The slots that were said last and that others may be outdated by; none if there is only one."""
+        rows = self._view.rows[slots]
+        codes = self._view.trust_codes(rows)
+        slots = slots[~(is_untrusted(codes) | is_unreviewed(codes))] if len(slots) > 1 else slots[:0]
+        rows = self._view.rows[slots]
+        order = np.lexsort((self._view.snapshots(rows), self._view.times(rows)))
+        return slots[order[-NEWEST_OF_MATTER:]]
 
     def _record(self, ranked: RankedRow) -> IndexedRecord | None:
         (found,) = self.read([ranked.row])

@@ -4,7 +4,7 @@ explains what became of each.
 ``tokens`` bounds the whole text, frames included. Every controller after ``phase6-v1`` packs with it.
 """
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import islice
@@ -176,7 +176,6 @@ class Packing:
         self._candidates_read: list[PackedCandidate] = []
         self._too_large: list[tuple[RankedRow, int]] = []
         """What was passed over without being read, because it could not fit, with its rank."""
-        self._noted = 0
         self._taken: list[PackedCandidate] = []
         self._said_last = SaidLast()
         self._pins_waiting: dict[int, int] = {}
@@ -226,8 +225,6 @@ class Packing:
             if not self._is_wanted(candidate.record):
                 continue
             self._candidates_read.append(candidate)
-            if candidate.record.statements:
-                self._note_passed_over()
             if not self._validity(candidate.record):
                 self._said_last.note(candidate.record, candidate.snapshot)
             if not self._offer(candidate) and candidate.is_untrusted:
@@ -236,19 +233,6 @@ class Packing:
         for candidate in waiting:
             if len(self._taken) < self._request.max_items:
                 self._offer(candidate)
-
-    def _note_passed_over(self) -> None:
-        """Note what was said by records that could not fit: what they replace must not stand unmarked."""
-        for candidate in self._unread(self._too_large[self._noted :]):
-            if not self._validity(candidate.record):
-                self._said_last.note(candidate.record, candidate.snapshot)
-        self._noted = len(self._too_large)
-
-    def _unread(self, passed_over: Sequence[tuple[RankedRow, int]]) -> list[PackedCandidate]:
-        """The candidates that were passed over without being read."""
-        records = self._read([ranked.row for ranked, _ in passed_over])
-        found = zip(passed_over, records, strict=True)
-        return [PackedCandidate(*ranked, *record) for ranked, record in found if record is not None]
 
     def _is_wanted(self, record: IndexedRecord) -> bool:
         """Whether a record matches the filter, and holds at the time that is asked about."""
@@ -404,9 +388,21 @@ class Packing:
         gist = self._analyzer.gist_stems(words_of(record.text))
         return candidate.is_untrusted, record.subject or "", record.speaker or "", gist
 
-    def package(self, version: str, matched: int) -> RecallPackage:
-        """The package of what was taken. The last excerpts go back if the text is longer than its parts."""
+    def package(
+        self, version: str, matched: int, said_last: Callable[[Iterable[IndexedRecord]], list[RankedRow]]
+    ) -> RecallPackage:
+        """The package of what was taken. The last excerpts go back if the text is longer than its parts.
+
+        Args:
+            said_last: Gives the rows that were said last on the matters of records, wherever they rank, so
+                that what holds no more is marked though the later one was not looked at.
+        """
         request = self._request
+        # Who asks for a date is answered by what held then.
+        rows = [] if self._asks_for_then else said_last(candidate.record for candidate in self._taken)
+        for later in self._read_candidates([(ranked, 0) for ranked in rows]):
+            if not self._validity(later.record):
+                self._said_last.note(later.record, later.snapshot)
         asked = PackageRequest(
             query=request.query,
             tokens=request.tokens,
@@ -431,6 +427,12 @@ class Packing:
             if self._counter.count(package.text) <= request.tokens:
                 return package
             self._taken.pop().outcome = "budget_exhausted"
+
+    def _read_candidates(self, rows: Sequence[tuple[RankedRow, int]]) -> list[PackedCandidate]:
+        """The candidates of rows with their ranks."""
+        records = self._read([ranked.row for ranked, _ in rows])
+        found = zip(rows, records, strict=True)
+        return [PackedCandidate(*ranked, *record) for ranked, record in found if record is not None]
 
     def _ceiling(self, record: IndexedRecord) -> Ceiling:
         return _ceiling_for(doubts_of(trust_code(record, record.evidence), record.time, self._now))
@@ -490,7 +492,7 @@ class Packing:
             left_out: How many records matched and could not be chosen, by reason.
         """
         candidates = sorted(
-            [*self._candidates_read, *self._unread(self._too_large)], key=lambda one: one.rank
+            [*self._candidates_read, *self._read_candidates(self._too_large)], key=lambda one: one.rank
         )
         exhausted = sum(one.outcome == "budget_exhausted" for one in candidates)
         counts = {
