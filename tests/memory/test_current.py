@@ -98,8 +98,12 @@ def test_what_holds_no_more_is_marked_however_far_behind_the_later_text_ranks(me
     """A question brings in facts that it did not ask for, and the budget ends before what was said later."""
     notes = [f"I went to place {n} with a friend, and we talk about the band at work." for n in range(60)]
     before = ("I work at Acme.", "My phone number is 555 0100.", "My car is a Volvo.", "I live in Oslo.")
-    after = ("I work at Initech now, in the office near the harbour.", "My phone number is 555 0199.")
-    after += ("My car is a Tesla, a red one that I bought from a neighbour.", "I live in Rome now.")
+    after = (
+        "I work at Initech now, in the office near the harbour.",
+        "My phone number is 555 0199.",
+        "My car is a Tesla, a red one that I bought from a neighbour.",
+        "I live in Rome now.",
+    )
     for text in (*before, *notes, *after):
         memory.remember(text, scope=ADA, source={"kind": "user", "id": "ada"})
     shown = [
