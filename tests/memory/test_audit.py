@@ -319,3 +319,19 @@ def test_a_damaged_record_under_an_index_is_told_and_ends_nothing() -> None:
     told = list(memory.verify())
     assert "its content does not match its fingerprint" in told[0]
     assert "default/LEDGER, snapshots 1 to 1: it can't be compared with the records" in told[-1]
+
+
+def test_what_is_erased_while_the_rows_are_read_is_no_problem() -> None:
+    """The ledger is read before them, so the erasure is in a part of it that was not read yet."""
+    memory = Memory(memory_store(ManualClock()))
+    for number in range(4):
+        memory.remember(f"Gate {number} opens at noon.", subject=f"gate/{number}", source=HANDBOOK)
+    head, erased = memory.store.head(), list[str]()
+
+    def progress(_done: int, _total: int) -> None:
+        if not erased:
+            memory.forget("gate/3", reason="asked to")
+            erased.append("gate/3")
+
+    assert list(memory.store.verify(progress=progress)) == []
+    assert (len(erased), memory.store.head() > head) == (1, True)
