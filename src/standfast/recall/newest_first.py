@@ -93,13 +93,18 @@ class NewestFirst:
         return self._rows_at(np.array(sorted(slots), dtype=np.intp)) if slots else []
 
     def _newest_of(self, slots: Numbers) -> Numbers:
-        """The slots that were said last and that others may be outdated by; none if there is only one."""
-        rows = self._view.rows[slots]
-        codes = self._view.trust_codes(rows)
-        slots = slots[~(is_untrusted(codes) | is_unreviewed(codes))] if len(slots) > 1 else slots[:0]
-        rows = self._view.rows[slots]
-        order = np.lexsort((self._view.snapshots(rows), self._view.times(rows)))
-        return slots[order[-NEWEST_OF_MATTER:]]
+        """Of the slots with a statement on one matter, those that were said last; none of a single one."""
+        codes = self._view.trust_codes(self._view.rows[slots])
+        counting: Numbers = slots[~(is_untrusted(codes) | is_unreviewed(codes))]
+        if len(slots) < 2 or not len(counting):
+            return slots[:0]
+        rows = self._view.rows[counting]
+        times, snapshots = self._view.times(rows), self._view.snapshots(rows)
+        first = np.lexsort((snapshots, times))[-NEWEST_OF_MATTER:][0]
+        # With all that are as new as the first of them: which of these comes first is not decided here.
+        is_newest = (times > times[first]) | ((times == times[first]) & (snapshots >= snapshots[first]))
+        newest: Numbers = counting[is_newest]
+        return newest
 
     def _record(self, ranked: RankedRow) -> IndexedRecord | None:
         (found,) = self.read([ranked.row])

@@ -400,7 +400,9 @@ class Packing:
         request = self._request
         # Who asks for a date is answered by what held then.
         rows = [] if self._asks_for_then else said_last(candidate.record for candidate in self._taken)
-        for later in self._read_candidates([(ranked, 0) for ranked in rows]):
+        found = self._read_candidates([(ranked, 0) for ranked in rows])
+        # Of two that were said at one instant, the first stays.
+        for later in sorted(found, key=lambda one: (one.store_path, one.record.scope, one.record.memory_id)):
             if not self._validity(later.record):
                 self._said_last.note(later.record, later.snapshot)
         asked = PackageRequest(
