@@ -3,7 +3,7 @@ filter.
 """
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +23,7 @@ from standfast.recall.index.segment import Segment, _width_of, expanded
 from standfast.recall.index.upkeep import IndexUpkeep, SegmentRange, problems_of_index, uncovered
 from standfast.records.vocabulary import Band
 from standfast.store.opening import open_store
-from standfast.store.protocol import SegmentHead
+from standfast.store.protocol import SegmentHead, Vector
 from tests.recall.histories import (
     apply_writes,
     check,
@@ -121,6 +121,32 @@ def test_only_neighbours_are_merged() -> None:
     assert shown == [(1, 3, 3), (4, 5, 6), (6, 9, 6), (10, 12, 3)], (
         "what is too large lies between two of them"
     )
+
+
+def test_what_a_commit_costs_does_not_grow_with_the_store(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No segment is written again that is as large as one may be, and no merge reads all vectors."""
+    memory = Memory.open(":memory:")
+    puts, reads = list[tuple[int, int]](), list[int]()
+    put, read = memory.store.segments.put, memory.store.vectors_between
+
+    def counted_put(head: SegmentHead, parts: Any, *, replaces: Sequence[str], at: int) -> bool:
+        puts.append((head.rows, len(replaces)))
+        return put(head, parts, replaces=replaces, at=at)
+
+    def counted_read(namespace: str, first: int, last: int) -> list[Vector]:
+        found = read(namespace, first, last)
+        reads.append(len(found))
+        return found
+
+    monkeypatch.setattr(memory.store.segments, "put", counted_put)
+    monkeypatch.setattr(memory.store, "vectors_between", counted_read)
+    for number in range(200):
+        memory.remember(f"Gate {number} of hall {number % 7} opens at noon.", scope="user/ada")
+
+    assert not [replaced for _, replaced in puts if replaced == 1]
+    assert max(rows for rows, _ in puts) <= 8
+    assert sum(rows for rows, _ in puts) <= 5 * 200
+    assert sum(reads) <= 5 * 200
 
 
 @pytest.mark.parametrize(

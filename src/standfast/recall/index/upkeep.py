@@ -279,6 +279,8 @@ class IndexUpkeep:
             # Only these have vectors.
             return vector_parts((), {}, last=last, until=last)
         until = self._store.head()
+        if not len(rows):
+            return vector_parts((), {}, last=last, until=until)
         firsts = rows.columns["first"].tolist()
         row_of = {
             (f"{band}/{place}", snapshot): row
@@ -299,13 +301,18 @@ class IndexUpkeep:
         return added
 
     def _merge(self, band: str) -> None:
-        """Merge runs of adjacent segments of about one size, the smallest first."""
+        """Merge runs of adjacent segments of about one size, the smallest first: as many as make one of the
+        next size, or as fit into one.
+        """
         for level, limit in enumerate(_LEVELS):
             run: list[SegmentHead] = []
             least = _LEVELS[level - 1] if level else 0
             for one in [one for one in self.heads() if one.band == band]:
-                is_next = not run or run[-1].last + 1 == one.first
-                if not (least <= one.rows < limit and is_next):
+                is_next = least <= one.rows < limit and (not run or run[-1].last + 1 == one.first)
+                fits = sum(own.rows for own in run) + one.rows <= MAX_SEGMENT_ROWS
+                if is_next and not fits and len(run) > 1 and not self._put_merged(run):
+                    return
+                if not (is_next and fits):
                     run = []
                 if least <= one.rows < limit:
                     run.append(one)
@@ -315,8 +322,6 @@ class IndexUpkeep:
                     run = []
 
     def _put_merged(self, heads: Sequence[SegmentHead]) -> bool:
-        while sum(one.rows for one in heads) > MAX_SEGMENT_ROWS:
-            heads = heads[:-1]
         at = self._store.head()
         try:
             rows = merged([self._rows_of(self._opened(one)) for one in heads], heads[0].first)
