@@ -133,7 +133,7 @@ def import_file(
         dry_run: Judge, and store nothing.
         max_origin: The most that anything in the file may be trusted, whatever it says about its sources.
         workers: How many processes judge. From two on they are started for it; ``memory`` commits what they
-            judged, in the order of the file. It pays from some thousand lines on.
+            judged, in the order of the file. It pays from ten thousand lines on.
         open_memory: Opens the same memory in a worker process, such as ``partial(Memory.open, "agent.db")``.
             It is pickled, so it can't be a lambda, nor a function of the script itself.
 
